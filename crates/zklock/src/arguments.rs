@@ -132,16 +132,18 @@ pub(crate) struct Run {
 pub(crate) struct List {
     /// The path of the lock
     pub(crate) path: String,
-    /// Print the contenders again after each change
+    /// Print the contenders again after each change, other than of their age
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Print JSON, one line for each state
+    /// Print JSON, one line for each lock; with --watch, for each lock that has changed
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0 if there are locks, 1 if there are none.")]
+#[command(
+    after_help = "Exit code: 0 if there are locks, 1 if there are none, 123 if only unreadable nodes can have some."
+)]
 pub(crate) struct Tree {
     /// The node below which to search
     #[arg(default_value = "/")]

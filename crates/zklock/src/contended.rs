@@ -4,39 +4,33 @@ use std::time::{Duration, SystemTime};
 
 use curator_recipes::client::{CuratorClient, Error as ClientError, Stat};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use serde::Serialize;
 
 use crate::contender::Contender;
-use crate::failure::Failure;
 use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues};
 
 /// A lock, with its contenders in their order.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LockContenders {
     pub(crate) path: String,
     pub(crate) kind: Kind,
     /// The directory has no more sequence numbers, so several contenders may hold the lock at the same time.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) used_up: bool,
     pub(crate) contenders: Vec<Node>,
 }
 
 /// The node of a contender.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) path: String,
     pub(crate) holds: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) reads: bool,
-    #[serde(flatten)]
     pub(crate) contender: Contender,
     /// From the node's stat; `None` if this client may not read the node.
-    #[serde(flatten)]
     pub(crate) stat: Option<NodeStat>,
 }
 
 /// What the stat of a contender's node contains.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
@@ -45,8 +39,8 @@ pub(crate) struct NodeStat {
     /// The fencing token of the contender when it holds the lock. A waiter for a lease gets another token with the
     /// lease.
     pub(crate) token: i64,
-    #[serde(skip)]
     pub(crate) version: i32,
+    children: i32,
 }
 
 /// How many nodes are read at a time.
@@ -55,6 +49,12 @@ const AT_ONCE: usize = 32;
 impl LockContenders {
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Node> {
         self.contenders.iter().filter(|node| node.holds)
+    }
+
+    /// The paths of the contenders' nodes, without those that have children, although they are named as contenders.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &str> {
+        let is_leaf = |node: &&Node| node.stat.as_ref().is_none_or(|stat| stat.children == 0);
+        self.contenders.iter().filter(is_leaf).map(|node| node.path.as_str())
     }
 }
 
@@ -65,6 +65,7 @@ impl NodeStat {
             created: u64::try_from(stat.ctime / 1000).unwrap_or(0),
             token: stat.czxid,
             version: stat.version,
+            children: stat.num_children,
         }
     }
 
@@ -76,7 +77,7 @@ impl NodeStat {
 }
 
 /// The locks at `path`. Contenders that leave during the read are left out.
-pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<LockContenders>, Failure> {
+pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<LockContenders>, ClientError> {
     among(client, path, &children(client, path).await?).await
 }
 
@@ -85,7 +86,7 @@ pub(crate) async fn among(
     client: &CuratorClient,
     path: &str,
     children: &[String],
-) -> Result<Vec<LockContenders>, Failure> {
+) -> Result<Vec<LockContenders>, ClientError> {
     let mut locks = Vec::new();
     if is_semaphore(children) {
         locks.push(semaphore(client, path).await?);
@@ -98,7 +99,7 @@ pub(crate) async fn among(
     Ok(locks)
 }
 
-async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders, Failure> {
+async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders, ClientError> {
     let (mut contenders, mut used_up) = (Vec::new(), false);
     for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{directory}", path.trim_end_matches('/'));
@@ -112,14 +113,14 @@ async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders,
     Ok(LockContenders { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders })
 }
 
-async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Failure> {
+async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, ClientError> {
     match client.get_children(path).await {
         Err(ClientError::NoNode { .. }) => Ok(Vec::new()),
-        children => Ok(children?),
+        children => children,
     }
 }
 
-async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Result<Vec<Node>, Failure> {
+async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Result<Vec<Node>, ClientError> {
     let read = |entry: Entry| async move {
         let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
         let (data, stat) = match client.get_data(&path).await {

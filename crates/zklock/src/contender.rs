@@ -3,6 +3,8 @@
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
+use crate::printable::{NAME, printable};
+
 /// The process that created a node, as its data describes it. zklock writes JSON; other clients write an address, an
 /// id, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,35 +33,50 @@ impl Contender {
         if data == REVOKED {
             return Self { label: Some("revocation requested".to_owned()), ..Self::default() };
         }
-        let host = || printable(&String::from_utf8_lossy(data));
-        serde_json::from_slice(data).unwrap_or_else(|_| Self { host: host(), ..Self::default() })
+        let host = || String::from_utf8_lossy(data).trim().to_owned();
+        let mut contender = serde_json::from_slice(data).unwrap_or_else(|_| Self { host: host(), ..Self::default() });
+        std::iter::once(&mut contender.host).chain(&mut contender.label).for_each(shorten);
+        contender
+    }
+}
+
+/// Names the first of these contenders, and counts the others; `None` if there are none.
+pub(crate) fn names(contenders: impl IntoIterator<Item = Contender>) -> Option<String> {
+    let mut contenders = contenders.into_iter();
+    let named: Vec<_> = contenders.by_ref().take(MOST_NAMED).map(|contender| contender.to_string()).collect();
+    match (named.is_empty(), contenders.count()) {
+        (true, _) => None,
+        (false, 0) => Some(named.join(", ")),
+        (false, others) => Some(format!("{} and {others} more", named.join(", "))),
+    }
+}
+
+/// The most contenders that are named in a line.
+const MOST_NAMED: usize = 5;
+
+/// The most characters of a host or a label that are kept.
+const LONGEST: usize = 1_000;
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.shrink_to_fit();
     }
 }
 
 /// What Curator's `Revoker`, and `zklock revoke`, write over the data of the holder's node.
 const REVOKED: &[u8] = b"__REVOKE__";
 
-/// Trims a node's text, [replaces](replaced) the characters that a terminal interprets, and keeps at most 60 characters.
-pub(crate) fn printable(text: &str) -> String {
-    replaced(text.trim()).take(60).collect()
-}
-
-/// Replaces the characters that a terminal interprets, such as a change of the writing direction.
-pub(crate) fn replaced(text: &str) -> impl Iterator<Item = char> {
-    let is_interpreted = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(move |c| if is_interpreted(c) { '\u{fffd}' } else { c })
-}
-
 impl std::fmt::Display for Contender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.host.is_empty() { "-".to_owned() } else { printable(&self.host) }.as_str())?;
+        match printable(&self.host, NAME) {
+            host if host.is_empty() => f.write_str("an unnamed client")?,
+            host => f.write_str(&host)?,
+        }
         if let Some(pid) = self.pid {
             write!(f, " pid {pid}")?;
         }
-        self.label.as_ref().map_or(Ok(()), |label| write!(f, " ({})", printable(label)))
+        self.label.as_ref().map_or(Ok(()), |label| write!(f, " ({})", printable(label, NAME)))
     }
 }
 
@@ -73,15 +90,29 @@ mod tests {
         assert_eq!(Contender::from_data(&this.to_data()), this);
         for (data, shown) in [
             (&b"10.0.0.7"[..], "10.0.0.7"),
-            (b"", "-"),
+            (b"", "an unnamed client"),
+            (br#"{"host":" ","pid":7}"#, "an unnamed client pid 7"),
             (b"\x1b[2Jx\n", "\u{fffd}[2Jx"),
             (b"\xff", "\u{fffd}"),
             ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
-            (b"__REVOKE__", "- (revocation requested)"),
+            (b"__REVOKE__", "an unnamed client (revocation requested)"),
             (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
             (br#"{"host":"\u001b[2J\nx"}"#, "\u{fffd}[2J\u{fffd}x"),
         ] {
             assert_eq!(Contender::from_data(data).to_string(), shown);
         }
+        let long = "ü".repeat(300_000);
+        let read = Contender::from_data(format!(r#"{{"host":"{long}","label":"{long}"}}"#).as_bytes());
+        assert_eq!([&read.host, read.label.as_ref().unwrap()].map(|text| text.chars().count()), [LONGEST; 2]);
+        assert_eq!(read.to_string().chars().count(), 2 * NAME + " ()".len());
+    }
+
+    #[test]
+    fn only_the_first_contenders_are_named() {
+        let named =
+            |count: usize| names((1..=count).map(|id| Contender { host: format!("web{id}"), ..Contender::default() }));
+        assert_eq!([named(0), named(1)], [None, Some("web1".to_owned())]);
+        assert_eq!(named(5).unwrap(), "web1, web2, web3, web4, web5");
+        assert_eq!(named(7).unwrap(), "web1, web2, web3, web4, web5 and 2 more");
     }
 }

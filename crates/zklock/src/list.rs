@@ -1,36 +1,38 @@
-//! `zklock ls` and `zklock tree`: print the holders and the waiters of locks.
+//! `zklock ls`: prints the holders and the waiters of the locks at a path.
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError};
-use serde::Serialize;
+use curator_recipes::client::CuratorClient;
 
-use crate::arguments::{List, Tree};
+use crate::arguments::List;
 use crate::clock::text;
-use crate::contended::{LockContenders, Node, among, read};
-use crate::contender::{Contender, printable, replaced};
+use crate::contended::{LockContenders, Node, read};
+use crate::contender::{Contender, names};
 use crate::failure::{Code, Failure};
+use crate::json;
 use crate::print::{print, print_message};
+use crate::printable::{NAME, PATH, printable};
 use crate::queue::Kind;
 
 /// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through outages of any length,
-/// and prints them after each change.
+/// and prints them after each change. Their age alone is no change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
-    let mut printed = String::new();
+    let mut before = None;
     loop {
-        match listed(client, list).await {
-            Ok((code, text)) => {
-                if text != printed {
-                    print(if list.json || printed.is_empty() { "" } else { "\n" })?;
-                    print(&text)?;
-                    printed = text;
+        match read(client, &list.path).await.map_err(Failure::from) {
+            Ok(found) => {
+                if before.as_ref() != Some(&found) {
+                    let before = before.as_deref();
+                    print(if list.json || before.is_none() { "" } else { "\n" })?;
+                    print(&if list.json { changes(&list.path, before, &found)? } else { tables(&list.path, &found) })?;
                 }
                 if !list.watch {
-                    return Ok(code);
+                    return Ok(u8::from(found.is_empty()));
                 }
+                before = Some(found);
             }
             Err(failure) if list.watch && failure.code == Code::NoConnection => print_message(&failure),
             Err(failure) => return Err(failure),
@@ -39,58 +41,32 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
     }
 }
 
-/// Reads the locks at the path. Returns the exit code and the text.
-async fn listed(client: &CuratorClient, list: &List) -> Result<(u8, String), Failure> {
-    let found = read(client, &list.path).await?;
-    let text = match found.as_slice() {
-        found if list.json => json(found)?,
-        [] => format!("{}: no contenders\n", list.path),
-        found => {
-            let mixed = if found.len() > 1 { "\nThese kinds do not exclude each other.\n" } else { "" };
-            found.iter().map(table).collect::<Vec<_>>().join("\n") + mixed
-        }
-    };
-    Ok((u8::from(found.is_empty()), text))
-}
-
-/// Prints a line for each lock below a node.
-pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
-    let mut code = 1;
-    let mut below = vec![tree.root.clone()];
-    while let Some(path) = below.pop() {
-        let mut names = match client.get_children(&path).await {
-            Err(ClientError::NoNode { .. } | ClientError::NoAuth { .. }) => continue,
-            names => names?,
-        };
-        let found = among(client, &path, &names).await?;
-        for lock in &found {
-            code = 0;
-            print(&if tree.json { json(lock)? } else { line(lock) })?;
-        }
-        if !found.is_empty() {
-            continue;
-        }
-        // The stack's last path is printed first.
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        below.extend(names.iter().map(|name| format!("{}/{name}", path.trim_end_matches('/'))));
+/// A line of JSON for each lock that has changed, with that of a lock whose contenders have left.
+fn changes(path: &str, before: Option<&[LockContenders]>, found: &[LockContenders]) -> Result<String, Failure> {
+    if found.is_empty() && before.is_none() {
+        return json::of_free_lock(path, None);
     }
-    if code == 1 && !tree.json {
-        print(&format!("{}: no locks\n", tree.root))?;
+    let before = before.unwrap_or_default();
+    let left = before.iter().filter(|lock| found.iter().all(|other| other.kind != lock.kind));
+    let left = left.map(|lock| json::of_free_lock(path, Some(lock.kind)));
+    left.chain(found.iter().filter(|lock| !before.contains(lock)).map(json::of_lock)).collect()
+}
+
+fn tables(path: &str, found: &[LockContenders]) -> String {
+    let mixed = if found.len() > 1 { "\nThese kinds do not exclude each other.\n" } else { "" };
+    match found {
+        [] => format!("{}: no contenders\n", printable(path, PATH)),
+        found => found.iter().map(table).collect::<Vec<_>>().join("\n") + mixed,
     }
-    Ok(code)
 }
 
-fn json(found: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
-    let text = serde_json::to_string(found).map_err(|error| Failure::here(format!("cannot print: {error}")))?;
-    Ok(text + "\n")
-}
-
-fn line(lock: &LockContenders) -> String {
-    let holders: Vec<_> = lock.holders().map(|node| node.contender.to_string()).collect();
-    let waiting = lock.contenders.len() - holders.len();
-    let holders = if holders.is_empty() { "free".to_owned() } else { format!("held by {}", holders.join(", ")) };
+/// One line about a lock.
+pub(crate) fn line(lock: &LockContenders) -> String {
+    let waiting = lock.contenders.len() - lock.holders().count();
+    let holders = names(lock.holders().map(|node| node.contender.clone()));
+    let holders = holders.map_or_else(|| "free".to_owned(), |holders| format!("held by {holders}"));
     let used_up = if lock.used_up { "; its sequence numbers are used up: stop its clients" } else { "" };
-    let path: String = replaced(&lock.path).collect();
+    let path = printable(&lock.path, PATH);
     format!("{path}  {}  {holders}, {waiting} waiting{used_up}\n", lock.kind)
 }
 
@@ -127,9 +103,9 @@ fn row(lock: &LockContenders, node: &Node) -> [String; 7] {
     let seen = node.stat.as_ref();
     [
         state.to_owned(),
-        or_dash(Some(printable(host))),
+        or_dash(Some(printable(host, NAME))),
         or_dash(pid.map(|pid| pid.to_string())),
-        or_dash(label.as_deref().map(printable)),
+        or_dash(label.as_deref().map(|label| printable(label, NAME))),
         or_dash(seen.map(|seen| text(seen.age()))),
         or_dash(seen.map(|seen| seen.session.clone())),
         or_dash(seen.map(|seen| seen.token.to_string())),

@@ -10,7 +10,7 @@ use curator_recipes::{
 };
 
 use crate::arguments::Run;
-use crate::contender::Contender;
+use crate::contender::{Contender, names};
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
 
@@ -74,8 +74,8 @@ impl Lock {
     pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
         let holders = participants.iter().filter(|participant| participant.owns);
-        let holders: Vec<_> = holders.map(|holder| Contender::from_data(&holder.data).to_string()).collect();
-        let by = if holders.is_empty() { "another client".to_owned() } else { holders.join(", ") };
+        let by = names(holders.map(|holder| Contender::from_data(&holder.data)));
+        let by = by.unwrap_or_else(|| "another client".to_owned());
         Failure::new(Code::NotAcquired, format!("{} was not acquired: it was held by {by}", paths.join(", ")))
     }
 }

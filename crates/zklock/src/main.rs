@@ -13,9 +13,11 @@ mod generated;
 mod grace;
 mod group;
 mod guardian;
+mod json;
 mod list;
 mod lock;
 mod print;
+mod printable;
 mod processes;
 mod queue;
 mod remove;
@@ -27,6 +29,7 @@ mod stopping;
 mod terminal;
 mod time;
 mod tls_files;
+mod tree;
 mod verbose;
 mod waiting;
 
@@ -36,7 +39,7 @@ use clap::Parser;
 
 use crate::arguments::{Action, Arguments, Internal};
 use crate::failure::{Code, Failure};
-use crate::print::print_message;
+use crate::print::{finish, print_message};
 
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|subcommand| Internal::has(&subcommand)) {
@@ -68,15 +71,17 @@ fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.map_err(|error| Failure::here(format!("cannot start: {error}")))
     });
-    match runtime.and_then(|runtime| runtime.block_on(action)) {
-        Ok(code) => ExitCode::from(code),
+    let code = match runtime.and_then(|runtime| runtime.block_on(action)) {
+        Ok(code) => code,
         Err(failure) => {
             if !(failure.code == Code::NotAcquired && is_quiet) {
                 print_message(&failure);
             }
-            ExitCode::from(failure.code as u8)
+            failure.code as u8
         }
-    }
+    };
+    finish();
+    ExitCode::from(code)
 }
 
 async fn act_internally(internal: Internal) -> Result<u8, Failure> {
@@ -96,7 +101,7 @@ async fn act(Arguments { action, connection, .. }: Arguments) -> Result<u8, Fail
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,
         Action::Ls(list) => connection.with_client(async |client| list::list(&list, client).await).await?,
-        Action::Tree(tree) => connection.with_client(async |client| list::tree(&tree, client).await).await?,
+        Action::Tree(tree) => connection.with_client(async |client| tree::tree(&tree, client).await).await?,
         Action::Revoke { path } => connection.with_client(async |client| remove::revoke(&path, client).await).await?,
         Action::Break(lock) => connection.with_client(async |client| remove::break_lock(&lock, client).await).await?,
         Action::Completions { shell } => generated::completions(shell),

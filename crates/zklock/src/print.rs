@@ -1,27 +1,203 @@
-//! Prints without panics: a panic would stop the command.
+//! Prints results on standard output, and messages and the waiting display on standard error.
+//!
+//! A panic would stop the command, so nothing here panics. A write can block for any time: after Ctrl-S on the terminal,
+//! or in a full pipe. So a separate thread writes messages and the display, and never blocks the thread that holds the
+//! lock.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::contender::replaced;
 use crate::failure::Failure;
+use crate::printable::{SENTENCE, printable, replaced};
 use crate::verbose::prefix;
 
 /// A shell's exit code for a program that SIGPIPE has ended.
 const PIPE: i32 = 141;
+/// The most messages that wait while standard error is blocked. Later messages are dropped.
+const MOST_MESSAGES: usize = 64;
+/// How long the end of zklock waits for the last messages.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Prints a result. Exits if the reader has closed the pipe, as in `zklock ls … | head`.
+/// Prints lines of a result. Exits if the reader has closed the pipe, as in `zklock ls … | head`.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let text: String = text.chars().map(|c| if c == '\n' { c } else { replaced(c) }).collect();
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(PIPE),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            finish();
+            std::process::exit(PIPE)
+        }
         printed => printed.map_err(|error| Failure::here(format!("cannot print: {error}"))),
     }
 }
 
-/// Prints a line for people on standard error, if it is open. It may contain a path that another client has named.
+/// Prints a line for people on standard error, if it is open. It may contain a path or an error that another client or
+/// a server has written. Does not block.
 pub(crate) fn print_message(line: impl Display) {
-    let lines = line.to_string();
-    let lines: Vec<String> = lines.split('\n').map(|line| replaced(line).collect()).collect();
-    let _ = writeln!(io::stderr(), "{}{}", prefix(), lines.join("\n"));
+    let line = line.to_string().replace('\n', " ");
+    MESSAGES.send(|pending| pending.add(format!("{}{}\n", prefix(), printable(&line, SENTENCE))));
+}
+
+/// Replaces the line of the waiting display on the terminal. Does not block.
+pub(crate) fn show_display(line: String) {
+    MESSAGES.send(|pending| pending.display = Some(Shown::Line(line)));
+}
+
+/// Ends the waiting display with a line feed. Does not block.
+pub(crate) fn end_display() {
+    MESSAGES.send(|pending| pending.display = Some(Shown::End));
+}
+
+/// Waits until all messages are written, but only briefly. Call this before the process ends.
+pub(crate) fn finish() {
+    let mut state = MESSAGES.lock();
+    if !state.is_started
+        && let Some(text) = state.pending.take()
+    {
+        // At the limit of processes, no thread could be started.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+    let is_busy = |state: &mut State| state.is_writing || state.pending.has_any();
+    let _ = MESSAGES.changed.wait_timeout_while(state, LAST_WAIT, is_busy);
+}
+
+static MESSAGES: Messages = Messages { state: Mutex::new(State::new()), changed: Condvar::new() };
+
+/// What is still to be written, shared with the thread that writes it.
+struct Messages {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    pending: Pending,
+    is_started: bool,
+    is_writing: bool,
+}
+
+/// The text that waits to be written.
+#[derive(Default)]
+struct Pending {
+    messages: VecDeque<String>,
+    dropped: usize,
+    /// Only the newest display matters.
+    display: Option<Shown>,
+    /// Whether the last line on the terminal is a display, without a line feed.
+    is_displayed: bool,
+}
+
+enum Shown {
+    Line(String),
+    End,
+}
+
+impl Messages {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&'static self, add: impl FnOnce(&mut Pending)) {
+        let mut state = self.lock();
+        add(&mut state.pending);
+        if !state.is_started {
+            // If this fails, the next message tries again.
+            let thread = std::thread::Builder::new().name("messages".to_owned());
+            state.is_started = thread.spawn(|| self.write()).is_ok();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Writes forever what is sent. An error, such as a closed terminal, drops the text.
+    fn write(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some(text) = state.pending.take() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.is_writing = true;
+            drop(state);
+            let _ = io::stderr().write_all(text.as_bytes());
+            state = self.lock();
+            state.is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl State {
+    const fn new() -> Self {
+        let pending = Pending { messages: VecDeque::new(), dropped: 0, display: None, is_displayed: false };
+        Self { pending, is_started: false, is_writing: false }
+    }
+}
+
+impl Pending {
+    fn add(&mut self, message: String) {
+        if self.messages.len() < MOST_MESSAGES {
+            self.messages.push_back(message);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn has_any(&self) -> bool {
+        !self.messages.is_empty() || self.display.is_some()
+    }
+
+    /// The text to write next: the messages below the display, then the display.
+    fn take(&mut self) -> Option<String> {
+        if !self.has_any() {
+            return None;
+        }
+        let ends = !self.messages.is_empty() || matches!(self.display, Some(Shown::End));
+        let mut text = if ends && std::mem::take(&mut self.is_displayed) { "\n".to_owned() } else { String::new() };
+        text.extend(self.messages.drain(..));
+        match std::mem::take(&mut self.dropped) {
+            0 => {}
+            dropped => text += &format!("zklock: {dropped} more messages were dropped, as the output was blocked\n"),
+        }
+        if let Some(Shown::Line(line)) = self.display.take() {
+            self.is_displayed = true;
+            // The escape sequence clears the rest of the last display.
+            text += &format!("\r{line}\x1b[K");
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_beyond_the_bound_are_counted() {
+        let mut pending = Pending::default();
+        for number in 0..MOST_MESSAGES + 3 {
+            pending.add(format!("{number}\n"));
+        }
+        let text = pending.take().unwrap();
+        assert_eq!(text.lines().count(), MOST_MESSAGES + 1);
+        assert!(text.ends_with("63\nzklock: 3 more messages were dropped, as the output was blocked\n"), "{text}");
+        assert!(pending.take().is_none());
+    }
+
+    #[test]
+    fn only_the_newest_display_is_written_and_a_message_starts_on_its_own_line() {
+        let mut pending = Pending::default();
+        let mut step = |message: Option<&str>, display: Option<Shown>| {
+            message.into_iter().for_each(|message| pending.add(message.to_owned()));
+            pending.display = display;
+            pending.take().unwrap_or_default()
+        };
+        let line = |line: &str| Some(Shown::Line(line.to_owned()));
+        assert_eq!(step(None, Some(Shown::End)), "");
+        assert_eq!(step(None, line("one")), "\rone\x1b[K");
+        assert_eq!(step(Some("message\n"), line("two")), "\nmessage\n\rtwo\x1b[K");
+        assert_eq!(step(None, Some(Shown::End)), "\n");
+        assert_eq!(step(Some("message\n"), None), "message\n");
+    }
 }

@@ -8,9 +8,9 @@ use curator_recipes::revoke as ask;
 use crate::arguments::Break;
 use crate::clock::text;
 use crate::contended::{LockContenders, Node, NodeStat, read};
-use crate::contender::replaced;
 use crate::failure::{Code, Failure};
 use crate::print::print;
+use crate::printable::{PATH, printable};
 
 /// The nodes of all holders of the locks at a path. An error if there is no holder.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
@@ -26,8 +26,7 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
-                let path: String = replaced(&node.path).collect();
-                print(&format!("asked {} to release {path}\n", node.contender))?;
+                print(&format!("asked {} to release {}\n", node.contender, printable(&node.path, PATH)))?;
             }
         }
     }
@@ -61,7 +60,7 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
         }
         deleted => deleted?,
     }
-    print(&format!("broke {path}: deleted {}\n", replaced(&node.path).collect::<String>()))?;
+    print(&format!("broke {}: deleted {}\n", printable(path, PATH), printable(&node.path, PATH)))?;
     Ok(0)
 }
 
@@ -73,7 +72,7 @@ fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failur
             "{path}: not broken, as there is no terminal for the confirmation; pass --yes"
         )));
     }
-    let age = text(stat.age());
+    let (path, age) = (printable(path, PATH), text(stat.age()));
     let question = format!(
         "{} holds {path}; its node is {age} old (session {}).\n\
          zklock does not stop the holder: it may continue its work until it detects the loss, while the next holder starts.\n\

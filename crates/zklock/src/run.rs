@@ -63,7 +63,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
         let timeout = if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
         let held = tokio::select! {
             held = lock.acquire(timeout) => held?,
-            never = waiting::show(&lock, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
+            never = waiting::show(&lock, client, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
             status = signals.next_deadly() => return Ok(code(status)),
         };
         let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };

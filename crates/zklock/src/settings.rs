@@ -62,6 +62,8 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest time that the client accepts for one attempt to connect.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// For the commands that read many nodes.
+const REQUESTS_IN_FLIGHT: usize = 64;
 
 /// The merged settings.
 pub(crate) struct Settings {
@@ -127,6 +129,7 @@ impl Settings {
         let mut builder = CuratorClient::builder(&self.connect)
             .name("zklock")
             .default_lock_data(this.to_data())
+            .max_requests_in_flight(REQUESTS_IN_FLIGHT)
             .session_timeout(self.session_timeout)
             .connection_timeout(half.min(LONGEST_ATTEMPT))
             .retry_policy(retries.map_err(ClientError::from)?);

@@ -11,7 +11,7 @@ use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid, tcgetpgrp, tcsetpgrp};
 use rustix::process::{Signal, kill_current_process_group, kill_process};
 
 use crate::group::Group;
-use crate::print::print_message;
+use crate::print::{self, print_message};
 use crate::processes::{self, Process};
 use crate::signals::is_ignored;
 
@@ -152,6 +152,8 @@ impl Terminal {
     }
 
     fn suspend(&mut self) {
+        // The message explains the stop.
+        print::finish();
         self.is_suspended = true;
         self.had_terminal = self.take_back();
     }

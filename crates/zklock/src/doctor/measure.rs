@@ -12,6 +12,8 @@ use crate::settings::Settings;
 
 /// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;
+/// The most bytes that are read of a server's answer to `srvr`.
+const LONGEST_ANSWER: u64 = 16_384;
 
 /// Connects to one server, and measures its session timeout, its round trip and its version.
 pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
@@ -41,7 +43,7 @@ async fn version(server: &str) -> Option<String> {
         let mut stream = TcpStream::connect(server).await.ok()?;
         stream.write_all(b"srvr").await.ok()?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
+        stream.take(LONGEST_ANSWER).read_to_string(&mut answer).await.ok()?;
         let version = answer.lines().next()?.strip_prefix("Zookeeper version: ")?;
         Some(version.split(['-', ' ', ',']).next()?.to_owned())
     };

@@ -9,6 +9,7 @@ use self::findings::findings;
 use self::measure::{measure_node, measure_server, read_clock_source};
 use crate::failure::Failure;
 use crate::print::print;
+use crate::printable::{SENTENCE, printable};
 use crate::settings::Connection;
 
 /// What was measured.
@@ -43,7 +44,7 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
         settings.connect = host.to_string();
         let measurement = measure_server(&settings).await;
         match &measurement {
-            Ok(measurement) => print(&format!("{host}: {measurement}\n"))?,
+            Ok(measurement) => print(&(printable(&format!("{host}: {measurement}"), SENTENCE) + "\n"))?,
             Err(_) => print(&format!("{host}: cannot be used\n"))?,
         }
         servers.push((host.to_string(), measurement));
@@ -57,7 +58,7 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
     };
     let findings = findings(&Measurements { servers, node, clock_source: read_clock_source() });
     for finding in &findings {
-        print(&format!("- {finding}\n"))?;
+        print(&format!("- {}\n", printable(finding, SENTENCE)))?;
     }
     if findings.is_empty() {
         print("nothing is wrong\n")?;

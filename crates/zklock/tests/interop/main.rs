@@ -27,8 +27,10 @@ async fn listed(path: &str, kind: &str, count: usize) -> Vec<(i64, bool)> {
     let mut found = Vec::new();
     until(async || {
         let printed = printed(&format!("ls {path} --json"), None).await;
-        let locks: Vec<Value> = serde_json::from_str(&printed.out).unwrap();
-        let Some(lock) = locks.first() else { return false };
+        let lock: Value = serde_json::from_str(printed.out.lines().next().unwrap()).unwrap();
+        if printed.code == Some(1) {
+            return false;
+        }
         assert_eq!(lock["kind"], kind);
         found.clone_from(lock["contenders"].as_array().unwrap());
         found.len() == count

@@ -1,30 +1,12 @@
 //! The commands for operators: `ls`, `tree`, `revoke`, `break` and `doctor`.
 
 use curator_recipes::InterProcessMutex;
-use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission};
+use curator_recipes::client::{Acl, AuthId, CreateMode, Permission};
 use curator_test::{TestingServer, soon, until};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Notes, client, finished, path, printed, proxy, signal, zklock};
-
-/// Creates a contender's node with the name prefix of some client library. Returns the node's name.
-async fn contend(client: &CuratorClient, directory: &str, name: &str, data: &str) -> String {
-    let mode = CreateMode::EphemeralSequential;
-    let create = client.create().with_mode(mode).creating_parent_containers();
-    create.for_path(format!("{directory}/{name}"), data).await.unwrap().name().to_owned()
-}
-
-/// The start of a node name of Curator in Java.
-const JAVA: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
-/// The id in a node name of kazoo or go-zookeeper.
-const HEX: &str = "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b";
-
-async fn listed(lock: &str) -> Value {
-    let printed = printed(&format!("ls {lock} --json"), None).await;
-    assert_eq!((printed.code, printed.error.as_str()), (Some(0), ""), "{printed:?}");
-    serde_json::from_str(&printed.out).unwrap()
-}
+use crate::support::{HEX, JAVA, Notes, client, contend, finished, listed, path, printed, proxy, signal, zklock};
 
 #[tokio::test]
 async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
@@ -47,7 +29,7 @@ async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
     assert_eq!(holds, [true, false, false]);
     assert_eq!(contenders[0]["label"], "nightly");
     assert_eq!(contenders[0]["pid"], holder.id().unwrap());
-    assert_eq!((&contenders[1]["host"], &contenders[2]["host"]), (&Value::from("10.0.0.7"), &Value::from("")));
+    assert_eq!((&contenders[1]["host"], &contenders[2]["host"]), (&Value::from("10.0.0.7"), &Value::Null));
     // Kazoo's lock and a mutex ignore each other's nodes.
     let of_kazoo = &kazoos["contenders"][0];
     assert_eq!(
@@ -95,60 +77,6 @@ async fn a_closed_output_pipe_ends_zklock_without_a_panic() {
 }
 
 #[tokio::test]
-async fn ls_watch_prints_every_change() {
-    let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);
-    let mut watching = zklock(&server.connect_string(), &format!("ls {lock} --watch --json"), None).spawn().unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let mut next = async || soon(lines.next_line()).await.unwrap().unwrap();
-    assert_eq!(next().await, "[]");
-    let mut nodes = Vec::new();
-    for count in 1..=3 {
-        nodes.push(contend(&others, &lock, &format!("{JAVA}-lock-"), "x").await);
-        // zklock may read the directory before it has a node.
-        let mut line = next().await;
-        while line == "[]" {
-            line = next().await;
-        }
-        let found: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(found[0]["contenders"].as_array().unwrap().len(), count, "{line}");
-    }
-    others.delete().for_path(format!("{lock}/{}", nodes[0])).await.unwrap();
-    let found: Value = serde_json::from_str(&next().await).unwrap();
-    assert!(found[0]["contenders"][0]["path"].as_str().unwrap().ends_with(&nodes[1]));
-}
-
-#[tokio::test]
-async fn a_tree_shows_all_kinds_of_locks() {
-    let (root, others) = (path("tree"), client().await);
-    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "one").await;
-    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "two").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "one").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "two").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__WRIT__"), "three").await;
-    contend(&others, &format!("{root}/c/latch"), &format!("{JAVA}-latch-"), "").await;
-    contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
-    contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
-    contend(&others, &format!("{root}/e/kazoo"), &format!("{HEX}__lock__"), "one").await;
-    // The name changes the writing direction.
-    contend(&others, &format!("{root}/f/\u{202e}lock"), &format!("{JAVA}-lock-"), "one").await;
-    let shown = printed(&format!("tree {root}"), None).await;
-    let lines = [
-        "/a/mutex  mutex  held by one, 1 waiting",
-        "/b/shared  read-write lock  held by one, two, 1 waiting",
-        "/c/latch  leader latch  held by -, 0 waiting",
-        "/d/semaphore  semaphore  held by one, 1 waiting",
-        "/e/kazoo  kazoo lock  held by one, 0 waiting",
-        "/f/\u{fffd}lock  mutex  held by one, 0 waiting",
-    ];
-    let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
-    assert_eq!((shown.code, shown.out), (Some(0), lines));
-    let none = printed(&format!("tree {root}/none"), None).await;
-    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no locks\n")));
-    let none = printed(&format!("ls {root}/none"), None).await;
-    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no contenders\n")));
-}
-
-#[tokio::test]
 async fn revoke_asks_the_holder_and_break_requires_its_token() {
     let (lock, client) = (path("break"), client().await);
     let mutex = InterProcessMutex::non_reentrant(&client, &lock).unwrap();
@@ -183,13 +111,15 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
     let (first, second) = (&found[0]["contenders"][0], &found[0]["contenders"][1]);
     assert_eq!(
         (&first["path"], &first["host"], &first["token"]),
-        (&Value::from(hidden_node.as_str()), &Value::from(""), &Value::Null)
+        (&Value::from(hidden_node.as_str()), &Value::Null, &Value::Null)
     );
     assert_eq!((&second["host"], second["token"].is_i64()), (&Value::from("two"), true));
     let hidden = Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone());
     others.create().with_acl([hidden]).for_path(format!("{root}/hidden"), "").await.unwrap();
     let shown = printed(&format!("tree {root}"), None).await;
-    assert_eq!((shown.code, shown.out), (Some(0), format!("{root}/lock  mutex  held by -, 1 waiting\n")));
+    let line = format!("{root}/lock  mutex  held by an unnamed client, 1 waiting\n");
+    let denied = format!("zklock: no permission to read {root}/hidden: locks below it are not shown\n");
+    assert_eq!((shown.code, shown.out, shown.error), (Some(0), line, denied));
     let seen = printed(&format!("doctor --root {root}/hidden"), None).await;
     assert!(
         seen.out.contains("without READ, a client cannot list the contenders before it: give this client READ"),

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use curator_recipes::client::CuratorClient;
+use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_test::{FaultProxy, TestingServer, soon, unique_path, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
 use tokio::process::{Child, Command};
 
 /// The session timeout of a run that loses its session.
@@ -128,6 +129,25 @@ pub(crate) fn state(process: Pid) -> Option<char> {
 pub(crate) fn signal(child: &Child, signal: Signal) {
     let process = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
     kill_process(process, signal).unwrap();
+}
+
+/// Creates a contender's node with the name prefix of some client library. Returns the node's name.
+pub(crate) async fn contend(client: &CuratorClient, directory: &str, name: &str, data: &str) -> String {
+    let mode = CreateMode::EphemeralSequential;
+    let create = client.create().with_mode(mode).creating_parent_containers();
+    create.for_path(format!("{directory}/{name}"), data).await.unwrap().name().to_owned()
+}
+
+/// The start of a node name of Curator in Java.
+pub(crate) const JAVA: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
+/// The id in a node name of kazoo or go-zookeeper.
+pub(crate) const HEX: &str = "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b";
+
+/// The locks at a path, as `ls --json` prints them.
+pub(crate) async fn listed(lock: &str) -> Vec<Value> {
+    let printed = printed(&format!("ls {lock} --json"), None).await;
+    assert_eq!((printed.code, printed.error.as_str()), (Some(0), ""), "{printed:?}");
+    printed.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The limit for waits that last until a session expires or a grace period ends.

@@ -1,0 +1,203 @@
+//! What `ls` and `tree` print.
+
+use curator_recipes::client::{Acl, AuthId, Permission};
+use curator_test::{OpCode, TestingServer, soon, until};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::support::{HEX, JAVA, client, contend, finished, listed, path, printed, proxy, zklock};
+
+#[tokio::test]
+async fn ls_watch_prints_every_change() {
+    let (lock, server, others) = (path("watch"), TestingServer::shared().await, client().await);
+    let mut watching = zklock(&server.connect_string(), &format!("ls {lock} --watch --json"), None).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = async || soon(lines.next_line()).await.unwrap().unwrap();
+    let free = format!(r#"{{"path":"{lock}","kind":null,"used_up":false,"contenders":[]}}"#);
+    assert_eq!(next().await, free);
+    let mut nodes = Vec::new();
+    for count in 1..=3 {
+        nodes.push(contend(&others, &lock, &format!("{JAVA}-lock-"), "x").await);
+        let line = next().await;
+        let found: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(found["contenders"].as_array().unwrap().len(), count, "{line}");
+    }
+    others.delete().for_path(format!("{lock}/{}", nodes[0])).await.unwrap();
+    let found: Value = serde_json::from_str(&next().await).unwrap();
+    assert!(found["contenders"][0]["path"].as_str().unwrap().ends_with(&nodes[1]));
+    // Only the lock that changes is printed, also when its last contender leaves.
+    let kazoo = contend(&others, &lock, &format!("{HEX}__lock__"), "job-7").await;
+    let found: Value = serde_json::from_str(&next().await).unwrap();
+    assert_eq!((&found["kind"], &found["contenders"][0]["host"]), (&"kazoo-lock".into(), &"job-7".into()));
+    others.delete().for_path(format!("{lock}/{kazoo}")).await.unwrap();
+    assert_eq!(next().await, free.replace("null", "\"kazoo-lock\""));
+}
+
+#[tokio::test]
+async fn a_tree_shows_all_kinds_of_locks() {
+    let (root, others) = (path("tree"), client().await);
+    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "one").await;
+    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "two").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "one").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "two").await;
+    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__WRIT__"), "three").await;
+    contend(&others, &format!("{root}/c/latch"), &format!("{JAVA}-latch-"), "").await;
+    contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
+    contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
+    contend(&others, &format!("{root}/e/kazoo"), &format!("{HEX}__lock__"), "one").await;
+    // The name changes the writing direction.
+    contend(&others, &format!("{root}/f/\u{202e}lock"), &format!("{JAVA}-lock-"), "one").await;
+    let shown = printed(&format!("tree {root}"), None).await;
+    let lines = [
+        "/a/mutex  mutex  held by one, 1 waiting",
+        "/b/shared  read-write lock  held by one, two, 1 waiting",
+        "/c/latch  leader latch  held by an unnamed client, 0 waiting",
+        "/d/semaphore  semaphore  held by one, 1 waiting",
+        "/e/kazoo  kazoo lock  held by one, 0 waiting",
+        "/f/\u{fffd}lock  mutex  held by one, 0 waiting",
+    ];
+    let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
+    assert_eq!((shown.code, shown.out), (Some(0), lines));
+    let none = printed(&format!("tree {root}/none"), None).await;
+    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no locks\n")));
+    let none = printed(&format!("ls {root}/none"), None).await;
+    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no contenders\n")));
+}
+
+#[tokio::test]
+async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
+    let (lock, server, others) = (path("watch-age"), TestingServer::shared().await, client().await);
+    contend(&others, &lock, &format!("{JAVA}-lock-"), "one").await;
+    let mut watching = zklock(&server.connect_string(), &format!("ls {lock} --watch"), None).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = async || soon(lines.next_line()).await.unwrap().unwrap();
+    let first = [next().await, next().await, next().await];
+    assert!(first[2].starts_with("holds  one"), "{first:?}");
+    let age = || async { printed(&format!("ls {lock}"), None).await.out.lines().nth(2).unwrap().to_owned() };
+    // Two changes of the age, which `ls --watch` reads more often.
+    for _ in 0..2 {
+        let before = age().await;
+        until(async || age().await != before).await;
+    }
+    contend(&others, &lock, &format!("{JAVA}-lock-"), "two").await;
+    assert_eq!((next().await, next().await), (String::new(), format!("{lock}  mutex  held by one, 1 waiting")));
+}
+
+#[tokio::test]
+async fn a_tree_shows_the_locks_below_the_directory_of_a_lock() {
+    let (root, others) = (path("nested"), client().await);
+    let lock = async |path: &str, data: &str| {
+        contend(&others, &format!("{root}{path}"), &format!("{JAVA}-lock-"), data).await;
+    };
+    lock("/deploy", "one").await;
+    lock("/deploy/eu", "two").await;
+    lock("/deploy/eu/west", "three").await;
+    lock("/deploy-b", "four").await;
+    contend(&others, &format!("{root}/sem/leases"), &format!("{JAVA}-lease-"), "five").await;
+    lock("/sem/locks", "six").await;
+    lock("/sem/inner", "seven").await;
+    // Named as a contender, but a directory.
+    lock("/jobs/nightly-lock-2024010100", "eight").await;
+    let shown = printed(&format!("tree {root}"), None).await;
+    let lines = [
+        "/deploy  mutex  held by one, 0 waiting",
+        "/deploy/eu  mutex  held by two, 0 waiting",
+        "/deploy/eu/west  mutex  held by three, 0 waiting",
+        "/deploy-b  mutex  held by four, 0 waiting",
+        "/jobs  mutex  held by an unnamed client, 0 waiting",
+        "/jobs/nightly-lock-2024010100  mutex  held by eight, 0 waiting",
+        "/sem  semaphore  held by five, 1 waiting",
+        "/sem/inner  mutex  held by seven, 0 waiting",
+    ];
+    let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
+    assert_eq!((shown.code, shown.out), (Some(0), lines));
+}
+
+#[tokio::test]
+async fn a_tree_names_what_it_may_not_read_and_does_not_say_that_there_are_no_locks_there() {
+    let (root, others) = (path("no-permission"), client().await);
+    let hide = async |path: String| {
+        let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+        others.create().with_acl(acl).creating_parent_containers().for_path(path, "").await.unwrap();
+    };
+    hide(format!("{root}/a/hidden")).await;
+    let denied = |path: String| format!("zklock: no permission to read {path}: locks below it are not shown\n");
+    let shown = printed(&format!("tree {root}"), None).await;
+    assert_eq!(
+        (shown.code, shown.out, shown.error),
+        (
+            Some(123),
+            format!("{root}: no locks among the nodes that this client may read\n"),
+            denied(format!("{root}/a/hidden"))
+        )
+    );
+    let json = printed(&format!("tree {root}/a/hidden --json"), None).await;
+    assert_eq!((json.code, json.out, json.error), (Some(123), String::new(), denied(format!("{root}/a/hidden"))));
+    // A semaphore whose leases may not be read does not hide the other locks.
+    hide(format!("{root}/sem/leases")).await;
+    contend(&others, &format!("{root}/sem/locks"), &format!("{JAVA}-lock-"), "one").await;
+    contend(&others, &format!("{root}/z"), &format!("{JAVA}-lock-"), "two").await;
+    for number in 0..12 {
+        hide(format!("{root}/b/{number:02}")).await;
+    }
+    let shown = printed(&format!("tree {root}"), None).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.out.ends_with(&format!("{root}/z  mutex  held by two, 0 waiting\n")), "{shown:?}");
+    assert!(shown.error.ends_with("zklock: no permission to read 4 more nodes\n"), "{shown:?}");
+    assert_eq!(shown.error.lines().count(), 11, "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_tree_reads_many_directories_at_a_time() {
+    let (root, others, proxy) = (path("at-once"), client().await, proxy().await);
+    for number in 0..20 {
+        contend(&others, &format!("{root}/{number:02}"), &format!("{JAVA}-lock-"), "one").await;
+    }
+    // Everything behind the list of the root is held. A second connection would not help.
+    for nth in 2..=41 {
+        proxy.hold_nth_reply(OpCode::GetChildren, nth);
+    }
+    let reading = zklock(&proxy.connect_string(), &format!("tree {root}"), None).spawn().unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetChildren, 21)).await.unwrap();
+    proxy.disarm();
+    proxy.release_held();
+    let shown = finished(reading).await;
+    let line = |number| format!("{root}/{number:02}  mutex  held by one, 0 waiting\n");
+    assert_eq!((shown.code, shown.out), (Some(0), (0..20).map(line).collect()));
+}
+
+/// The names of the keys in a line, in their order, and those of its first contender.
+fn keys(line: &str) -> [Vec<String>; 2] {
+    let names = |object: &Value| object.as_object().unwrap().keys().cloned().collect();
+    let value: Value = serde_json::from_str(line).unwrap();
+    [names(&value), names(&value["contenders"][0])]
+}
+
+#[tokio::test]
+async fn the_json_of_ls_and_tree_has_the_documented_shape() {
+    let (lock, others) = (path("shape"), client().await);
+    contend(&others, &lock, &format!("{JAVA}-lock-"), r#"{"host":"web1","pid":7,"label":"nightly"}"#).await;
+    contend(&others, &lock, &format!("{JAVA}-lock-"), "").await;
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/zklock.md")).unwrap();
+    let example = page.lines().find(|line| line.starts_with(r#"{"path""#)).unwrap();
+    let ls = printed(&format!("ls {lock} --json"), None).await.out;
+    assert_eq!(ls, printed(&format!("tree {lock} --json"), None).await.out);
+    assert_eq!(ls.lines().count(), 1, "{ls}");
+    assert_eq!(keys(&ls), keys(example));
+    let example: Value = serde_json::from_str(example).unwrap();
+    let [first, second] = [0, 1].map(|index| listed_contender(&ls, index));
+    assert_eq!(
+        first.as_object().unwrap().keys().collect::<Vec<_>>(),
+        second.as_object().unwrap().keys().collect::<Vec<_>>()
+    );
+    let same_types = |one: &Value, other: &Value| std::mem::discriminant(one) == std::mem::discriminant(other);
+    for (name, value) in example["contenders"][0].as_object().unwrap() {
+        assert!(same_types(value, &first[name]), "{name}: {value} and {}", first[name]);
+    }
+    assert_eq!([&second["host"], &second["pid"], &second["label"]], [&Value::Null; 3]);
+    assert_eq!(listed(&lock).await[0]["kind"], "mutex");
+}
+
+fn listed_contender(line: &str, index: usize) -> Value {
+    serde_json::from_str::<Value>(line).unwrap()["contenders"][index].clone()
+}
