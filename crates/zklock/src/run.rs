@@ -3,8 +3,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use curator_recipes::Error;
 use curator_recipes::client::{CuratorClient, Deadline};
+use curator_recipes::{Error, LossReason};
 use tokio::time::Instant;
 
 use crate::arguments::Run;
@@ -83,6 +83,12 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
         match released {
             Ok(()) => {}
             Err(Error::Lost(_)) if is_kept => {}
+            // At the end of the command, the lease was valid.
+            Err(Error::Lost(lost)) if matches!(lost.reason, LossReason::SessionLost(_)) => print_message(format_args!(
+                "{} could not be released, and is lost after the command has ended: {}",
+                run.lock.join(", "),
+                lost.reason
+            )),
             Err(Error::Lost(lost)) => return Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
             Err(error) => print_message(format_args!("the lock may be held until the session ends: {error}")),
         }

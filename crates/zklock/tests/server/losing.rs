@@ -223,6 +223,26 @@ async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     assert_eq!(printed.code, Some(122), "{printed:?}");
 }
 
+#[tokio::test]
+async fn a_session_lost_after_the_command_has_ended_does_not_change_the_exit_code() {
+    let (lock, notes, proxy) = (path("lost-after"), Notes::new(), proxy().await);
+    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
+    let mut command = zklock(&proxy.connect_string(), &format!("run -v --lock {lock}"), Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    notes.process("child").await;
+    proxy.black_hole(Direction::Both);
+    drop(child.stdin.take());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !soon(stderr.next_line()).await.unwrap().unwrap().contains("the command has ended") {}
+    proxy.replace_sessions(true);
+    proxy.cut();
+    proxy.heal();
+    assert_eq!(within(PATIENCE, finished(child)).await.code, Some(5));
+    let said =
+        async { while !stderr.next_line().await.unwrap().unwrap().contains("is lost after the command has ended") {} };
+    soon(said).await;
+}
+
 /// systemd sends such a signal when it stops a service.
 #[tokio::test]
 async fn a_signal_to_all_processes_lets_the_command_finish() {
