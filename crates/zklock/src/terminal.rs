@@ -68,6 +68,9 @@ pub(crate) struct Terminal {
     device: Option<File>,
     command: Group,
     is_suspended: bool,
+    /// Whether zklock has given the terminal to the command, which may have passed it on to a process group of its own, as
+    /// an interactive shell does.
+    is_given: bool,
     /// Whether the command had the terminal when it was suspended.
     had_terminal: bool,
     /// Whether the command was sent HUP, which it may ignore.
@@ -79,7 +82,8 @@ impl Terminal {
     pub(crate) fn of(command: Group) -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
         let is_in_pipeline = !io::stdin().is_terminal() || !io::stdout().is_terminal();
-        let terminal = Self { device, command, is_suspended: false, had_terminal: false, is_hung_up: false };
+        let mut terminal =
+            Self { device, command, is_suspended: false, is_given: false, had_terminal: false, is_hung_up: false };
         if !is_in_pipeline && terminal.owner() == Owner::Zklock {
             terminal.give();
         }
@@ -136,8 +140,8 @@ impl Terminal {
     }
 
     /// Takes the terminal back if the command has it. Returns whether it had.
-    pub(crate) fn take_back(&self) -> bool {
-        self.owner() == Owner::Command
+    pub(crate) fn take_back(&mut self) -> bool {
+        std::mem::take(&mut self.is_given)
             && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
     }
 
@@ -158,9 +162,10 @@ impl Terminal {
         self.had_terminal = self.take_back();
     }
 
-    fn give(&self) -> bool {
+    fn give(&mut self) -> bool {
         let command = Pid::from_raw(self.command.number());
-        self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok())
+        self.is_given = self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok());
+        self.is_given
     }
 
     fn owner(&self) -> Owner {

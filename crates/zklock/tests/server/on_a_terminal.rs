@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use curator_test::{TestingServer, soon, until};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 use crate::pseudo_terminal::{CTRL_C, CTRL_Z, PseudoTerminal};
@@ -47,6 +47,25 @@ async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
     terminal.shows("got=secret").await;
     terminal.type_text("more\n");
     terminal.shows("then=more").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
+/// An interactive shell gives the terminal to its own jobs.
+#[tokio::test]
+async fn the_terminal_of_a_killed_shell_is_taken_back() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let mut run = zklock(&server.connect_string(), &format!("run --lock {}", path("killed-shell")), None);
+    run.args(["--", "bash", "--norc", "--noprofile", "-i"]);
+    let child = terminal.spawn(&executed_by(&["sh", "-c", r#""$0" "$@"; read line </dev/tty; echo then=$line"#], &run));
+    terminal.type_text(&format!("sh -c 'echo $$ > {}; exec sleep 1000'\n", notes.file("job").display()));
+    let job = notes.process("job").await;
+    soon(until(async || terminal.owner() == Some(job))).await;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", job.as_raw_pid())).unwrap();
+    let shell = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(shell).unwrap(), Signal::KILL).unwrap();
+    terminal.type_text("more\n");
+    terminal.shows("then=more").await;
+    kill_process(job, Signal::KILL).unwrap();
     assert_eq!(finished(child).await.code, Some(0));
 }
 
