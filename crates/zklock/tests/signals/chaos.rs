@@ -20,9 +20,8 @@ const SIGNALS: [(&str, Signal); 7] = [
     ("HUP", Signal::HUP),
     ("KILL", Signal::KILL),
 ];
-const TARGETS: [&str; 10] = [
-    "zklock", "zklock", "zklock", "zklock", "guardian", "guardian", "group", "group", "member", "member",
-];
+const TARGETS: [&str; 10] =
+    ["zklock", "zklock", "zklock", "zklock", "guardian", "guardian", "group", "group", "member", "member"];
 
 /// What chaos has done to a contender.
 #[derive(Debug, Default)]
@@ -59,7 +58,10 @@ impl Chaos {
 
     /// Sends a random signal to a random target.
     pub(crate) fn strike(&mut self, processes: &[Process], rng: &mut Rng) {
-        let numbers: BTreeSet<_> = processes.iter().filter_map(|process| process.number).collect();
+        // Mostly those whose command works; the others wait, and signals would only end them.
+        let is_rare = rng.u8(0..5) == 0;
+        let chosen = processes.iter().filter(|process| is_rare || process.role == Role::Member);
+        let numbers: BTreeSet<_> = chosen.filter_map(|process| process.number).collect();
         let Some(number) = rng.choice(numbers) else { return };
         let (target, (name, signal)) = (TARGETS[rng.usize(..10)], SIGNALS[rng.usize(..7)]);
         let role = match target {
@@ -77,7 +79,8 @@ impl Chaos {
 
     /// Whether zklock is promised to survive this, or need not.
     fn permits(&mut self, processes: &[Process], number: usize, target: &str, signal: Signal, id: i32) -> bool {
-        let guardians: Vec<_> = processes.iter().filter(|one| one.is(number, Role::Guardian)).map(|one| one.id).collect();
+        let guardians: Vec<_> =
+            processes.iter().filter(|one| one.is(number, Role::Guardian)).map(|one| one.id).collect();
         let works = processes.iter().any(|one| one.is(number, Role::Member));
         let is_off = self.is_zklock_off(processes, number);
         let done = self.done.entry(number).or_default();

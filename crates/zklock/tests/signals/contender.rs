@@ -144,7 +144,8 @@ impl Stage<'_> {
             Kind::Leader => (one, "--exclusive", " --leader"),
         };
         let paths: Vec<_> = locks.iter().map(|lock| format!("--lock /{lock}")).collect();
-        let mut options = format!("{}{kind} --session-timeout {}ms", paths.join(" "), crate::round::SESSION.as_millis());
+        let mut options =
+            format!("{}{kind} --session-timeout {}ms", paths.join(" "), crate::round::SESSION.as_millis());
         if rng.u8(0..3) == 0 {
             options += " --on-lost kill";
         }

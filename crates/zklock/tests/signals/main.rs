@@ -23,10 +23,13 @@ mod pseudo_terminal;
 mod round;
 
 use std::env;
+use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use tokio::process::Command;
 
 use self::contender::{AS_ROOT, NAMESPACE};
@@ -46,7 +49,8 @@ async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
     let rounds = rounds.unwrap_or(if seconds.is_some() { u64::MAX } else { LANES });
     let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(3600));
     let program = env::var("SIGNALS_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_zklock").to_owned());
-    say(&format!("signals: SIGNALS_SEED={seed}"));
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("signals-{seed}.log"));
+    say(&format!("signals: SIGNALS_SEED={seed}; {} has the rounds with findings", log.display()));
     let lane = async |lane: u64| {
         let mut total = Report::default();
         for index in (lane..rounds).step_by(usize::try_from(LANES).unwrap()) {
@@ -55,18 +59,17 @@ async fn random_signals_lead_to_no_overlap_and_leave_nothing() {
             }
             let report = one_round(seed.wrapping_add(index), &program, PATIENCE).await;
             report.findings.iter().for_each(|finding| say(finding));
+            let mut file = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+            file.write_all(report.log.as_bytes()).unwrap();
             total += report;
+            if total.rounds % 25 == 0 {
+                say(&format!("signals: {} rounds", LANES * total.rounds));
+            }
         }
         total
     };
     let (mut total, other) = tokio::join!(lane(0), lane(1));
     total += other;
-    let log = std::mem::take(&mut total.log);
-    if !log.is_empty() {
-        let path = env::temp_dir().join(format!("zklock-signals-{seed}.log"));
-        std::fs::write(&path, log).unwrap();
-        say(&format!("signals: the log of the rounds with findings is {}", path.display()));
-    }
     let Report { rounds, starts, works, overlaps, left_over, innocent, reused, .. } = &total;
     let Report { unprotected, stalled, not_promised, sent, .. } = &total;
     let sent_count: u64 = sent.values().sum();
@@ -83,7 +86,9 @@ async fn one_round(seed: u64, program: &str, patience: u64) -> Report {
     let mut words = NAMESPACE.to_vec();
     words.extend(AS_ROOT);
     if !can_start(&words).await {
-        say("signals: no PID namespaces here: no zklock is process 1, and no group gets the number of another on purpose");
+        say(
+            "signals: no PID namespaces here: no zklock is process 1, and no group gets the number of another on purpose",
+        );
         words.clear();
     }
     let itself = env::current_exe().unwrap();
@@ -120,7 +125,9 @@ async fn a_round() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_planted_defect_is_found() {
     let zklock = env!("CARGO_BIN_EXE_zklock");
-    let skip = format!("[ \"$1\" = run ] || exec {zklock} \"$@\"\nuntil [ \"$1\" = -- ]; do shift; done; shift; set -m; export ZKLOCK_TOKEN=1\n");
+    let skip = format!(
+        "[ \"$1\" = run ] || exec {zklock} \"$@\"\nuntil [ \"$1\" = -- ]; do shift; done; shift; set -m; export ZKLOCK_TOKEN=1\n"
+    );
     let planted = [
         ("OVERLAP", format!("{skip}\"$@\" & wait $!")),
         ("LEFT OVER after", format!("{skip}\"$@\" & sleep 0.2")),
@@ -130,7 +137,7 @@ async fn each_planted_defect_is_found() {
         ("NODE left over", format!("[ \"$1\" = ls ] && exit 0; exec {zklock} \"$@\"")),
     ];
     let folder = tempfile::tempdir().unwrap();
-    for (index, (expected, script)) in planted.into_iter().enumerate() {
+    let rounds = planted.into_iter().enumerate().map(async |(index, (expected, script))| {
         let program = folder.path().join(format!("{index}-zklock"));
         // Not by this process: a child of another test could have the file open for writing, and nobody could execute it.
         let write = format!("cat >{0} <<'END'\n#!/bin/bash\n{script}\nEND\nchmod +x {0}", program.display());
@@ -140,7 +147,8 @@ async fn each_planted_defect_is_found() {
         // Without a namespace, no group gets the number of another on purpose.
         let may_be_missed = expected.starts_with("INNOCENT") && report.reused == 0;
         assert!(is_found || may_be_missed, "{expected}: {:#?}\n{}", report.findings, report.log);
-    }
+    });
+    join_all(rounds).await;
 }
 
 fn number(variable: &str) -> Option<u64> {

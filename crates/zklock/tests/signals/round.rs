@@ -63,8 +63,14 @@ impl AddAssign for Report {
         self.stalled += other.stalled;
         self.not_promised += other.not_promised;
         self.findings.extend(other.findings);
-        self.log += &other.log;
     }
+}
+
+/// A zklock that was seen among the processes.
+struct Seen {
+    id: i32,
+    has_ended: bool,
+    is_reported: bool,
 }
 
 struct Round<'a> {
@@ -72,8 +78,7 @@ struct Round<'a> {
     contenders: Vec<Contender>,
     bystanders: Bystanders,
     chaos: Chaos,
-    /// The zklocks that were seen, and whether they had ended.
-    zklocks: HashMap<usize, (i32, bool)>,
+    zklocks: HashMap<usize, Seen>,
     probe: Option<Child>,
     /// The zklocks that have got their last signal.
     ended: HashSet<i32>,
@@ -177,18 +182,19 @@ fn watch_for_stalls() -> Arc<AtomicU64> {
 impl Round<'_> {
     /// Starts the contenders at random moments, and sends signals to them meanwhile.
     async fn disturb(&mut self, proxy: &FaultProxy, rng: &mut Rng, log: &mut Vec<String>) {
-        let (count, steps) = (rng.usize(4..=8), rng.usize(120..240));
-        for step in 0..steps {
+        let (most, steps) = (rng.usize(4..=8), rng.usize(150..300));
+        for _ in 0..steps {
             let processes = self.tick();
-            if self.contenders.len() < count && (step == 0 || rng.u8(0..10) == 0) {
+            let active = self.contenders.iter().filter(|contender| contender.child.id().is_some()).count();
+            if active < most && rng.u8(0..8) == 0 {
                 let (contender, description) = self.stage.start(self.contenders.len(), rng);
                 log.push(format!("{} {description}", now()));
                 self.contenders.push(contender);
             }
             match rng.u8(0..40) {
-                0..12 => self.chaos.strike(&processes, rng),
-                12 | 13 => self.press_key(&processes, rng),
-                14 => {
+                0..14 => self.chaos.strike(&processes, rng),
+                14 | 15 => self.press_key(&processes, rng),
+                16 => {
                     let faults: [&dyn Fn(); 5] = [
                         &|| proxy.cut(),
                         &|| proxy.reset(),
@@ -225,6 +231,10 @@ impl Round<'_> {
     fn tick(&mut self) -> Vec<Process> {
         let processes = descendants();
         for contender in &mut self.contenders {
+            let has_ended = self.zklocks.get(&contender.number).is_some_and(|seen| seen.has_ended);
+            if contender.place == Place::Shell && has_ended {
+                let _ = contender.child.start_kill();
+            }
             let _ = contender.child.try_wait();
         }
         let children = self.contenders.iter().filter_map(|contender| contender.child.id());
@@ -238,21 +248,20 @@ impl Round<'_> {
 
     /// A zklock that was not killed ends after all processes of its command.
     fn check_ended(&mut self, processes: &[Process]) {
-        for (&number, (id, has_ended)) in &mut self.zklocks {
-            let lives = processes.iter().any(|process| process.id == *id && process.lives());
+        for (&number, seen) in &mut self.zklocks {
+            let lives = processes.iter().any(|process| process.id == seen.id && process.lives());
             // Only if it had ended before the processes were read.
-            if *has_ended && !lives && !self.chaos.has_killed(number) {
+            if seen.has_ended && !seen.is_reported && !self.chaos.has_killed(number) {
                 let members = processes.iter().filter(|process| process.is(number, Role::Member));
                 let text = |process| format!("{} LEFT OVER after zklock {number} has ended: {process}", now());
                 self.left_over.extend(members.map(text));
+                seen.is_reported = processes.iter().any(|process| process.is(number, Role::Member));
             }
-            *has_ended = !lives;
+            seen.has_ended |= !lives;
         }
-        let left_over = &mut self.left_over;
-        self.zklocks.retain(|number, (_, has_ended)| !*has_ended || !left_over.iter().any(|one| one.contains(&format!("zklock {number} "))));
         for zklock in processes.iter().filter(|process| process.role == Role::Zklock && process.lives()) {
             if let Some(number) = zklock.number {
-                self.zklocks.entry(number).or_insert((zklock.id, false));
+                self.zklocks.entry(number).or_insert(Seen { id: zklock.id, has_ended: false, is_reported: false });
             }
         }
     }
@@ -270,7 +279,11 @@ impl Round<'_> {
             // After this code, a leader is not elected again.
             Kind::Leader => ("--leader", false, "exit 126"),
         };
-        probe.arg("run").args(locks.split(' ')).args(kind.split_whitespace()).env("ZOOKEEPER_CONNECT", &self.stage.connect[0]);
+        probe
+            .arg("run")
+            .args(locks.split(' '))
+            .args(kind.split_whitespace())
+            .env("ZOOKEEPER_CONNECT", &self.stage.connect[0]);
         if wait {
             probe.arg("--wait").arg(format!("{}s", self.patience.as_secs()));
         }
@@ -288,7 +301,8 @@ impl Round<'_> {
         let expected = if wait { 0 } else { 126 };
         if status.and_then(|status| status.code()) != Some(expected) {
             let living = self.living();
-            self.left_over.push(format!("{} LOCK left over: the next zklock did not get it: {status:?}; {living:#?}", now()));
+            self.left_over
+                .push(format!("{} LOCK left over: the next zklock did not get it: {status:?}; {living:#?}", now()));
         }
         self.probe = None;
         self.wait_for_the_end().await;
@@ -322,8 +336,9 @@ impl Round<'_> {
                         contender.type_text("fg\n");
                     }
                 }
-                let mut zklocks = processes.iter().filter(|process| process.role == Role::Zklock && process.lives());
-                if contender.place == Place::Shell && !zklocks.any(|zklock| zklock.number == Some(contender.number)) {
+                // A shell whose zklock was never seen: it had ended too soon.
+                let is_seen = round.zklocks.contains_key(&contender.number);
+                if contender.place == Place::Shell && !is_seen && count == 60 {
                     let _ = contender.child.start_kill();
                 }
             }
