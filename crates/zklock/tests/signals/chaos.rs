@@ -145,9 +145,9 @@ impl Chaos {
         }
     }
 
-    /// Continues all that a signal, rather than a terminal, has stopped.
+    /// Continues what a signal, rather than a terminal, may have stopped.
     pub(crate) fn continue_stopped(&mut self, processes: &[Process]) {
-        for process in processes.iter().filter(|process| process.role != Role::Other && process.lives()) {
+        for process in processes.iter().filter(|process| process.role != Role::Other && process.state == 'T') {
             let Some(number) = process.number else { continue };
             if self.done.get(&number).is_some_and(|done| done.has_stopped) {
                 let _ = Pid::from_raw(process.id).map(|id| kill_process(id, Signal::CONT));

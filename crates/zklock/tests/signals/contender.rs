@@ -10,11 +10,13 @@ use tokio::process::{Child, Command};
 use crate::processes::NUMBER;
 use crate::pseudo_terminal::PseudoTerminal;
 
-/// The lock of a round. Only locks of one kind exclude each other.
+/// The locks of a round are `/a` and `/b`.
+pub(crate) const LOCKS: [&str; 2] = ["a", "b"];
+
+/// The kind of the locks of a round. Only locks of one kind exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mutex,
-    TwoMutexes,
     ReadWrite,
     Semaphore,
     Leader,
@@ -134,10 +136,10 @@ impl Stage<'_> {
 
     /// The options, the locks, and the mode of `flock` that has the same meaning.
     fn options(&self, rng: &mut Rng) -> (String, &'static [&'static str], &'static str) {
-        let one: &[&str] = &["a"];
+        let one: &[&str] = [&["a"], &["b"]][rng.usize(..2)];
         let (locks, mode, kind) = match self.kind {
+            Kind::Mutex if rng.u8(0..4) == 0 => (LOCKS.as_slice(), "--exclusive", ""),
             Kind::Mutex => (one, "--exclusive", ""),
-            Kind::TwoMutexes => ([one, &["b"], &["a", "b"]][rng.usize(..3)], "--exclusive", ""),
             Kind::ReadWrite if rng.bool() => (one, "--shared", " --shared"),
             Kind::ReadWrite => (one, "--exclusive", " --exclusive"),
             Kind::Semaphore => (one, "--exclusive", " --semaphore 1"),
@@ -150,7 +152,7 @@ impl Stage<'_> {
             options += " --on-lost kill";
         }
         if self.kind != Kind::Leader {
-            options += ["", "", "", " --at-least 1s", " --wait 3s", " --no-wait"][rng.usize(..6)];
+            options += ["", "", "", "", "", " --at-least 1s", " --wait 3s", " --no-wait"][rng.usize(..8)];
         }
         (options, locks, mode)
     }

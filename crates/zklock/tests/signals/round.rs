@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,14 +18,14 @@ use tokio::process::{Child, Command};
 
 use crate::bystanders::Bystanders;
 use crate::chaos::{Chaos, now};
-use crate::contender::{Contender, Kind, NAMESPACE, Place, Stage};
+use crate::contender::{Contender, Kind, LOCKS, NAMESPACE, Place, Stage};
 use crate::processes::{Process, Role, descendants, own_id, reap_orphans};
 use crate::pseudo_terminal::{CTRL_C, CTRL_S, CTRL_Z};
 
 /// The session timeout of all contenders.
-pub(crate) const SESSION: Duration = Duration::from_secs(5);
+pub(crate) const SESSION: Duration = Duration::from_secs(4);
 /// zklock needs this time before the end of a lease: if the machine stands still for longer, a round is not judged.
-const MARGIN: Duration = Duration::from_millis(500);
+const MARGIN: Duration = Duration::from_millis(400);
 const CTRL_Q: &str = "\x11";
 
 /// What a round has found.
@@ -80,6 +81,7 @@ struct Round<'a> {
     chaos: Chaos,
     zklocks: HashMap<usize, Seen>,
     probe: Option<Child>,
+    is_ending: bool,
     /// The zklocks that have got their last signal.
     ended: HashSet<i32>,
     left_over: Vec<String>,
@@ -95,8 +97,8 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
     std::fs::write(folder.path().join("work.sh"), include_str!("work.sh")).unwrap();
     let server = TestingServer::builder().kind(ServerKind::Embedded).start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let kinds = [Kind::Mutex, Kind::Mutex, Kind::TwoMutexes, Kind::ReadWrite, Kind::Semaphore, Kind::Leader];
-    let kind = kinds[rng.usize(..6)];
+    let kinds = [Kind::Mutex, Kind::Mutex, Kind::ReadWrite, Kind::Semaphore, Kind::Leader];
+    let kind = kinds[rng.usize(..5)];
     // Then the queue has to become empty without TERM.
     let drains = kind != Kind::Leader && rng.u8(0..3) == 0;
     let may_disable_both = rng.u8(0..8) == 0;
@@ -115,6 +117,7 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
         chaos: Chaos::new(may_disable_both),
         zklocks: HashMap::new(),
         probe: None,
+        is_ending: false,
         ended: HashSet::new(),
         left_over: Vec::new(),
         patience,
@@ -242,6 +245,9 @@ impl Round<'_> {
         reap_orphans(&processes, &children.chain(self.bystanders.ids()).collect());
         self.bystanders.follow(&processes);
         self.chaos.observe(&processes);
+        if self.is_ending {
+            self.chaos.continue_stopped(&processes);
+        }
         self.check_ended(&processes);
         processes
     }
@@ -266,29 +272,35 @@ impl Round<'_> {
         }
     }
 
-    /// Ends the round: the lock has to become free, and all processes and nodes have to disappear.
+    /// Ends the round: the locks have to become free, and all processes and nodes have to disappear.
     async fn end(&mut self, drains: bool) {
-        let processes = self.tick();
-        self.chaos.continue_stopped(&processes);
-        let mut probe = Command::new(self.stage.program);
-        let locks = if self.stage.kind == Kind::TwoMutexes { "--lock /a --lock /b" } else { "--lock /a" };
-        let (kind, wait, command) = match self.stage.kind {
-            Kind::Mutex | Kind::TwoMutexes => ("", true, "exit 0"),
-            Kind::ReadWrite => ("--exclusive", true, "exit 0"),
-            Kind::Semaphore => ("--semaphore 1", true, "exit 0"),
-            // After this code, a leader is not elected again.
-            Kind::Leader => ("--leader", false, "exit 126"),
-        };
-        probe
-            .arg("run")
-            .args(locks.split(' '))
-            .args(kind.split_whitespace())
-            .env("ZOOKEEPER_CONNECT", &self.stage.connect[0]);
-        if wait {
-            probe.arg("--wait").arg(format!("{}s", self.patience.as_secs()));
+        self.is_ending = true;
+        for lock in LOCKS {
+            self.probe(lock, drains).await;
         }
-        probe.args(["--", "sh", "-c", command]).env_remove("ZKLOCK_CONFIG").kill_on_drop(true);
-        self.probe = Some(probe.stdin(std::process::Stdio::null()).spawn().unwrap());
+        self.wait_for_the_end().await;
+        self.wait_for_nodes().await;
+    }
+
+    /// Starts one more zklock, behind all others, which has to get the lock.
+    async fn probe(&mut self, lock: &str, drains: bool) {
+        let wait = format!("--wait {}s", self.patience.as_secs());
+        let (options, script, expected) = match self.stage.kind {
+            Kind::Mutex => (wait, "exit 0", 0),
+            Kind::ReadWrite => (format!("--exclusive {wait}"), "exit 0", 0),
+            Kind::Semaphore => (format!("--semaphore 1 {wait}"), "exit 0", 0),
+            // After this code, a leader is not elected again.
+            Kind::Leader => ("--leader".to_owned(), "exit 126", 126),
+        };
+        let mut command = Command::new(self.stage.program);
+        command
+            .arg("run")
+            .arg("--lock")
+            .arg(format!("/{lock}"))
+            .args(options.split(' '))
+            .args(["--", "sh", "-c", script]);
+        command.env("ZOOKEEPER_CONNECT", &self.stage.connect[0]).env_remove("ZKLOCK_CONFIG").kill_on_drop(true);
+        self.probe = Some(command.stdin(Stdio::null()).spawn().unwrap());
         let mut status = None;
         self.wait(async |round: &mut Self, processes: &[Process]| {
             if !drains {
@@ -298,15 +310,13 @@ impl Round<'_> {
             status.is_some()
         })
         .await;
-        let expected = if wait { 0 } else { 126 };
-        if status.and_then(|status| status.code()) != Some(expected) {
+        // 122: it had the lock, and a busy machine has made it lose it.
+        if !status.and_then(|status| status.code()).is_some_and(|code| [expected, 122].contains(&code)) {
             let living = self.living();
             self.left_over
-                .push(format!("{} LOCK left over: the next zklock did not get it: {status:?}; {living:#?}", now()));
+                .push(format!("{} LOCK left over: the next zklock for {lock}: {status:?}; {living:#?}", now()));
         }
         self.probe = None;
-        self.wait_for_the_end().await;
-        self.wait_for_nodes().await;
     }
 
     /// Sends each zklock a signal that it has to end after.
@@ -363,7 +373,7 @@ impl Round<'_> {
     }
 
     async fn wait_for_nodes(&mut self) {
-        let mut locks = vec!["/a", "/b"];
+        let mut locks = Vec::from(["/a", "/b"]);
         let (program, connect) = (self.stage.program, self.stage.connect[0].clone());
         let is_free = self.wait(async |_: &mut Self, _: &[Process]| {
             let Some(lock) = locks.last() else { return true };

@@ -30,10 +30,11 @@ terminal)
 orphans)
     # Process 1 of a namespace is zklock, the parent of orphans. A zombie is there until it is reaped.
     orphans=$(for _ in 1 2 3; do sleep 0.1 >/dev/null & echo $!; done)
+    sleep 0.3
     tries=0
-    while kill -0 $orphans 2>/dev/null; do
+    while zombies=$(ps -o pid=,ppid=,stat=,args= $orphans | grep ' Z '); do
         sleep 0.1
-        if ((++tries == 200)); then note "ZOMBIES: $(ps -o pid=,ppid=,stat=,args= $orphans | tr '\n' ';')"; break; fi
+        if ((++tries == 200)); then note "ZOMBIES: $zombies"; break; fi
     done
     ;;
 esac
