@@ -16,10 +16,12 @@
 mod bystanders;
 mod chaos;
 mod contender;
+mod ending;
 mod processes;
 #[allow(dead_code, reason = "shared with the tests of `server`")]
 #[path = "../server/pseudo_terminal.rs"]
 mod pseudo_terminal;
+mod report;
 mod round;
 
 use std::env;
@@ -33,7 +35,8 @@ use futures_util::future::join_all;
 use tokio::process::Command;
 
 use self::contender::{AS_ROOT, NAMESPACE};
-use self::round::{Report, can_start};
+use self::report::Report;
+use self::round::can_start;
 
 /// How many rounds run at the same time: they mostly wait.
 const LANES: u64 = 2;
@@ -158,5 +161,5 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Prints a line that is shown even if the test passes.
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    writeln!(std::io::stdout(), "{line}").expect("stdout is writable");
 }

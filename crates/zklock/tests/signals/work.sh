@@ -1,6 +1,6 @@
 # The command of every zklock of a round. All processes of its group have the file of each lock open, locked with flock: so the kernel
 # itself finds two commands at once, without a clock, and also if all that is left of one is a grandchild or a stopped process.
-note() { echo "$(date +%T.%3N) zklock $SIGNALS_NUMBER, process $BASHPID: $*" >>"$SIGNALS_NOTES"; }
+note() { echo "$(date --utc +%T.%3N) zklock $SIGNALS_NUMBER, process $BASHPID: $*" >>"$SIGNALS_NOTES"; }
 
 for file in $SIGNALS_FILES; do
     exec {descriptor}>>"$file"
