@@ -55,9 +55,8 @@ impl Round<'_> {
         .await;
         // 122: it had the lock, and a busy machine has made it lose it.
         if !status.and_then(|status| status.code()).is_some_and(|code| [expected, 122].contains(&code)) {
-            let living = self.living();
-            self.left_over
-                .push(format!("{} LOCK left over: the next zklock for {lock}: {status:?}; {living:#?}", now()));
+            let living = self.living().join(" | ");
+            self.left_over.push(format!("{} LOCK left over: the next zklock for {lock}: {status:?}; {living}", now()));
         }
         self.probe = None;
     }

@@ -75,7 +75,7 @@ impl Process {
         let value = |name: &str| environment.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
         self.number = value(NUMBER).and_then(|number| number.parse().ok());
         // A script that takes the place of zklock has an interpreter before it.
-        let runs = |pair: &[String]| pair[0].ends_with("zklock") && pair[1] == "run";
+        let runs = |pair: &[String]| pair[0].contains("zklock") && pair[1] == "run";
         self.role = if value("ZKLOCK_TOKEN").is_some() {
             Role::Member
         } else if arguments.first().is_some_and(|first| first == "lock-guardian") {
