@@ -64,6 +64,10 @@ impl Chaos {
         let numbers: BTreeSet<_> = chosen.filter_map(|process| process.number).collect();
         let Some(number) = rng.choice(numbers) else { return };
         let (target, (name, signal)) = (TARGETS[rng.usize(..10)], SIGNALS[rng.usize(..7)]);
+        // It is the guardian's turn; more signals would end what it has to end.
+        if self.is_zklock_off(processes, number) && target != "zklock" && rng.u8(0..8) > 0 {
+            return;
+        }
         let role = match target {
             "zklock" => Role::Zklock,
             "guardian" => Role::Guardian,

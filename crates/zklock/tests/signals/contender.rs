@@ -79,12 +79,12 @@ impl Stage<'_> {
         let flavors: &[&str] = match place {
             Place::FirstProcess => &["orphans", "orphans", "alone", "family"],
             Place::SessionLeader | Place::Shell => &["terminal", "alone", "family", "quick"],
-            Place::Plain => &["alone", "alone", "stubborn", "family", "quick"],
+            Place::Plain => &["alone", "alone", "alone", "stubborn", "family", "quick"],
         };
         let flavor = flavors[rng.usize(..flavors.len())];
-        // Longer than the wait for processes that are left over, but TERM ends it.
-        let is_long = !self.is_short && ending == "TERM" && rng.bool();
-        let work = if is_long { "1000".to_owned() } else { format!("0.{}", rng.u8(1..10)) };
+        // Some commands outlive a session, and some would outlive the round; those end after TERM.
+        let most = if !self.is_short && ending == "TERM" { 4 } else { 3 };
+        let work = ["0.1", "0.7", "7", "1000"][rng.usize(..most)].to_owned();
         let mut words = inherited.clone();
         words.extend([self.program.to_owned(), "run".to_owned()]);
         words.extend(options.split(' ').map(str::to_owned));

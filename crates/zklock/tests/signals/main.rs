@@ -135,7 +135,10 @@ async fn each_planted_defect_is_found() {
         ("OVERLAP", format!("{skip}\"$@\" & wait $!")),
         ("LEFT OVER after", format!("{skip}\"$@\" & sleep 0.2")),
         ("LEFT OVER at the end", format!("{skip}(trap '' TERM INT HUP; exec sleep 1000) & exit 0")),
-        ("INNOCENT killed", format!("{skip}\"$@\" & wait $!; sleep 0.5; kill -KILL -- -$!")),
+        (
+            "INNOCENT killed",
+            format!("{skip}\"$@\" & wait $!; for _ in {{1..20}}; do sleep 0.5; kill -KILL -- -$!; done"),
+        ),
         ("LOCK left over", "[ \"$1\" = run ] && exit 121; exit 1".to_owned()),
         ("NODE left over", format!("[ \"$1\" = ls ] && exit 0; exec {zklock} \"$@\"")),
     ];

@@ -16,10 +16,10 @@ note "works: $SIGNALS_FLAVOR"
 case $SIGNALS_FLAVOR in
 quick) ;;
 alone) sleep "$SIGNALS_WORK" ;;
-stubborn) trap '' TERM INT HUP; sleep 4 ;;
+stubborn) trap '' TERM INT HUP; sleep 7 ;;
 family)
     # A grandchild that ignores signals outlives the others.
-    (trap '' TERM INT HUP; exec sleep 5) &
+    (trap '' TERM INT HUP; exec sleep 7) &
     (sleep "$SIGNALS_WORK") &
     sleep 0.3
     ;;
