@@ -44,6 +44,8 @@ pub(crate) struct Contender {
     /// Which signal ends it: one that it neither ignores nor blocks.
     pub(crate) ending: &'static str,
     pub(crate) terminal: Option<PseudoTerminal>,
+    /// Whether the command uses the terminal: then it may have to wait until it is in the foreground, and until Ctrl-Q.
+    pub(crate) uses_terminal: bool,
     pub(crate) child: Child,
     output: PathBuf,
 }
@@ -131,7 +133,8 @@ impl Stage<'_> {
                 (child, Some(terminal))
             }
         };
-        (Contender { number, place, ending, terminal, child, output }, description)
+        let uses_terminal = flavor == "terminal";
+        (Contender { number, place, ending, terminal, uses_terminal, child, output }, description)
     }
 
     /// The options, the locks, and the mode of `flock` that has the same meaning.
@@ -185,6 +188,11 @@ impl Contender {
     pub(crate) fn printed(&self) -> String {
         let shown = self.terminal.as_ref().map(PseudoTerminal::shown);
         shown.unwrap_or_else(|| std::fs::read_to_string(&self.output).unwrap_or_default())
+    }
+
+    /// Types what a person does who wants a stopped job to go on.
+    pub(crate) fn type_to_continue(&self) {
+        self.type_text(if self.place == Place::Shell { "\x11fg\n" } else { "\x11" });
     }
 
     pub(crate) fn type_text(&self, text: &str) {

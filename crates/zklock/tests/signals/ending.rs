@@ -12,7 +12,8 @@ use crate::contender::{Kind, LOCKS, Place};
 use crate::processes::{Process, Role, descendants};
 use crate::round::{Round, Seen};
 
-const CTRL_Q: &str = "\x11";
+/// After how many looks at the processes something is typed again.
+const PAUSE: usize = 20;
 
 impl Round<'_> {
     /// Ends the round: the locks have to become free, and all processes and nodes have to disappear.
@@ -44,11 +45,18 @@ impl Round<'_> {
             .args(["--", "sh", "-c", script]);
         command.env("ZOOKEEPER_CONNECT", &self.stage.connect[0]).env_remove("ZKLOCK_CONFIG").kill_on_drop(true);
         self.probe = Some(command.stdin(Stdio::null()).spawn().unwrap());
-        let mut status = None;
+        let (mut status, mut count) = (None, 0_usize);
         self.wait(async |round: &mut Self, processes: &[Process]| {
             if !drains {
                 round.signal_last(processes);
             }
+            // The others must not keep the lock, whatever was typed.
+            for contender in round.contenders.iter().filter(|contender| contender.uses_terminal) {
+                if count.is_multiple_of(PAUSE) {
+                    contender.type_to_continue();
+                }
+            }
+            count += 1;
             status = round.probe.as_mut().and_then(|probe| probe.try_wait().unwrap());
             status.is_some()
         })
@@ -81,16 +89,12 @@ impl Round<'_> {
         let is_over = self.wait(async |round: &mut Self, processes: &[Process]| {
             round.signal_last(processes);
             for contender in &mut round.contenders {
-                // As a person does who wants the shell back.
-                if count.is_multiple_of(20) {
-                    contender.type_text(CTRL_Q);
-                    if contender.place == Place::Shell {
-                        contender.type_text("fg\n");
-                    }
+                if count.is_multiple_of(PAUSE) {
+                    contender.type_to_continue();
                 }
                 // A shell whose zklock was never seen: it had ended too soon.
                 let is_seen = round.zklocks.contains_key(&contender.number);
-                if contender.place == Place::Shell && !is_seen && count == 60 {
+                if contender.place == Place::Shell && !is_seen && count == 3 * PAUSE {
                     let _ = contender.child.start_kill();
                 }
             }
