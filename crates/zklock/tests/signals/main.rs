@@ -26,7 +26,7 @@ mod round;
 
 use std::env;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -99,8 +99,11 @@ async fn one_round(seed: u64, program: &str, patience: u64) -> Report {
     words.extend(["--exact", "a_round", "--nocapture", "--test-threads=1"]);
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).env("SIGNALS_ROUND", format!("{seed} {patience} {program}"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let output = tokio::time::timeout(Duration::from_secs(60 + 5 * patience), command.output()).await;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    // Closed when this process ends, also if it is killed.
+    let _alive = child.stdin.take();
+    let output = tokio::time::timeout(Duration::from_secs(60 + 5 * patience), child.wait_with_output()).await;
     let text = output.map(|output| {
         let output = output.unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -117,7 +120,10 @@ async fn one_round(seed: u64, program: &str, patience: u64) -> Report {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round() {
     let Ok(arguments) = env::var("SIGNALS_ROUND") else { return };
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    });
     let [seed, patience, program] = arguments.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("not three words") };
     let patience = Duration::from_secs(patience.parse().unwrap());
     let report = round::run(seed.parse().unwrap(), program, patience).await;
