@@ -13,8 +13,6 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 use tokio::process::{Child, Command};
 
-use crate::support::executed_by;
-
 /// A terminal that a test controls as a person at the keyboard does.
 pub(crate) struct PseudoTerminal {
     controller: File,
@@ -81,4 +79,19 @@ impl PseudoTerminal {
     pub(crate) async fn shows(&self, text: &str) {
         soon(until(async || self.shown().contains(text))).await;
     }
+}
+
+/// The same command, with these words before it: a program that executes it.
+pub(crate) fn executed_by(words: &[&str], command: &Command) -> Command {
+    let command = command.as_std();
+    let mut wrapped = Command::new(words[0]);
+    wrapped.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    wrapped
 }

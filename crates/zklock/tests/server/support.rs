@@ -10,6 +10,8 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+pub(crate) use crate::pseudo_terminal::executed_by;
+
 /// The session timeout of a run that loses its session.
 pub(crate) const SHORT: &str = "8s";
 
@@ -36,21 +38,6 @@ pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Comm
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
-}
-
-/// The same command, with these words before it: a program that executes it.
-pub(crate) fn executed_by(words: &[&str], command: &Command) -> Command {
-    let command = command.as_std();
-    let mut wrapped = Command::new(words[0]);
-    wrapped.args(&words[1..]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(name, value),
-            None => wrapped.env_remove(name),
-        };
-    }
-    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    wrapped
 }
 
 /// What a run has printed, and its exit code.
