@@ -53,7 +53,7 @@ pub(crate) const UNIT: &str = "unit";
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait. Packages share names:
 /// several may have a target `server`.
-const KNOWN: [(&str, Needs); 18] = [
+const KNOWN: [(&str, Needs); 19] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
     ("matrix", Needs::EitherInCi),
@@ -71,6 +71,7 @@ const KNOWN: [(&str, Needs); 18] = [
     (PEERS, Needs::Peers),
     (KERBEROS, Needs::Kerberos),
     ("embedded", Needs::Embedded),
+    ("signals", Needs::Embedded),
     ("model-deep", Needs::Time),
 ];
 

@@ -112,7 +112,7 @@ impl Stage<'_> {
             .env("SIGNALS_FILES", files.join(" "))
             .envs([("SIGNALS_MODE", mode), ("SIGNALS_FLAVOR", flavor), ("SIGNALS_WORK", &work)])
             .env("ZOOKEEPER_CONNECT", &self.connect[usize::from(is_proxied)])
-            .env_remove("ZKLOCK_CONFIG");
+            .env("ZKLOCK_CONFIG", "");
         let description = format!("{number}: {place:?}, proxied: {is_proxied}, {flavor} {work}: {line}");
         let output = self.file(&format!("{number}.output"));
         let (child, terminal) = match place {

@@ -43,7 +43,7 @@ impl Round<'_> {
             .arg(format!("/{lock}"))
             .args(options.split(' '))
             .args(["--", "sh", "-c", script]);
-        command.env("ZOOKEEPER_CONNECT", &self.stage.connect[0]).env_remove("ZKLOCK_CONFIG").kill_on_drop(true);
+        command.env("ZOOKEEPER_CONNECT", &self.stage.connect[0]).env("ZKLOCK_CONFIG", "").kill_on_drop(true);
         self.probe = Some(command.stdin(Stdio::null()).spawn().unwrap());
         let (mut status, mut count) = (None, 0_usize);
         self.wait(async |round: &mut Self, processes: &[Process]| {
