@@ -65,6 +65,8 @@ pub(crate) enum Internal {
         #[arg(value_parser = |json: &str| serde_json::from_str::<Duty>(json))]
         duty: Duty,
     },
+    /// The program that ends `run` by a signal
+    End { signal: i32 },
     /// The process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
     Start {
         gate: u32,
@@ -76,7 +78,7 @@ pub(crate) enum Internal {
 impl Internal {
     /// Whether a command line with this subcommand is internal.
     pub(crate) fn has(subcommand: &OsStr) -> bool {
-        subcommand == "guard" || subcommand == "start"
+        ["guard", "start", "end"].iter().any(|internal| subcommand == *internal)
     }
 }
 

@@ -52,20 +52,49 @@ impl Group {
     /// Sends a signal to all processes of the group, if there are any. A signal that requests termination is followed by
     /// CONT, as a stopped process handles it only when it continues.
     pub(crate) fn signal(self, signal: Signal) {
-        let Some(id) = self.id().filter(|_| self.has_its_number()) else { return };
+        if self.is_gone() {
+            return;
+        }
+        let Some(id) = self.id() else { return };
         let _ = kill_process_group(id, signal);
         if DEADLY.contains(&signal) {
             let _ = kill_process_group(id, Signal::CONT);
         }
     }
 
-    /// Whether a process of the group runs or is stopped. Processes that this one may not see count too.
-    pub(crate) fn is_alive(self) -> bool {
-        // Also succeeds if the group has only zombies.
+    /// Whether the group has no process, not even a zombie, or its number belongs to another group.
+    pub(crate) fn is_gone(self) -> bool {
         if self.id().is_none_or(|id| test_kill_process_group(id) == Err(Errno::SRCH)) {
+            return true;
+        }
+        match processes::one(self.number) {
+            Some(leader) => self.is_other(&leader),
+            // The leader has been waited for.
+            None => processes::all().is_some_and(|all| all.iter().any(|process| self.is_other(process))),
+        }
+    }
+
+    /// Whether a process of the group runs or is stopped. Processes that this one may not see count too.
+    ///
+    /// zklock waits for the orphans of the group, so at the end the kernel knows no process of the group. Only a zombie can
+    /// remain whose parent has left the group and does not wait for it.
+    pub(crate) fn is_alive(self) -> bool {
+        if self.is_gone() {
             return false;
         }
-        processes::all().is_none_or(|all| self.has_hidden(&all) || !self.living(&all).is_empty())
+        // A process can start another one and end while `/proc` is read, and so be a zombie whose child is not found. But
+        // then the next reading finds the child or one more zombie, as in the meantime this process waits for none.
+        let (Some(first), Some(second)) = (processes::all(), processes::all()) else { return true };
+        !self.has_only_zombies(&first, &second)
+    }
+
+    fn has_only_zombies(self, first: &[Process], second: &[Process]) -> bool {
+        let ids = |all: &[Process]| -> Vec<i32> { self.members(all).map(|process| process.id).collect() };
+        let found = ids(first);
+        // None is found if `/proc` hides the processes of other users.
+        !found.is_empty()
+            && found == ids(second)
+            && !self.members(first).chain(self.members(second)).any(|process| process.is_alive)
     }
 
     /// The processes of the group that this process may not signal, as they run as another user.
@@ -73,49 +102,41 @@ impl Group {
         let all = processes::all().unwrap_or_default();
         let may_not_signal =
             |process: &&Process| Pid::from_raw(process.id).is_some_and(|id| test_kill_process(id) == Err(Errno::PERM));
-        self.living(&all).into_iter().filter(may_not_signal).cloned().collect()
+        self.members(&all).filter(|process| process.is_alive).filter(may_not_signal).cloned().collect()
+    }
+
+    /// Whether a process belongs to the group.
+    pub(crate) fn has(self, process: Pid) -> bool {
+        processes::one(process.as_raw_pid()).is_some_and(|process| self.members(&[process]).next().is_some())
     }
 
     /// Waits until no process of the group runs or is stopped.
     pub(crate) async fn ended(self) {
         while self.is_alive() {
             let all = processes::all().unwrap_or_default();
-            let ids = self.living(&all).into_iter().filter_map(|process| Pid::from_raw(process.id));
-            // None if one of them has ended in the meantime, or if the kernel is older than Linux 5.3.
-            let handles: Vec<_> = ids.map_while(|id| pidfd_open(id, PidfdFlags::empty()).ok()).collect();
+            let living =
+                self.members(&all).find(|process| process.is_alive).and_then(|process| Pid::from_raw(process.id));
+            // None if it has ended in the meantime, or if the kernel is older than Linux 5.3.
+            let living = living.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
             let begun = Instant::now();
-            // Looks at all processes of the machine only once these have ended, or one may have left the group.
+            // Reads all processes of the machine again only once this one has ended, or may have left the group.
             while {
                 sleep(END_INTERVAL).await;
-                handles.iter().any(is_running) && begun.elapsed() < CHECK_INTERVAL
+                living.as_ref().is_some_and(is_running) && begun.elapsed() < CHECK_INTERVAL
             } {}
         }
     }
 
-    /// Whether the number still belongs to this group.
-    fn has_its_number(self) -> bool {
-        match processes::one(self.number) {
-            Some(leader) => self.started.is_none_or(|started| started == leader.started),
-            // The leader has been waited for.
-            None => self.started.is_none() || self.is_alive(),
-        }
+    /// The processes of the group, with zombies.
+    fn members(self, all: &[Process]) -> impl Iterator<Item = &Process> {
+        all.iter().filter(move |process| process.group == self.number && !self.is_other(process))
     }
 
-    /// The processes of the group that run or are stopped.
-    fn living(self, all: &[Process]) -> Vec<&Process> {
-        let is_other_leader = |process: &Process| {
-            process.id == self.number && self.started.is_some_and(|started| started != process.started)
-        };
-        if all.iter().any(is_other_leader) {
-            return Vec::new();
-        }
-        let belongs = |process: &&Process| process.group == self.number && process.session == self.session;
-        all.iter().filter(belongs).filter(|process| process.is_alive).collect()
-    }
-
-    /// Whether `/proc` shows no process with the group's number: it may be mounted so that it hides other users' processes.
-    fn has_hidden(self, all: &[Process]) -> bool {
-        !all.iter().any(|process| process.group == self.number || process.id == self.number)
+    /// Whether a process shows that another group has the number.
+    fn is_other(self, process: &Process) -> bool {
+        let is_later_leader =
+            process.id == self.number && self.started.is_some_and(|started| started != process.started);
+        is_later_leader || (process.group == self.number && process.session != self.session)
     }
 }
 
@@ -135,28 +156,34 @@ mod tests {
         Process { id, name: "sh".to_owned(), is_alive: true, parent: 1, group, session, started }
     }
 
-    fn living(all: &[Process]) -> Vec<i32> {
-        GROUP.living(all).into_iter().map(|process| process.id).collect()
+    fn zombie(id: i32) -> Process {
+        Process { is_alive: false, ..process(id, 70, 9, 500) }
     }
 
     #[test]
-    fn the_processes_of_the_group_are_found_after_the_end_of_its_leader() {
-        let (leader, child, other) = (process(70, 70, 9, 500), process(71, 70, 9, 501), process(72, 72, 9, 501));
-        assert_eq!(living(&[leader.clone(), child.clone(), other.clone()]), [70, 71]);
-        let zombie = Process { is_alive: false, ..leader };
-        assert_eq!(living(&[zombie, child.clone()]), [71]);
-        assert_eq!(living(&[child, other]), [71]);
+    fn the_group_is_alive_until_two_readings_find_the_same_zombies_and_nothing_else() {
+        let (alive, other) = (process(71, 70, 9, 501), process(72, 72, 9, 501));
+        let has_ended = |first: &[Process], second: &[Process]| GROUP.has_only_zombies(first, second);
+        assert!(has_ended(&[zombie(70), other.clone()], &[zombie(70), other]));
+        assert!(!has_ended(&[zombie(70), alive.clone()], &[zombie(70), alive.clone()]));
+        // A chain: each process starts the next one and ends.
+        assert!(
+            !has_ended(&[zombie(70)], &[zombie(70), alive]) && !has_ended(&[zombie(70)], &[zombie(70), zombie(71)])
+        );
+        // `/proc` hides other users' processes.
+        assert!(!has_ended(&[], &[]));
     }
 
     #[test]
-    fn a_group_that_has_taken_the_number_is_not_the_commands() {
-        // A later leader, one with its child, and one in another session that has ended.
-        for all in [
-            vec![process(70, 70, 9, 900)],
-            vec![process(70, 70, 9, 900), process(71, 70, 9, 901)],
-            vec![process(71, 70, 10, 901)],
+    fn a_group_that_has_taken_the_number_is_known_by_its_leaders_start_or_its_session() {
+        for (process, is_other) in [
+            (process(70, 70, 9, 500), false),
+            (process(71, 70, 9, 900), false),
+            (process(70, 70, 9, 900), true),
+            (process(71, 70, 10, 900), true),
+            (process(71, 71, 10, 900), false),
         ] {
-            assert!(living(&all).is_empty(), "{all:?}");
+            assert_eq!(GROUP.is_other(&process), is_other, "{process:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver as Orders, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,11 +24,14 @@ use crate::failure::Failure;
 use crate::group::Group;
 use crate::print::print_message;
 use crate::stopping::{Moment, Step, Stopping};
+use crate::terminal::return_terminal;
 
 /// What the guardian does, as its command line contains it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Duty {
     pub(crate) group: Group,
+    /// The process group of zklock.
+    pub(crate) zklock: i32,
     pub(crate) stopping: Stopping,
 }
 
@@ -128,20 +131,30 @@ impl Guardian {
 
 /// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]), or
 /// until zklock and the command have ended.
-pub(crate) fn guard(Duty { group, mut stopping }: Duty) -> u8 {
+pub(crate) fn guard(Duty { group, zklock, stopping }: Duty) -> Result<u8, Failure> {
     let (sender, orders) = channel();
     let reader = sender.clone();
-    std::thread::spawn(move || {
+    let read = move || {
         let orders = serde_json::Deserializer::from_reader(io::stdin()).into_iter().map_while(Result::ok);
         orders.chain([Order::Abandon]).try_for_each(|order| reader.send(order))
-    });
-    let mut is_abandoned = false;
+    };
+    let reading = std::thread::Builder::new().spawn(read);
+    reading.map_err(|error| Failure::here(format!("the guardian cannot start a thread: {error}")))?;
     report(READY);
+    if follow(&orders, group, stopping) {
+        return_terminal(group, zklock);
+    }
+    Ok(0)
+}
+
+/// Follows the orders until the guardian has to end. Returns whether zklock has ended before.
+fn follow(orders: &Orders<Order>, group: Group, mut stopping: Stopping) -> bool {
+    let mut is_abandoned = false;
     loop {
         let now = clock::now();
         let until = match stopping.step(now) {
             Step::Wait(until) => until,
-            Step::Leave => return 0,
+            Step::Leave => return is_abandoned,
             Step::Term => {
                 report(HAS_STOPPED);
                 group.signal(Signal::TERM);
@@ -154,14 +167,14 @@ pub(crate) fn guard(Duty { group, mut stopping }: Duty) -> u8 {
                 if is_abandoned {
                     print_refusing(group);
                 }
-                return 0;
+                return is_abandoned;
             }
         };
         let time = until.saturating_sub(now);
         match orders.recv_timeout(if is_abandoned { time.min(GROUP_INTERVAL) } else { time }) {
             Ok(Order::Extend(until)) => stopping.valid_until = until,
             Ok(Order::Stop) => stopping.stop(),
-            Ok(Order::Dismiss) => return 0,
+            Ok(Order::Dismiss) => return false,
             Ok(Order::Abandon) => {
                 is_abandoned = true;
                 stopping.stop();
@@ -169,8 +182,8 @@ pub(crate) fn guard(Duty { group, mut stopping }: Duty) -> u8 {
             // It is time for the next step, or for a look at the group.
             Err(_) => {}
         }
-        if is_abandoned && !group.is_alive() {
-            return 0;
+        if is_abandoned && group.is_gone() {
+            return true;
         }
     }
 }

@@ -87,11 +87,12 @@ fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -
 async fn act_internally(internal: Internal) -> Result<u8, Failure> {
     match internal {
         Internal::Start { gate, command } => Err(command::execute(gate, &command)),
+        Internal::End { signal } => Ok(signals::end_by(signal)),
         Internal::Guard { duty } => {
             // The guardian receives these signals and ignores them, so that a signal to all processes of a service does
             // not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
-            Ok(guardian::guard(duty))
+            guardian::guard(duty)
         }
     }
 }

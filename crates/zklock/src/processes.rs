@@ -1,8 +1,11 @@
 //! The processes of this machine, from `/proc`.
 
+use std::ffi::OsStr;
 use std::fs::{read_dir, read_link, read_to_string};
 
-use rustix::process::{Signal, getpid};
+// Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
+use nix::unistd::{getpgrp, getpid, getppid, getsid};
+use rustix::process::Signal;
 
 /// A process, from its `stat` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +26,32 @@ pub(crate) fn all() -> Option<Vec<Process>> {
     if !is_ours() {
         return None;
     }
-    let stats = read_dir("/proc").ok()?.flatten().filter_map(|entry| read_to_string(entry.path().join("stat")).ok());
+    // Not `self`, which is one of them.
+    let is_process = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<i32>().is_ok());
+    let processes = read_dir("/proc").ok()?.flatten().filter(|entry| is_process(&entry.file_name()));
+    let stats = processes.filter_map(|process| read_to_string(process.path().join("stat")).ok());
     Some(stats.filter_map(|stat| parse(&stat)).collect())
 }
 
 /// The process with this id, zombies included.
 pub(crate) fn one(id: i32) -> Option<Process> {
     if is_ours() { parse(&read_to_string(format!("/proc/{id}/stat")).ok()?) } else { None }
+}
+
+/// Whether this process is the only one of its group.
+pub(crate) fn is_alone() -> bool {
+    let group = getpgrp().as_raw();
+    all().is_some_and(|all| all.iter().filter(|process| process.group == group).count() == 1)
+}
+
+/// Whether a process was started by one of this process's group.
+pub(crate) fn is_child_of_this_group(id: i32) -> bool {
+    one(id).and_then(|child| one(child.parent)).is_some_and(|parent| parent.group == getpgrp().as_raw())
+}
+
+/// Whether this process ignores a signal; `false` where there is no `/proc`.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    is_in_mask("self", "SigIgn", signal)
 }
 
 /// Whether a process, or `self`, has a signal in the mask with this name in its `status` file, such as `SigIgn`.
@@ -40,9 +62,25 @@ pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
+/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for which none could. The
+/// first process of a container is not stopped by its own signals.
+pub(crate) fn is_continuable() -> bool {
+    let has_parent = || getsid(Some(getppid())).ok() == getsid(None).ok();
+    getpid().as_raw() != 1 && all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
+}
+
+/// Whether a process of the group has a parent in another group of the same session.
+fn has_shell(all: &[Process], group: i32) -> bool {
+    let members = all.iter().filter(|process| process.group == group && process.is_alive);
+    members.into_iter().any(|member| {
+        let parent = all.iter().find(|process| process.id == member.parent);
+        parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
+    })
+}
+
 /// Whether `/proc` shows the process ids of this process's namespace.
 fn is_ours() -> bool {
-    let this = getpid().as_raw_pid().to_string();
+    let this = getpid().as_raw().to_string();
     read_link("/proc/self").is_ok_and(|process| process.as_os_str() == this.as_str())
 }
 
@@ -103,8 +141,28 @@ mod tests {
 
     #[test]
     fn this_process_is_found() {
-        let this = getpid().as_raw_pid();
-        let found = all().unwrap().into_iter().find(|process| process.id == this);
-        assert!(found.is_some() && found == one(this), "{found:?}");
+        let this = getpid().as_raw();
+        let found: Vec<_> = all().unwrap().into_iter().filter(|process| process.id == this).collect();
+        assert_eq!(found.iter().map(|process| process.started).collect::<Vec<_>>(), [one(this).unwrap().started]);
+    }
+
+    #[test]
+    fn a_group_has_a_shell_if_a_parent_of_one_of_its_processes_is_in_the_session_but_not_in_the_group() {
+        let process = |id, parent, group, session| Process {
+            id,
+            name: "sh".to_owned(),
+            is_alive: true,
+            parent,
+            group,
+            session,
+            started: 0,
+        };
+        let (init, shell) = (process(1, 0, 1, 1), process(5, 1, 5, 5));
+        let (script, zklock) = (process(6, 5, 6, 5), process(7, 6, 6, 5));
+        assert!(has_shell(&[init.clone(), shell.clone(), script.clone(), zklock.clone()], 6));
+        // The shell has ended; a script without job control; the leader of a session.
+        assert!(!has_shell(&[init.clone(), Process { parent: 1, ..script }, zklock], 6));
+        assert!(!has_shell(&[init.clone(), shell.clone(), process(7, 5, 5, 5)], 5));
+        assert!(!has_shell(&[init, shell], 5));
     }
 }

@@ -1,6 +1,7 @@
 //! `zklock run`: runs a command while a lock is held.
 
 use std::io::IsTerminal as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Deadline};
@@ -43,18 +44,30 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     if let Some(wait) = run.wait {
         settings.connect_timeout = settings.connect_timeout.min(wait.max(LEAST_CONNECT_TIMEOUT));
     }
-    let client = tokio::select! {
-        client = settings.connect(&this) => client?,
-        status = signals.next_deadly() => return Ok(code(status)),
+    let status = match signals.unless_deadly(settings.connect(&this)).await {
+        Ok(client) => {
+            let client = client?;
+            let done = if run.leader {
+                lead(run, &client, &this, &mut signals).await
+            } else {
+                hold(run, &client, deadline, &mut signals).await
+            };
+            // A failed close is not reported: the exit code matters more, and the session expires anyway.
+            let _ = signals.unless_deadly(client.close()).await;
+            done?
+        }
+        Err(status) => status,
     };
-    let done =
-        if run.leader { lead(run, &client, &this, signals).await } else { hold(run, &client, deadline, signals).await };
-    // A failed close is not reported: the exit code matters more, and the session expires anyway.
-    let _ = client.close().await;
-    done
+    signals.end_as(status);
+    Ok(code(status))
 }
 
-async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals: Signals) -> Result<u8, Failure> {
+async fn hold(
+    run: &Run,
+    client: &CuratorClient,
+    deadline: Deadline,
+    signals: &mut Signals,
+) -> Result<ExitStatus, Failure> {
     let grace = Grace::new(run.grace, client.session().await?.timeout())?;
     let lock = Lock::of(run, client)?;
     loop {
@@ -64,23 +77,23 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
         let held = tokio::select! {
             held = lock.acquire(timeout) => held?,
             never = waiting::show(&lock, client, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
-            status = signals.next_deadly() => return Ok(code(status)),
+            status = signals.next_deadly() => return Ok(status),
         };
         let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
         step(format_args!("acquired {}, token {}", run.lock.join(", "), held.token()));
         let begun = Instant::now();
-        let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
+        let outcome = run_guarded(run, client, &held, grace, signals).await;
         if let Ok(Some(status)) = &outcome {
             step(format_args!("the command has ended: {status}"));
         }
         let is_kept = match (&outcome, run.at_least) {
-            (Ok(Some(_)), Some(least)) => keep(run, &held, least.saturating_sub(begun.elapsed()), &mut signals).await,
+            (Ok(Some(_)), Some(least)) => keep(run, &held, least.saturating_sub(begun.elapsed()), signals).await,
             _ => false,
         };
-        let released = held.release().await;
+        let released = signals.unless_deadly(held.release()).await;
         step(format_args!("released {}", run.lock.join(", ")));
         let Some(status) = outcome? else { continue };
-        match released {
+        match released.unwrap_or(Ok(())) {
             Ok(()) => {}
             Err(Error::Lost(_)) if is_kept => {}
             // At the end of the command, the lease was valid.
@@ -92,7 +105,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
             Err(Error::Lost(lost)) => return Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
             Err(error) => print_message(format_args!("the lock may be held until the session ends: {error}")),
         }
-        return Ok(code(status));
+        return Ok(status);
     }
 }
 
@@ -119,22 +132,27 @@ async fn keep(run: &Run, held: &Held, rest: Duration, signals: &mut Signals) -> 
 }
 
 /// Runs the command in each term, until a signal ends zklock, or the command cannot be run.
-async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: Signals) -> Result<u8, Failure> {
+async fn lead(
+    run: &Run,
+    client: &CuratorClient,
+    this: &Contender,
+    signals: &mut Signals,
+) -> Result<ExitStatus, Failure> {
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
     let mut pause = PAUSES.0;
     loop {
         let (held, session) = tokio::select! {
             led = Held::lead(client, path, this) => led?,
-            status = signals.next_deadly() => return Ok(code(status)),
+            status = signals.next_deadly() => return Ok(status),
         };
         let grace = Grace::new(run.grace, session.timeout())?;
         let begun = Instant::now();
         print_message(format_args!("leading {path}, token {}", held.token()));
-        let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
+        let outcome = run_guarded(run, client, &held, grace, signals).await;
         // Errors are ignored: a lost term needs no release.
-        let _ = held.release().await;
+        let _ = signals.unless_deadly(held.release()).await;
         match outcome {
-            Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(code(status)),
+            Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(status),
             Ok(Some(status)) => print_message(format_args!("the command has ended: {status}")),
             Ok(None) => print_message("the term ended before the command started"),
             Err(lost) if lost.code == Code::Lost && !signals.has_deadly => print_message(lost),
@@ -146,7 +164,7 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
         print_message(format_args!("joining the election again in {}", text(pause)));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            status = signals.next_deadly() => return Ok(code(status)),
+            status = signals.next_deadly() => return Ok(status),
         }
         pause = (2 * pause).min(PAUSES.1);
     }

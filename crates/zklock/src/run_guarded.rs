@@ -1,12 +1,12 @@
 //! Runs a command while a lock is held, and stops it when the lock is lost or in doubt.
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
-use rustix::process::{Signal, kill_current_process_group};
+use nix::unistd::getpgrp;
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::arguments::Run;
@@ -17,7 +17,7 @@ use crate::grace::{Doubt, Grace};
 use crate::guardian::{Duty, Guardian, Order, print_refusing};
 use crate::lock::Held;
 use crate::print::print_message;
-use crate::signals::{DEADLY, Event, Signals};
+use crate::signals::{DEADLY, Event, Signals, adopt_orphans};
 use crate::stopping::{OnLost, Stopping};
 use crate::terminal::Terminal;
 use crate::verbose::step;
@@ -49,17 +49,25 @@ pub(crate) async fn run_guarded(
         _ = held.lost() => return Ok(None),
         status = signals.next_deadly() => return Ok(Some(status)),
     }
+    adopt_orphans();
     let command = Prepared::start(&run.command, variables(run, held))?;
     let stopping = Stopping::new(run.on_lost, grace.period, grace.margin, clock::moment(held.valid_until()));
     let Prepared { leader, group, gate } = command;
-    let mut guardian = match Guardian::start(&Duty { group, stopping }).await {
+    let duty = Duty { group, zklock: getpgrp().as_raw(), stopping };
+    let mut ending = pin!(group.ended());
+    let mut guardian = match Guardian::start(&duty).await {
         Ok(guardian) => guardian,
         Err(failure) => {
             // The process exits, as it does not get its byte; KILL in case it is stopped.
             drop(gate);
             group.signal(Signal::KILL);
-            group.ended().await;
-            return Err(failure);
+            loop {
+                tokio::select! {
+                    () = &mut ending => return Err(failure),
+                    // Waits for the process.
+                    _ = signals.next() => {}
+                }
+            }
         }
     };
     if held.valid_until().has_passed() {
@@ -84,7 +92,7 @@ pub(crate) async fn run_guarded(
     let status = loop {
         tokio::select! {
             // Any process of the group may still work under the lock.
-            () = group.ended(), if status.is_some() => break status,
+            () = &mut ending, if status.is_some() => break status,
             how = &mut losing, if lost.is_none() => {
                 lost = Some(how);
                 if stops {
@@ -112,7 +120,7 @@ pub(crate) async fn run_guarded(
                     }
                 }
                 Event::Ended(process, _) => guardian.is_waited_for |= process == guardian.process,
-                Event::Stopped(process, by) if process == leader => terminal.stopped(by),
+                Event::Stopped(process, by) if group.has(process) => terminal.stopped(process.as_raw_pid(), by),
                 Event::Stopped(..) => {}
                 Event::Signal(Signal::TSTP) => terminal.stop(),
                 Event::Signal(Signal::CONT) => terminal.continued(),
@@ -124,6 +132,7 @@ pub(crate) async fn run_guarded(
                 }
             },
             _ = tick.tick(), if lost.is_none() => {
+                terminal.check();
                 let left = held.valid_until().remaining();
                 let until_stop = left.saturating_sub(before_stop);
                 if stops {
@@ -153,13 +162,8 @@ pub(crate) async fn run_guarded(
             }
         }
     };
-    if terminal.take_back()
-        && let Some(typed) = status.and_then(|status| status.signal()).and_then(Signal::from_named_raw)
-        && [Signal::INT, Signal::QUIT].contains(&typed)
-    {
-        // Ctrl-C was for the whole job: also for zklock, and for a script that runs it.
-        let _ = kill_current_process_group(typed);
-        signals.next_deadly().await;
+    if terminal.take_back() {
+        signals.note_typed(status);
     }
     if guardian.dismiss().await || held.valid_until().has_passed() {
         lost.get_or_insert_with(doubted);

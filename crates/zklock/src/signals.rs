@@ -1,16 +1,20 @@
 //! What happens to zklock and its child processes: the signals that it receives, and the changes of its children.
 
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::ExitStatus;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus};
 
 use futures_util::{StreamExt as _, stream};
 use nix::sys::signal::{SigSet, Signal as Blocked};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process,
+    setrlimit, wait,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::command::{code, this_program};
 use crate::failure::Failure;
-use crate::processes;
-use crate::terminal::is_continuable;
+use crate::print;
+use crate::processes::{is_alone, is_continuable, is_ignored};
 
 /// The signals that request termination.
 pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
@@ -27,12 +31,20 @@ pub(crate) enum Event {
     Stopped(Pid, i32),
 }
 
-/// Receives signals, and waits for child processes: for all of them, as the first process of a container inherits
-/// processes that it has not started.
+/// Receives signals, and waits for all child processes, also for the orphans that zklock [adopts](adopt_orphans).
 pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
     /// Whether any received signal requests termination.
     pub(crate) has_deadly: bool,
+    /// The signal that was typed for a command that had the terminal, and so has not reached zklock's process group.
+    typed: Option<Signal>,
+}
+
+/// Makes this process the parent of the orphans among its descendants, so that it waits for them.
+pub(crate) fn adopt_orphans() {
+    // Only Linux has this. Process 1 adopts them anyway.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(getpid()));
 }
 
 /// Unblocks all signals that the process which started this one has blocked, for this thread and those that it starts.
@@ -56,7 +68,7 @@ impl Signals {
                 listening.map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
             received.push(stream::poll_fn(move |context| listening.poll_recv(context).map(|next| next.map(|()| sent))));
         }
-        Ok(Self { received: received.boxed(), has_deadly: false })
+        Ok(Self { received: received.boxed(), has_deadly: false, typed: None })
     }
 
     /// Waits for the next event. If the returned future is dropped, no event is lost.
@@ -76,6 +88,16 @@ impl Signals {
         }
     }
 
+    /// Waits for a future, or for a signal that requests termination: then fails with the status of a process that this
+    /// signal ended.
+    pub(crate) async fn unless_deadly<T>(&mut self, future: impl Future<Output = T>) -> Result<T, ExitStatus> {
+        tokio::select! {
+            biased;
+            done = future => Ok(done),
+            status = self.next_deadly() => Err(status),
+        }
+    }
+
     /// Waits for the next signal that requests termination, while no command runs. Returns the status of a process that
     /// this signal ended. Ctrl-Z stops zklock, if a shell can continue it.
     pub(crate) async fn next_deadly(&mut self) -> ExitStatus {
@@ -91,6 +113,47 @@ impl Signals {
     }
 }
 
+/// The signals after which a shell ends a script, if the signal has ended the script's command.
+const ENDING_SCRIPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
+
+impl Signals {
+    /// Notes how a command that had the terminal has ended: perhaps by Ctrl-C, which is for the whole job.
+    pub(crate) fn note_typed(&mut self, status: Option<ExitStatus>) {
+        let ended_by = |signal: &Signal| status.and_then(|status| status.signal()) == Some(signal.as_raw());
+        if !self.has_deadly
+            && let Some(typed) = ENDING_SCRIPTS.into_iter().find(ended_by)
+        {
+            self.typed = Some(typed);
+            self.has_deadly = true;
+        }
+    }
+
+    /// Ends this process by the signal that has ended the command, if a script that runs zklock has to end too. Returns
+    /// otherwise, or if this process ignores the signal.
+    pub(crate) fn end_as(&self, status: ExitStatus) {
+        let Some(signal) = ENDING_SCRIPTS.into_iter().find(|signal| status.signal() == Some(signal.as_raw())) else {
+            return;
+        };
+        print::finish();
+        if self.typed.is_some() && !is_alone() {
+            let _ = kill_current_process_group(signal);
+        }
+        // Only another program has the default action of the signal again.
+        let Ok(program) = this_program() else { return };
+        let _ = Command::new(program).arg0("zklock").arg("end").arg(signal.as_raw().to_string()).exec();
+    }
+}
+
+/// In the program that ends for zklock: ends by the signal. Returns the exit code if this process ignores the signal.
+pub(crate) fn end_by(signal: i32) -> u8 {
+    // No core dump of zklock.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = kill_process(getpid(), signal);
+    }
+    code(ExitStatus::from_raw(signal))
+}
+
 /// The next change of a child process, if there is one.
 fn changed_child() -> Option<Event> {
     let (child, status) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED).ok().flatten()?;
@@ -99,9 +162,4 @@ fn changed_child() -> Option<Event> {
 
 fn ended(child: Pid, status: WaitStatus) -> Event {
     Event::Ended(child, ExitStatus::from_raw(status.as_raw()))
-}
-
-/// Whether this process ignores a signal; `false` where there is no `/proc`.
-pub(crate) fn is_ignored(signal: Signal) -> bool {
-    processes::is_in_mask("self", "SigIgn", signal)
 }

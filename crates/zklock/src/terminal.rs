@@ -1,25 +1,26 @@
 //! Who has the terminal, and what happens when the command is stopped: job control, as of a shell.
 //!
-//! zklock gives the terminal to the command's process group, if zklock has it. In a pipeline, such as
-//! `zklock run .. | less`, it does so only when the command needs the terminal: the kernel then stops it with TTIN or TTOU.
+//! If zklock has the terminal, and is alone in its process group, as when a shell starts it, the command gets the terminal
+//! at its start. In a script or a pipeline, such as `zklock run .. | less`, other programs may need it: the command gets it
+//! when the kernel stops the command with TTIN or TTOU, as it reads from the terminal or changes its settings.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _};
 
 // Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
-use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid, tcgetpgrp, tcsetpgrp};
-use rustix::process::{Signal, kill_current_process_group, kill_process};
+use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+use rustix::process::{Signal, kill_current_process_group};
 
 use crate::group::Group;
 use crate::print::{self, print_message};
-use crate::processes::{self, Process};
-use crate::signals::is_ignored;
+use crate::processes::{self, is_alone, is_continuable, is_ignored};
 
 /// What is done with a command that a signal has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Give it the terminal, and continue it.
     GiveTerminal,
+    /// Give it the terminal later, when another zklock of the same group has taken it back from its command.
+    Wait,
     /// Stop zklock too: a shell continues both.
     Suspend,
     /// Continue it, as no shell would.
@@ -36,6 +37,8 @@ enum Owner {
     /// zklock's process group.
     Zklock,
     Command,
+    /// The command of another zklock in the group.
+    Sibling,
     /// zklock and the command are in the background.
     Other,
     /// There is no terminal.
@@ -56,58 +59,63 @@ fn answer(stopped_by: i32, owner: Owner, is_continuable: bool) -> Answer {
         Owner::Command if is(Signal::STOP) && is_continuable => Answer::Suspend,
         _ if is(Signal::STOP) => Answer::Leave,
         Owner::Zklock | Owner::Command => Answer::GiveTerminal,
+        Owner::Sibling => Answer::Wait,
         Owner::Other if is_continuable => Answer::Suspend,
         Owner::Other => Answer::HangUp,
         Owner::None => Answer::Leave,
     }
 }
 
-/// The terminal of a command, and whether the command is suspended with zklock.
+/// The terminal of a command.
 pub(crate) struct Terminal {
     /// The controlling terminal.
     device: Option<File>,
     command: Group,
-    is_suspended: bool,
-    /// Whether zklock has given the terminal to the command, which may have passed it on to a process group of its own, as
-    /// an interactive shell does.
-    is_given: bool,
-    /// Whether the command had the terminal when it was suspended.
-    had_terminal: bool,
+    state: State,
     /// Whether the command was sent HUP, which it may ignore.
     is_hung_up: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// zklock has given the terminal to the command, which may have passed it on to a process group of its own, as an
+    /// interactive shell does.
+    Given,
+    /// The command is stopped until another zklock has taken the terminal back.
+    Waiting,
+    /// zklock has stopped itself, until it is continued.
+    Suspended {
+        had_terminal: bool,
+    },
 }
 
 impl Terminal {
     /// The terminal of a command that does not run yet.
     pub(crate) fn of(command: Group) -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
-        let is_in_pipeline = !io::stdin().is_terminal() || !io::stdout().is_terminal();
-        let mut terminal =
-            Self { device, command, is_suspended: false, is_given: false, had_terminal: false, is_hung_up: false };
-        if !is_in_pipeline && terminal.owner() == Owner::Zklock {
+        let mut terminal = Self { device, command, state: State::Running, is_hung_up: false };
+        if terminal.owner() == Owner::Zklock && is_alone() {
             terminal.give();
         }
         terminal
     }
 
-    /// Acts after a signal has stopped the command.
-    pub(crate) fn stopped(&mut self, by: i32) {
-        if self.is_suspended {
+    /// Acts after a signal has stopped a process of the command.
+    pub(crate) fn stopped(&mut self, process: i32, by: i32) {
+        if matches!(self.state, State::Suspended { .. }) {
             return;
         }
-        let by = self.reason(by);
+        let by = reason(process, by);
         match answer(by, self.owner(), is_continuable()) {
             Answer::GiveTerminal if self.give() => self.command.signal(Signal::CONT),
-            Answer::Suspend => {
-                let needs_terminal = by == Signal::TTIN.as_raw() || by == Signal::TTOU.as_raw();
-                if needs_terminal {
-                    print_message("the command is stopped: it uses the terminal in the background; continue with `fg`");
+            Answer::Wait => {
+                if self.state != State::Waiting {
+                    print_message("the command waits for the terminal, which the command of another zklock has");
                 }
-                self.suspend();
-                // TTIN tells a zklock whose command this one is that the terminal is needed.
-                let stop = if needs_terminal && !is_ignored(Signal::TTIN) { Signal::TTIN } else { Signal::STOP };
-                let _ = kill_current_process_group(stop);
+                self.state = State::Waiting;
             }
+            Answer::Suspend => self.suspend(by),
             Answer::Continue => self.command.signal(Signal::CONT),
             Answer::HangUp if !std::mem::replace(&mut self.is_hung_up, true) => {
                 print_message(
@@ -121,77 +129,93 @@ impl Terminal {
         }
     }
 
-    /// Acts on Ctrl-Z: stops the command and zklock, if a shell can continue them.
-    pub(crate) fn stop(&mut self) {
-        if !self.is_suspended && is_continuable() {
+    /// Acts on Ctrl-Z: stops the command, if a shell can continue it. Once it has stopped, zklock stops too.
+    pub(crate) fn stop(&self) {
+        if is_continuable() {
             self.command.signal(Signal::TSTP);
-            self.suspend();
-            let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
 
     /// Acts after zklock was continued.
     pub(crate) fn continued(&mut self) {
-        self.is_suspended = false;
-        if std::mem::take(&mut self.had_terminal) && self.owner() == Owner::Zklock {
-            self.give();
+        let before = std::mem::replace(&mut self.state, State::Running);
+        match before {
+            State::Suspended { had_terminal: true } if self.owner() == Owner::Zklock => {
+                self.give();
+            }
+            State::Suspended { .. } => {}
+            State::Running | State::Given | State::Waiting => self.state = before,
         }
         self.command.signal(Signal::CONT);
     }
 
+    /// Gives the terminal to a command that waits for it, if the other command has returned it.
+    pub(crate) fn check(&mut self) {
+        if self.state == State::Waiting && self.owner() == Owner::Zklock && self.give() {
+            self.command.signal(Signal::CONT);
+        }
+    }
+
     /// Takes the terminal back if the command has it. Returns whether it had.
     pub(crate) fn take_back(&mut self) -> bool {
-        std::mem::take(&mut self.is_given)
-            && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
+        let is_given = self.state == State::Given;
+        if is_given {
+            self.state = State::Running;
+        }
+        is_given && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
     }
 
-    /// The signal for which the command was stopped: a program such as `top` handles TSTP, TTIN and TTOU, and then
-    /// sends itself STOP.
-    fn reason(&self, stopped_by: i32) -> i32 {
-        let leader = self.command.number().to_string();
-        let is_handling =
-            |signal: &Signal| ["SigCgt", "SigBlk"].iter().all(|mask| processes::is_in_mask(&leader, mask, *signal));
-        let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU].into_iter().find(is_handling);
-        handled.filter(|_| stopped_by == Signal::STOP.as_raw()).map_or(stopped_by, Signal::as_raw)
-    }
-
-    fn suspend(&mut self) {
+    fn suspend(&mut self, by: i32) {
+        let needs_terminal = by == Signal::TTIN.as_raw() || by == Signal::TTOU.as_raw();
+        if needs_terminal {
+            print_message("the command is stopped: it uses the terminal in the background; continue with `fg`");
+        } else if by == Signal::STOP.as_raw() {
+            print_message("the command was stopped by STOP; continue with `fg`");
+        }
         // The message explains the stop.
         print::finish();
-        self.is_suspended = true;
-        self.had_terminal = self.take_back();
+        self.state = State::Suspended { had_terminal: self.take_back() };
+        // TTIN tells a zklock whose command this one is that the terminal is needed.
+        let stop = if needs_terminal && !is_ignored(Signal::TTIN) { Signal::TTIN } else { Signal::STOP };
+        let _ = kill_current_process_group(stop);
     }
 
     fn give(&mut self) -> bool {
         let command = Pid::from_raw(self.command.number());
-        self.is_given = self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok());
-        self.is_given
+        let is_given = self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok());
+        if is_given {
+            self.state = State::Given;
+        }
+        is_given
     }
 
     fn owner(&self) -> Owner {
-        match self.device.as_ref().and_then(|device| tcgetpgrp(device).ok()) {
+        match self.device.as_ref().and_then(|device| tcgetpgrp(device).ok()).map(Pid::as_raw) {
             None => Owner::None,
-            Some(owner) if owner.as_raw() == self.command.number() => Owner::Command,
-            Some(owner) if owner == getpgrp() => Owner::Zklock,
+            Some(owner) if owner == self.command.number() => Owner::Command,
+            Some(owner) if owner == getpgrp().as_raw() => Owner::Zklock,
+            Some(owner) if processes::is_child_of_this_group(owner) => Owner::Sibling,
             Some(_) => Owner::Other,
         }
     }
 }
 
-/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for which none could. The
-/// first process of a container is not stopped by its own signals.
-pub(crate) fn is_continuable() -> bool {
-    let has_parent = || getsid(Some(getppid())).ok() == getsid(None).ok();
-    getpid().as_raw() != 1 && processes::all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
+/// The signal for which a process was stopped: a program such as `top` handles TSTP, TTIN and TTOU, and then sends itself
+/// STOP.
+fn reason(process: i32, stopped_by: i32) -> i32 {
+    let process = process.to_string();
+    let is_handling =
+        |signal: &Signal| ["SigCgt", "SigBlk"].iter().all(|mask| processes::is_in_mask(&process, mask, *signal));
+    let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU].into_iter().find(is_handling);
+    handled.filter(|_| stopped_by == Signal::STOP.as_raw()).map_or(stopped_by, Signal::as_raw)
 }
 
-/// Whether a process of the group has a parent in another group of the same session.
-fn has_shell(all: &[Process], group: i32) -> bool {
-    let members = all.iter().filter(|process| process.group == group && process.is_alive);
-    members.into_iter().any(|member| {
-        let parent = all.iter().find(|process| process.id == member.parent);
-        parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
-    })
+/// Gives the terminal back to the group of a zklock that was killed, if its command has it.
+pub(crate) fn return_terminal(command: Group, zklock: i32) {
+    let Ok(device) = File::options().read(true).write(true).open("/dev/tty") else { return };
+    if tcgetpgrp(&device).is_ok_and(|owner| owner.as_raw() == command.number()) {
+        let _ = tcsetpgrp(&device, Pid::from_raw(zklock));
+    }
 }
 
 #[cfg(test)]
@@ -206,34 +230,15 @@ mod tests {
                 assert_eq!(by(signal, Owner::Zklock, is_continuable), Answer::GiveTerminal);
                 assert_eq!(by(signal, Owner::Command, is_continuable), Answer::GiveTerminal);
                 assert_eq!(by(signal, Owner::None, is_continuable), Answer::Leave);
+                assert_eq!(by(signal, Owner::Sibling, is_continuable), Answer::Wait);
             }
             assert_eq!(by(signal, Owner::Other, true), Answer::Suspend);
             assert_eq!(by(signal, Owner::Other, false), Answer::HangUp);
         }
-        for owner in [Owner::Zklock, Owner::Command, Owner::Other, Owner::None] {
+        for owner in [Owner::Zklock, Owner::Command, Owner::Sibling, Owner::Other, Owner::None] {
             assert_eq!([true, false].map(|shell| by(Signal::TSTP, owner, shell)), [Answer::Suspend, Answer::Continue]);
             let with_shell = if owner == Owner::Command { Answer::Suspend } else { Answer::Leave };
             assert_eq!([true, false].map(|shell| by(Signal::STOP, owner, shell)), [with_shell, Answer::Leave]);
         }
-    }
-
-    #[test]
-    fn a_group_has_a_shell_if_a_parent_of_one_of_its_processes_is_in_the_session_but_not_in_the_group() {
-        let process = |id, parent, group, session| Process {
-            id,
-            name: "sh".to_owned(),
-            is_alive: true,
-            parent,
-            group,
-            session,
-            started: 0,
-        };
-        let (init, shell) = (process(1, 0, 1, 1), process(5, 1, 5, 5));
-        let (script, zklock) = (process(6, 5, 6, 5), process(7, 6, 6, 5));
-        assert!(has_shell(&[init.clone(), shell.clone(), script.clone(), zklock.clone()], 6));
-        // The shell has ended; a script without job control; the leader of a session.
-        assert!(!has_shell(&[init.clone(), Process { parent: 1, ..script }, zklock], 6));
-        assert!(!has_shell(&[init.clone(), shell.clone(), process(7, 5, 5, 5)], 5));
-        assert!(!has_shell(&[init, shell], 5));
     }
 }

@@ -29,7 +29,7 @@ async fn until_given(terminal: &PseudoTerminal, before: Option<Pid>) {
 #[tokio::test]
 async fn ctrl_c_ends_the_command() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let child = on(&terminal, "ctrl-c", &format!("echo $$ > {}; sleep 1000", notes.file("child").display())).await;
+    let child = on(&terminal, "ctrl-c", &format!("echo $$ > {}; exec sleep 1000", notes.file("child").display())).await;
     notes.process("child").await;
     terminal.type_text(CTRL_C);
     assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
@@ -92,24 +92,51 @@ async fn ctrl_c_ends_a_command_that_has_the_terminal() {
     assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
 }
 
-/// Ctrl-C is for the whole job, although only the command has the terminal.
+/// Ctrl-C is for the whole job, also if only the command has the terminal, and if the command is a zklock.
 #[tokio::test]
-async fn ctrl_c_ends_the_script_that_runs_the_command_and_a_leader() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
-    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("script")), Some(&script));
-    let child = terminal.spawn(&executed_by(&["sh", "-c", r#""$0" "$@"; echo "next" step"#], &run));
-    notes.process("child").await;
-    terminal.type_text(CTRL_C);
-    assert_eq!((finished(child).await.code, terminal.shown().contains("next step")), (None, false));
+async fn ctrl_c_ends_the_script_that_runs_the_command() {
+    let server = TestingServer::shared().await;
+    for shell in ["sh", "bash"] {
+        for (name, asks) in [("needs", "stty -echo </dev/tty; "), ("other", "")] {
+            for nested in [false, true] {
+                let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+                let script = format!("{asks}echo $$ > {}; exec sleep 1000", notes.file("child").display());
+                let mut run = zklock(&server.connect_string(), &format!("run --lock {}", path(name)), None);
+                if nested {
+                    run.args([env!("CARGO_BIN_EXE_zklock"), "run", "--lock", &path("inner")]);
+                }
+                run.args(["sh", "-c", &script]);
+                let child = terminal.spawn(&executed_by(&[shell, "-c", r#""$0" "$@"; echo "next" step"#], &run));
+                let command = notes.process("child").await;
+                soon(until(async || asks.is_empty() || terminal.owner() == Some(command))).await;
+                terminal.type_text(CTRL_C);
+                let (code, shown) = (finished(child).await.code, terminal.shown());
+                assert_eq!((code, shown.contains("next step")), (Some(130), false), "{shell} {name} {nested}: {shown}");
+            }
+        }
+    }
+}
 
-    let notes = Notes::new();
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
+#[tokio::test]
+async fn ctrl_c_ends_a_leader() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
     let lead = zklock(&server.connect_string(), &format!("run --leader --lock {}", path("leader")), Some(&script));
     let child = terminal.spawn(&lead);
     notes.process("child").await;
     terminal.type_text(CTRL_C);
     assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+}
+
+/// As in a script that ignores the signal to clean up.
+#[tokio::test]
+async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_lock_held() {
+    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let mut run = Command::new(env!("CARGO_BIN_EXE_zklock"));
+    run.args(["run", "--lock", &path("ignores"), "env", "--default-signal=QUIT", "sh", "-c", "kill -QUIT $$"]);
+    run.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
+    let child = terminal.spawn(&executed_by(&["sh", "-c", r#"trap '' QUIT; exec "$0" "$@""#], &run));
+    assert_eq!(finished(child).await.code, Some(131), "{}", terminal.shown());
 }
 
 /// As with `stty tostop`.
@@ -127,7 +154,7 @@ async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
 async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let child =
-        on(&terminal, "ctrl-z-sleep", &format!("echo $$ > {}; sleep 1000", notes.file("child").display())).await;
+        on(&terminal, "ctrl-z-sleep", &format!("echo $$ > {}; exec sleep 1000", notes.file("child").display())).await;
     notes.process("child").await;
     terminal.type_text(CTRL_Z);
     terminal.type_text(CTRL_C);
@@ -162,14 +189,15 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
     let before = terminal.owner();
     terminal.type_text(&format!("z 'echo $$ > {}; {ASKS}' | cat\n", notes.file("child").display()));
     let command = notes.process("child").await;
-    soon(until(async || terminal.owner() == Some(command))).await;
+    soon(until(async || terminal.owner() == Some(command) && state(command) != Some('T'))).await;
     for _ in 0..2 {
         let shown = terminal.shown().len();
         terminal.type_text(CTRL_Z);
         soon(until(async || terminal.shown()[shown..].contains("Stopped"))).await;
         soon(until(async || terminal.owner() == before)).await;
         terminal.type_text("fg\n");
-        soon(until(async || terminal.owner() == Some(command))).await;
+        // Before the command continues, the key would do nothing.
+        soon(until(async || terminal.owner() == Some(command) && state(command) != Some('T'))).await;
     }
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;
@@ -271,7 +299,7 @@ async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_i
     let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; {ASKS}", notes.file("child").display());
     let asks = zklock(&server.connect_string(), &format!("run --lock {}", path("orphaned")), Some(&script));
-    let _leader = terminal.spawn(&executed_by(&["sh", "-m", "-c", r#"("$0" "$@" &); sleep 1000"#], &asks));
+    let _leader = terminal.spawn(&executed_by(&["sh", "-m", "-c", r#"("$0" "$@" &); exec sleep 1000"#], &asks));
     let process = notes.process("child").await;
     terminal.shows("where no shell can continue it: sending HUP").await;
     soon(until(async || !runs(process))).await;

@@ -1,5 +1,6 @@
 //! Starts the program, and inspects the processes that it has started.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -51,7 +52,9 @@ pub(crate) struct Printed {
 pub(crate) async fn finished(child: Child) -> Printed {
     let output = soon(child.wait_with_output()).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Printed { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+    // As a shell reports it.
+    let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
+    Printed { code, out: text(output.stdout), error: text(output.stderr) }
 }
 
 /// Runs zklock on the shared server.
