@@ -272,6 +272,20 @@ async fn the_lock_is_held_until_the_last_process_of_the_command_has_ended() {
     assert_eq!(finished(child).await.code, Some(5));
 }
 
+/// As a server that replaces itself: each process starts the next one, and ends.
+#[tokio::test]
+async fn the_lock_is_held_through_a_chain_of_processes() {
+    let (lock, notes) = (path("chain"), Notes::new());
+    let end = notes.file("end");
+    let script =
+        format!("link() {{ [ $1 = 0 ] && {{ echo end > {}; exit; }}; link $(($1 - 1)) & }}; link 3000", end.display());
+    let server = TestingServer::shared().await;
+    let mut command = zklock(&server.connect_string(), &format!("run --session-timeout 4 --lock {lock}"), None);
+    command.args(["bash", "-c", &script]);
+    let ran = finished(command.spawn().unwrap()).await;
+    assert_eq!((ran.code, end.exists()), (Some(0), true), "{ran:?}");
+}
+
 /// The parent of the zombie has left the group, and does not reap it.
 #[tokio::test]
 async fn a_zombie_process_does_not_keep_the_lock() {
