@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver as Orders, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -131,7 +131,7 @@ impl Guardian {
 
 /// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]), or
 /// until zklock and the command have ended.
-pub(crate) fn guard(Duty { group, zklock, stopping }: Duty) -> Result<u8, Failure> {
+pub(crate) fn guard(Duty { group, zklock, mut stopping }: Duty) -> Result<u8, Failure> {
     let (sender, orders) = channel();
     let reader = sender.clone();
     let read = move || {
@@ -141,20 +141,12 @@ pub(crate) fn guard(Duty { group, zklock, stopping }: Duty) -> Result<u8, Failur
     let reading = std::thread::Builder::new().spawn(read);
     reading.map_err(|error| Failure::here(format!("the guardian cannot start a thread: {error}")))?;
     report(READY);
-    if follow(&orders, group, stopping) {
-        return_terminal(group, zklock);
-    }
-    Ok(0)
-}
-
-/// Follows the orders until the guardian has to end. Returns whether zklock has ended before.
-fn follow(orders: &Orders<Order>, group: Group, mut stopping: Stopping) -> bool {
     let mut is_abandoned = false;
     loop {
         let now = clock::now();
         let until = match stopping.step(now) {
             Step::Wait(until) => until,
-            Step::Leave => return is_abandoned,
+            Step::Leave => return Ok(0),
             Step::Term => {
                 report(HAS_STOPPED);
                 group.signal(Signal::TERM);
@@ -167,23 +159,24 @@ fn follow(orders: &Orders<Order>, group: Group, mut stopping: Stopping) -> bool 
                 if is_abandoned {
                     print_refusing(group);
                 }
-                return is_abandoned;
+                return Ok(0);
             }
         };
         let time = until.saturating_sub(now);
         match orders.recv_timeout(if is_abandoned { time.min(GROUP_INTERVAL) } else { time }) {
             Ok(Order::Extend(until)) => stopping.valid_until = until,
             Ok(Order::Stop) => stopping.stop(),
-            Ok(Order::Dismiss) => return false,
+            Ok(Order::Dismiss) => return Ok(0),
             Ok(Order::Abandon) => {
                 is_abandoned = true;
+                return_terminal(group, zklock);
                 stopping.stop();
             }
             // It is time for the next step, or for a look at the group.
             Err(_) => {}
         }
         if is_abandoned && group.is_gone() {
-            return true;
+            return Ok(0);
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::process::{Signal, geteuid};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Notes, executed_by, finished, path, runs, signal, zklock};
+use crate::support::{Notes, delete_all_below, executed_by, finished, path, runs, signal, zklock};
 
 async fn run(name: &str, prefix: &[&str], script: &str) -> Command {
     let server = TestingServer::shared().await;
@@ -69,25 +69,34 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
     let (notes, server) = (Notes::open_to_all(), TestingServer::shared().await);
     let program = notes.file("zklock");
     std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &program).unwrap();
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--clear-groups"]).arg(&program).args(["run", "--lock", &path("refusing")]);
-    command
-        .args(["--", "sh", "-c", &script])
-        .env("ZOOKEEPER_CONNECT", server.connect_string())
-        .env("ZKLOCK_CONFIG", "");
-    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let group = notes.process("child").await;
-    // A process of root joins the group, as `sudo` would.
-    let mut other =
-        Command::new("sleep").arg("1000").process_group(group.as_raw_pid()).kill_on_drop(true).spawn().unwrap();
-    signal(&child, Signal::TERM);
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let line = soon(lines.next_line()).await.unwrap().unwrap();
-    let message =
-        format!("process {} (sleep) of the command runs as another user, and cannot be stopped", other.id().unwrap());
-    assert!(line.contains(&message), "{line}");
-    soon(until(async || !runs(group))).await;
-    other.kill().await.unwrap();
-    assert_eq!(finished(child).await.code, Some(143));
+    for is_lost in [false, true] {
+        let lock = path("refusing");
+        let note = notes.file(if is_lost { "lost" } else { "signalled" });
+        let script = format!("echo $$ > {}; exec sleep 1000", note.display());
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--clear-groups"]).arg(&program).args(["run", "--lock", &lock]);
+        command
+            .args(["--", "sh", "-c", &script])
+            .env("ZOOKEEPER_CONNECT", server.connect_string())
+            .env("ZKLOCK_CONFIG", "");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let group = notes.process(note.file_name().unwrap().to_str().unwrap()).await;
+        // A process of root joins the group, as `sudo` would.
+        let mut other =
+            Command::new("sleep").arg("1000").process_group(group.as_raw_pid()).kill_on_drop(true).spawn().unwrap();
+        if is_lost {
+            delete_all_below(&lock).await;
+        } else {
+            signal(&child, Signal::TERM);
+        }
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let message = format!(
+            "process {} (sleep) of the command runs as another user, and cannot be stopped",
+            other.id().unwrap()
+        );
+        while !soon(lines.next_line()).await.unwrap().unwrap().contains(&message) {}
+        soon(until(async || !runs(group))).await;
+        other.kill().await.unwrap();
+        assert_eq!(finished(child).await.code, Some(if is_lost { 122 } else { 143 }));
+    }
 }

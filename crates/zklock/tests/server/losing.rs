@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
-use crate::support::{Notes, PATIENCE, SHORT, client, finished, path, printed, proxy, runs, signal, zklock};
+use crate::support::{Notes, PATIENCE, SHORT, delete_all_below, finished, path, printed, proxy, runs, signal, zklock};
 
 /// A command that ignores TERM, and starts a child process that ignores TERM too.
 fn stubborn(notes: &Notes) -> String {
@@ -223,6 +223,27 @@ async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     assert_eq!(printed.code, Some(122), "{printed:?}");
 }
 
+/// As with `docker stop` during an outage.
+#[tokio::test]
+async fn a_signal_ends_the_wait_for_the_release() {
+    let (lock, notes, proxy) = (path("release"), Notes::new(), proxy().await);
+    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
+    let mut command = zklock(&proxy.connect_string(), &format!("run -v --lock {lock}"), Some(&script));
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    notes.process("child").await;
+    proxy.black_hole(Direction::Both);
+    drop(child.stdin.take());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    while !soon(stderr.next_line()).await.unwrap().unwrap().contains("the command has ended") {}
+    let process = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+    // The first one ends the release, and the second one the close of the session.
+    soon(until(async || kill_process(process, Signal::TERM).is_err() || child.try_wait().unwrap().is_some())).await;
+    assert_eq!(child.wait().await.unwrap().code(), Some(5));
+    while let Some(line) = stderr.next_line().await.unwrap() {
+        assert!(!line.contains("is lost"), "{line}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_lost_after_the_command_has_ended_does_not_change_the_exit_code() {
     let (lock, notes, proxy) = (path("lost-after"), Notes::new(), proxy().await);
@@ -294,13 +315,6 @@ async fn on_lost_kill_kills_the_command_and_on_lost_ignore_leaves_it_running() {
         assert!(!notes.file("asked").exists(), "{on_lost}");
         // Open until here, because a command that is not killed ends at the end of its input.
         drop(stdin);
-    }
-}
-
-async fn delete_all_below(lock: &str) {
-    let client = client().await;
-    for node in client.get_children(lock).await.unwrap() {
-        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
     }
 }
 

@@ -139,6 +139,57 @@ async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_
     assert_eq!(finished(child).await.code, Some(131), "{}", terminal.shown());
 }
 
+/// As from `kill`: the signal was not typed.
+#[tokio::test]
+async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
+    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("not-typed")), Some(&script));
+    let words = r#"trap 'echo trapped' INT; "$0" "$@"; echo status=$?"#;
+    let child = terminal.spawn(&executed_by(&["sh", "-c", words], &run));
+    kill_process(notes.process("zklock").await, Signal::INT).unwrap();
+    terminal.shows("status=130").await;
+    assert_eq!(finished(child).await.code, Some(0));
+    assert!(!terminal.shown().contains("trapped"), "{}", terminal.shown());
+}
+
+#[tokio::test]
+async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
+    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("killed-zklock")), Some(&script));
+    let words = r#""$0" "$@"; until read line </dev/tty; do sleep 0.1; done; echo then=$line"#;
+    let child = terminal.spawn(&executed_by(&["sh", "-c", words], &run));
+    kill_process(notes.process("zklock").await, Signal::KILL).unwrap();
+    soon(until(async || terminal.owner() == id(&child))).await;
+    terminal.type_text("more\n");
+    terminal.shows("then=more").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
+/// In a script without job control, both are in one process group.
+#[tokio::test]
+async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_has_it() {
+    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
+    let run = |name: &str| {
+        let script = format!("read answer </dev/tty; echo {name}=$answer");
+        zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(&script))
+    };
+    let both = executed_by(&["sh", "-c", r#""$0" "$@"; wait"#], &run("one"));
+    let words: Vec<_> = run("two").as_std().get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut both_words = both.as_std().get_args().map(ToOwned::to_owned).collect::<Vec<_>>();
+    both_words[1] = format!(r#"env {} & "$0" "$@"; wait"#, words.join(" ")).into();
+    let mut command = Command::new("sh");
+    command.args(both_words).env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
+    let child = terminal.spawn(&command);
+    terminal.shows("zklock: the command waits for the terminal, which the command of another zklock has").await;
+    terminal.type_text("first\n");
+    terminal.shows("=first").await;
+    terminal.type_text("second\n");
+    terminal.shows("=second").await;
+    assert_eq!(finished(child).await.code, Some(0));
+}
+
 /// As with `stty tostop`.
 #[tokio::test]
 async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {

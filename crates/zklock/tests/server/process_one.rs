@@ -62,14 +62,15 @@ async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_i
         &format!("run --lock {} --session-timeout 10s --grace 2s", path("number")),
         Some(&format!("echo $$ > {}; exec sleep 1000", notes.file("group").display())),
     );
-    // With `stopped`, the guardian is stopped until the number is taken, and so does not notice that the group is gone.
+    // With `stopped`, the guardian is stopped from before the death of zklock until the end of the lease, when it follows
+    // the orders that it has not read yet.
     let script = r#"
         notes=$0; stopped=$1; shift
         "$@" & zklock=$!
         until [ -s $notes/group ]; do sleep 0.1; done
         group=$(cat $notes/group)
         guardian=$(grep -l '[l]ock-guardian' /proc/[0-9]*/cmdline | head -1 | tr -dc 0-9)
-        [ $stopped = no ] || kill -STOP $guardian
+        [ $stopped = no ] || { kill -STOP $guardian; sleep 1; }
         kill -KILL $zklock
         wait $zklock
         [ $stopped = no ] || kill -TERM -$group
@@ -78,8 +79,9 @@ async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_i
             echo $((group - 1)) > /proc/sys/kernel/ns_last_pid
             setsid sleep 1000 & other=$!
         done
-        [ $stopped = no ] || { sleep 3; kill -CONT $guardian; }
+        [ $stopped = no ] || { sleep 10; kill -CONT $guardian; }
         while [ -e /proc/$guardian ] && ! grep -q '^State:.Z' /proc/$guardian/status; do sleep 0.1; done
+        while [ -e /proc/$other ] && ! grep -q sleep /proc/$other/comm; do sleep 0.1; done
         kill -0 $other && grep -q sleep /proc/$other/comm && echo alive
         rm $notes/group
     "#;

@@ -67,7 +67,7 @@ async fn a_command_inherits_its_streams_and_has_the_lock_in_its_environment() {
     let mut tokens = Vec::new();
     for _ in 0..2 {
         let mut child = zklock(&server.connect_string(), &format!("run --lock {one} --lock {two}"), Some(script));
-        let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(b"input\n").await.unwrap();
         let printed = finished(child).await;
         assert_eq!((printed.code, printed.error.as_str()), (Some(0), "error: input\n"));
@@ -85,7 +85,7 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
     let (lock, notes, server) = (path("exclusive"), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; read line", notes.file("runs").display());
     let mut first = zklock(&server.connect_string(), &format!("run --lock {lock} --label first"), Some(&script));
-    let mut first = first.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = first.stdin(Stdio::piped()).spawn().unwrap();
     let process = notes.process("runs").await;
     for option in ["--no-wait", "--wait 100ms"] {
         let refused = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
@@ -208,9 +208,12 @@ async fn signals_are_passed_on_to_the_command() {
 async fn a_forwarded_signal_ends_a_stopped_command() {
     let (lock, notes, server) = (path("stopped-command"), Notes::new(), TestingServer::shared().await);
     let script = format!("echo $$ > {}; kill -STOP $$; sleep 1000", notes.file("child").display());
-    let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
+    let mut child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
     let process = notes.process("child").await;
     until(async || state(process) == Some('T')).await;
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = soon(stderr.next_line()).await.unwrap().unwrap();
+    assert_eq!(line, "zklock: the command is stopped, and the lock is held until it is continued and ends");
     signal(&child, Signal::INT);
     assert_eq!(finished(child).await.code, Some(130));
 }
@@ -223,7 +226,7 @@ async fn a_signal_that_zklock_ignores_is_ignored_by_the_command() {
     let script = format!("echo $$ > {}; read line; exit 3", notes.file("child").display());
     let mut command = tokio::process::Command::new("sh");
     command.args(["-c", run, env!("CARGO_BIN_EXE_zklock"), &lock, &script]);
-    command.env("ZOOKEEPER_CONNECT", server.connect_string()).stdin(std::process::Stdio::piped()).kill_on_drop(true);
+    command.env("ZOOKEEPER_CONNECT", server.connect_string()).stdin(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let process = notes.process("child").await;
     signal(&child, Signal::HUP);

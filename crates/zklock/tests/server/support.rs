@@ -147,3 +147,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+pub(crate) async fn delete_all_below(lock: &str) {
+    let client = client().await;
+    for node in client.get_children(lock).await.unwrap() {
+        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
+    }
+}
