@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::processes::{self, Process};
-use crate::signals::DEADLY;
 
 /// A process group.
 ///
@@ -28,6 +27,8 @@ pub(crate) struct Group {
     started: Option<u64>,
 }
 
+/// The signals that request termination.
+pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 /// The interval at which the known processes of a group are checked for their end.
 const END_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval at which the processes of a group are read again: some may have left it.

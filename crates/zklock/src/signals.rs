@@ -13,11 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::{code, this_program};
 use crate::failure::Failure;
+use crate::group::DEADLY;
 use crate::print;
 use crate::processes::{is_alone, is_continuable, is_ignored};
 
-/// The signals that request termination.
-pub(crate) const DEADLY: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 /// The other signals that zklock passes on, or acts on.
 const OTHERS: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT, Signal::TSTP];
 
