@@ -1,4 +1,4 @@
-//! `--verbose`: prints each step, and the time of each message.
+//! `--verbose` prints each step, and the time of each message; `--quiet` prints no warnings.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
@@ -7,10 +7,23 @@ use std::time::SystemTime;
 use crate::print::print_message;
 
 static VERBOSE: OnceLock<()> = OnceLock::new();
+static QUIET: OnceLock<()> = OnceLock::new();
 
 /// Prints each step from now on.
 pub(crate) fn enable() {
     let _ = VERBOSE.set(());
+}
+
+/// Prints no warning from now on.
+pub(crate) fn disable_warnings() {
+    let _ = QUIET.set(());
+}
+
+/// Prints a warning, unless `--quiet` is set: it would be printed also when the lock is not acquired.
+pub(crate) fn warn(line: impl Display) {
+    if QUIET.get().is_none() {
+        print_message(line);
+    }
 }
 
 /// Prints a step, if `--verbose` is set.

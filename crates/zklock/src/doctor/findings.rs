@@ -42,7 +42,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     }
     match &seen.node {
         Err(error) => findings.push(format!("locks below --root do not work: {error}")),
-        Ok(ahead) if ahead.abs() > SKEW => {
+        Ok(ahead) if ahead.saturating_abs() > SKEW => {
             let direction = if *ahead > 0 { "ahead of" } else { "behind" };
             findings.push(format!(
                 "the clock of the leader is {} {direction} this machine's: the locks work, but the ages in `zklock ls` are wrong \
