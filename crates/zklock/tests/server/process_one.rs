@@ -78,6 +78,7 @@ async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_i
             echo $((group - 1)) > /proc/sys/kernel/ns_last_pid
             setsid sleep 1000 & other=$!
         done
+        until grep -q sleep /proc/$other/comm || [ ! -e /proc/$other ]; do sleep 0.1; done
         [ $stopped = no ] || { sleep 3; kill -CONT $guardian; }
         while [ -e /proc/$guardian ] && ! grep -q '^State:.Z' /proc/$guardian/status; do sleep 0.1; done
         kill -0 $other && grep -q sleep /proc/$other/comm && echo alive
