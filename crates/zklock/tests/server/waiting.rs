@@ -103,48 +103,47 @@ fn full_pipe() -> (File, File) {
 /// As with a parent that has set its own streams to be non-blocking: the streams of zklock are the same ones.
 #[tokio::test]
 async fn what_does_not_fit_into_a_non_blocking_pipe_is_written_later() {
-    for (options, is_error) in [("man", false), ("run --no-such-option", true), ("ls relative", true)] {
-        let (mut read_end, write_end) = full_pipe();
+    for (options, is_error) in [("man".to_owned(), false), (format!("run --{}", "x".repeat(20_000)), true)] {
+        let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&write_end, 4096).unwrap();
         fcntl_setfl(&write_end, OFlags::NONBLOCK).unwrap();
-        let expected = printed(options, None).await;
-        let mut run = zklock(&TestingServer::shared().await.connect_string(), options, None);
+        let expected = printed(&options, None).await;
+        let mut run = zklock("", &options, None);
         let stream = Stdio::from(write_end);
         let child = if is_error { run.stderr(stream) } else { run.stdout(stream) }.spawn().unwrap();
         drop(run);
-        let reading = tokio::task::spawn_blocking(move || {
-            let mut text = String::new();
-            read_end.read_to_string(&mut text).unwrap();
-            text
-        });
-        let text = soon(reading).await.unwrap();
-        assert!(text.ends_with(&format!(".{}{}", expected.out, expected.error)), "{options}: {text}");
+        let reading = tokio::task::spawn_blocking(|| std::io::read_to_string(File::from(read_end)).unwrap());
+        assert_eq!(soon(reading).await.unwrap(), expected.out + &expected.error);
         assert_eq!(finished(child).await.code, expected.code, "{options}");
     }
 }
 
 #[tokio::test]
 async fn messages_that_cannot_be_written_do_not_delay_the_command_of_a_leader() {
-    let (lock, notes, server) = (path("full-pipe"), Notes::new(), TestingServer::shared().await);
-    let (mut read_end, write_end) = full_pipe();
-    let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
-    let mut run = zklock(&server.connect_string(), &format!("run --lock {lock} --leader"), Some(&script));
-    let leader = run.stderr(Stdio::from(write_end)).spawn().unwrap();
-    drop(run);
-    notes.process("child").await;
-    // The message is written once there is space.
-    let mut text = Vec::new();
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut bytes = [0; 4096];
-        while !String::from_utf8_lossy(&text).contains("zklock: leading ") {
-            let count = read_end.read(&mut bytes).unwrap();
-            assert_ne!(count, 0);
-            text.extend_from_slice(&bytes[..count]);
-        }
-        read_end
-    });
-    let _read_end = soon(reading).await.unwrap();
-    signal(&leader, Signal::TERM);
-    assert_eq!(finished(leader).await.code, Some(143));
+    for (name, flags) in [("full-pipe", OFlags::empty()), ("full-non-blocking-pipe", OFlags::NONBLOCK)] {
+        let (lock, notes, server) = (path(name), Notes::new(), TestingServer::shared().await);
+        let (mut read_end, write_end) = full_pipe();
+        fcntl_setfl(&write_end, flags).unwrap();
+        let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
+        let mut run = zklock(&server.connect_string(), &format!("run --lock {lock} --leader"), Some(&script));
+        let leader = run.stderr(Stdio::from(write_end)).spawn().unwrap();
+        drop(run);
+        notes.process("child").await;
+        // The message is written once there is space.
+        let mut text = Vec::new();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut bytes = [0; 4096];
+            while !String::from_utf8_lossy(&text).contains("zklock: leading ") {
+                let count = read_end.read(&mut bytes).unwrap();
+                assert_ne!(count, 0);
+                text.extend_from_slice(&bytes[..count]);
+            }
+            read_end
+        });
+        let _read_end = soon(reading).await.unwrap();
+        signal(&leader, Signal::TERM);
+        assert_eq!(finished(leader).await.code, Some(143));
+    }
 }
 
 #[tokio::test]
