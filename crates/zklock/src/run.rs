@@ -37,7 +37,7 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
         return Err(Failure::new(Code::NotFound, "cannot run '': the first word of the command is empty"));
     }
     let this = Contender::this(run.label.clone());
-    let wait = if run.no_wait { Some(Duration::ZERO) } else { run.wait };
+    let wait = longest_wait(run);
     let deadline = wait.map_or(Deadline::NEVER, Deadline::after);
     // Before signals are received: a FIFO or a file system may block for any time, and a signal then ends zklock.
     let mut settings = connection.settings()?;
@@ -52,6 +52,11 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     // A failed close is not reported: the exit code matters more, and the session expires anyway.
     let _ = client.close().await;
     done
+}
+
+/// How long to wait for the lock; `None` without a limit.
+fn longest_wait(run: &Run) -> Option<Duration> {
+    if run.no_wait { Some(Duration::ZERO) } else { run.wait }
 }
 
 /// How long to try to connect, if the lock is waited for at most `wait`.
@@ -161,7 +166,21 @@ async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: 
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::arguments::{Action, Arguments};
+
+    #[test]
+    fn no_wait_is_a_wait_of_zero() {
+        let wait = |options: &[&str]| {
+            let words = [&["zklock", "run", "-l", "/x"], options, &["true"]].concat();
+            let Action::Run(run) = Arguments::try_parse_from(words).unwrap().action else { unreachable!() };
+            longest_wait(&run)
+        };
+        assert_eq!([wait(&["--no-wait"]), wait(&["--wait", "0"])], [Some(Duration::ZERO); 2]);
+        assert_eq!([wait(&["--wait", "5"]), wait(&[])], [Some(Duration::from_secs(5)), None]);
+    }
 
     #[test]
     fn a_short_wait_limits_the_time_to_connect_but_not_below_what_distant_servers_need() {
