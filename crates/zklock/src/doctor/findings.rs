@@ -198,6 +198,8 @@ mod tests {
         let mut found = seen(vec![healthy()]);
         found.node = Err("create /locks: denied".to_owned());
         assert!(only_finding(&found).ends_with("create /locks: denied"));
+        found.node = Ok(i64::MIN);
+        assert!(only_finding(&found).contains("behind this machine's"));
         found.node = Ok(-5_000);
         assert!(only_finding(&found).contains("5s behind this machine's"));
         let mut found = seen(vec![healthy()]);
