@@ -1,4 +1,4 @@
-//! `--verbose` prints each step, and the time of each message; `--quiet` prints no warnings.
+//! `--verbose`: prints each step, and the time of each message. `--quiet`: prints no warnings.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
