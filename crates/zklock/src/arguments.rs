@@ -106,7 +106,7 @@ pub(crate) struct Run {
     /// Do not wait: exit with 121 if another client has the lock; connecting may take up to 4s
     #[arg(short, long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
-    /// Print no warnings, and nothing if the exit code is 121, because cron mails all output
+    /// Print no warnings before the lock is held, and nothing if the exit code is 121, because cron mails all output
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Hold the lock for at least this long, even if the command ends earlier, unless a signal ends it

@@ -54,9 +54,7 @@ fn main() -> ExitCode {
         verbose::enable();
     }
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
-    if is_quiet {
-        verbose::disable_warnings();
-    }
+    verbose::set_quiet(is_quiet);
     finished(act(arguments), is_quiet)
 }
 

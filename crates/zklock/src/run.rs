@@ -18,7 +18,7 @@ use crate::print::print_message;
 use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
-use crate::verbose::step;
+use crate::verbose::{set_quiet, step};
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.
@@ -77,6 +77,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
             status = signals.next_deadly() => return Ok(code(status)),
         };
         let Some(held) = held else { return Err(lock.not_acquired(run).await) };
+        set_quiet(false);
         step(format_args!("acquired {}, token {}", run.lock.join(", "), held.token()));
         let begun = Instant::now();
         let outcome = run_guarded(run, client, &held, grace, &mut signals).await;
@@ -133,6 +134,8 @@ async fn keep(run: &Run, held: &Held, rest: Duration, signals: &mut Signals) -> 
 /// Runs the command in each term, until a signal ends zklock, or the command cannot be run.
 async fn lead(run: &Run, client: &CuratorClient, this: &Contender, mut signals: Signals) -> Result<u8, Failure> {
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
+    // A leader waits for ever.
+    set_quiet(false);
     let mut pause = PAUSES.0;
     loop {
         let (held, session) = tokio::select! {

@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use crate::config_file::{read_text, warn_of_readable_key};
 use crate::failure::Failure;
-use crate::print::print_message;
 use crate::verbose::{step, warn};
 
 /// The interval at which the files are compared with what was read.
@@ -73,7 +72,7 @@ impl ReadTls {
                         options.update(&newer);
                         step("the TLS files have changed: the next connection uses the new ones");
                     }
-                    Some(Err(failure)) => print_message(format_args!(
+                    Some(Err(failure)) => warn(format_args!(
                         "the TLS files have changed, and the previous ones stay in use, because: {failure}"
                     )),
                     None => {}

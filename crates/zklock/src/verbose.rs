@@ -1,27 +1,29 @@
-//! `--verbose`: prints each step, and the time of each message. `--quiet`: prints no warnings.
+//! `--verbose`: prints each step, and the time of each message. `--quiet`: prints no warnings before the
+//! lock is held.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use crate::print::print_message;
 
 static VERBOSE: OnceLock<()> = OnceLock::new();
-static QUIET: OnceLock<()> = OnceLock::new();
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints each step from now on.
 pub(crate) fn enable() {
     let _ = VERBOSE.set(());
 }
 
-/// Prints no warning from now on.
-pub(crate) fn disable_warnings() {
-    let _ = QUIET.set(());
+/// Sets whether warnings are dropped: with `--quiet`, until it is certain that the exit code is not 121.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
-/// Prints a warning, unless `--quiet` is set: it would be printed also when the lock is not acquired.
+/// Prints a warning, such as about the connection, unless warnings are dropped.
 pub(crate) fn warn(line: impl Display) {
-    if QUIET.get().is_none() {
+    if !IS_QUIET.load(Ordering::Relaxed) {
         print_message(line);
     }
 }

@@ -6,11 +6,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
 use curator_recipes::InterProcessMutex;
-use curator_test::{TestingCa, TestingServer, soon};
+use curator_test::{TestingCa, TestingServer, soon, until};
 use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::support::{Printed, client, finished, path, signal, zklock};
+use crate::support::{Printed, client, finished, path, proxy, signal, zklock};
 
 fn write(file: &Path, text: &str, mode: u32) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -154,4 +155,28 @@ async fn a_quiet_run_that_does_not_get_the_lock_prints_no_warning() {
         let printed = finished(run.env("ZKLOCK_CONFIG", &file).spawn().unwrap()).await;
         assert_eq!((printed.code, printed.error.lines().count()), (Some(121), lines), "{printed:?}");
     }
+}
+
+#[tokio::test]
+async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
+    let (proxy, lock) = (proxy().await, path("quiet-outage"));
+    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
+    let _guard = mutex.acquire().await.unwrap();
+    let run = |options: &str| {
+        let options = format!("run --lock {lock} --wait 15s {options}");
+        zklock(&proxy.connect_string(), &options, Some("true")).spawn().unwrap()
+    };
+    let (quiet, mut other) = (run("--quiet"), run(""));
+    let contenders = async || client().await.get_children(&lock).await.map_or(0, |children| children.len());
+    until(async || contenders().await == 3).await;
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    let mut lines = BufReader::new(other.stderr.take().unwrap()).lines();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with("zklock: not connected: "), "{line}");
+    proxy.refuse(false).unwrap();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with("zklock: connected again after "), "{line}");
+    let (quiet, other) = (finished(quiet).await, finished(other).await);
+    assert_eq!((quiet.code, quiet.error.as_str(), other.code), (Some(121), "", Some(121)));
 }
