@@ -68,6 +68,7 @@ async fn hold(run: &Run, client: &CuratorClient, deadline: Deadline, mut signals
     let grace = Grace::new(run.grace, client.session().await?.timeout())?;
     let lock = Lock::of(run, client)?;
     loop {
+        set_quiet(run.quiet);
         step(format_args!("waiting for {}", run.lock.join(", ")));
         // The lock is tried once, even if connecting took longer than `--wait`.
         let timeout = deadline.remaining().unwrap_or(Duration::MAX);
