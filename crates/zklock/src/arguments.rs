@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueHint};
 
 use crate::guardian::Duty;
 use crate::settings::Connection;
@@ -105,13 +105,13 @@ pub(crate) struct Run {
     /// How long to wait for the lock; connecting may take up to 4s in any case [default: without a limit]
     #[arg(short, long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) wait: Option<Duration>,
-    /// Do not wait: exit with 121 if another client has the lock
+    /// Do not wait: exit with 121 if another client has the lock; connecting may take up to 4s
     #[arg(short, long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
-    /// Print nothing if the exit code is 121, because cron mails all output
+    /// Print no warnings before the lock is held, and nothing if the exit code is 121, because cron mails all output
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Hold the lock for at least this long, even if the command ends earlier
+    /// Hold the lock for at least this long, even if the command ends earlier, unless a signal ends it
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost
@@ -125,7 +125,7 @@ pub(crate) struct Run {
     pub(crate) label: Option<String>,
     /// The command and its arguments. Options after the first word belong to the command. If the first word begins with
     /// -, write -- before it
-    #[arg(trailing_var_arg = true, required = true, help_heading = "Arguments")]
+    #[arg(trailing_var_arg = true, required = true, help_heading = "Arguments", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 

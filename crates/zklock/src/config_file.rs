@@ -6,24 +6,27 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
+
 use crate::failure::Failure;
-use crate::print::print_message;
 use crate::settings::Connection;
-use crate::verbose::step;
+use crate::verbose::{step, warn};
 
 /// Reads the file that is named, or else the first default file that exists. An empty name means no file.
 pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
     match named {
         Some(path) if path.as_os_str().is_empty() => Ok(Connection::default()),
-        Some(path) => load(path, open(path).map_err(|error| unreadable(path, &error))?),
+        // It may be a FIFO, as with `--config <(..)`, and take any time.
+        Some(path) => load(path, File::open(path).and_then(contents).map_err(|error| unreadable(path, &error))?),
         None => {
             for path in default_files(|name| std::env::var_os(name)) {
-                match open(&path) {
+                match open_regular(&path).and_then(contents) {
                     Ok(opened) => return load(&path, opened),
                     Err(error) if is_missing(&error) => {}
                     // For example with `sudo -u`, which may leave HOME at a directory of another user.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                        print_message(format_args!("{} is skipped: {error}", path.display()));
+                        warn(format_args!("{} is skipped: {error}", path.display()));
                     }
                     Err(error) => return Err(unreadable(&path, &error)),
                 }
@@ -33,9 +36,10 @@ pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
     }
 }
 
-/// The text of a file, for example of a certificate.
+/// The text of a regular file, for example of a certificate.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+    let (text, _) = open_regular(path).and_then(contents).map_err(|error| unreadable(path, &error))?;
+    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
@@ -54,8 +58,14 @@ fn default_files(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     directories.map(|directory| directory.join("zklock/config.toml")).collect()
 }
 
-fn open(path: &Path) -> io::Result<(String, Metadata)> {
-    let mut file = File::open(path)?;
+/// Opens a regular file. Does not wait for the writer of a FIFO, and refuses what is not a regular file.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+fn contents(mut file: File) -> io::Result<(String, Metadata)> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     // Of the opened file, which is the one that was read.
@@ -67,23 +77,71 @@ fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection,
     step(format_args!("reading {name}"));
     let settings = parse(&text).map_err(|error| Failure::here(format!("{name}: {error}")))?;
     let has_password = settings.digest.is_some() || settings.sasl.is_some();
-    if metadata.is_file()
-        && let Some(warning) = warning(metadata.mode(), metadata.uid(), has_password)
-    {
-        print_message(format_args!("warning: {name} {warning}"));
+    if metadata.is_file() {
+        let file = Permissions::of(&metadata);
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let directory = parent.metadata().map(|metadata| Permissions::of(&metadata)).unwrap_or(file);
+        if let Some(warning) = warning(file, directory, geteuid().as_raw(), has_password) {
+            warn(format_args!("warning: {name} {warning}"));
+        }
     }
     Ok(settings)
 }
 
-/// What is wrong with the permissions of a file.
-fn warning(mode: u32, owner: u32, has_password: bool) -> Option<&'static str> {
-    const ROOT: u32 = 0;
-    if mode & 0o022 != 0 {
+/// Prints a warning if other users can read a private key.
+pub(crate) fn warn_of_readable_key(path: &Path) {
+    if path.metadata().is_ok_and(|metadata| Permissions::of(&metadata).is_readable_by_others()) {
+        warn(format_args!(
+            "warning: {} is a key, and can be read by other users: run `chmod go-r` on it",
+            path.display()
+        ));
+    }
+}
+
+const ROOT: u32 = 0;
+
+/// Who may use a file or a directory.
+#[derive(Clone, Copy)]
+struct Permissions {
+    mode: u32,
+    owner: u32,
+}
+
+impl Permissions {
+    fn of(metadata: &Metadata) -> Self {
+        Self { mode: metadata.mode(), owner: metadata.uid() }
+    }
+
+    /// An administrator can give a file to a group of services: root owns it, and the group reads it.
+    fn is_readable_by_others(self) -> bool {
+        self.mode & 0o004 != 0 || self.mode & 0o040 != 0 && self.owner != ROOT
+    }
+
+    fn is_writable_by_others(self) -> bool {
+        self.mode & 0o022 != 0
+    }
+
+    fn is_of_another_user(self, caller: u32) -> bool {
+        ![ROOT, caller].contains(&self.owner)
+    }
+}
+
+/// What is wrong with the permissions of a file, or of its directory.
+fn warning(file: Permissions, directory: Permissions, caller: u32, has_password: bool) -> Option<&'static str> {
+    if file.is_of_another_user(caller) {
+        return Some("belongs to another user, who can send zklock to other servers; run `chown` on it");
+    }
+    if file.is_writable_by_others() {
         return Some("can be written by other users: they can send zklock to other servers; run `chmod go-w` on it");
     }
-    // An administrator can give a file to a group of services: root owns it, and the group reads it.
-    let is_readable = mode & 0o004 != 0 || mode & 0o040 != 0 && owner != ROOT;
-    (has_password && is_readable)
+    // In a sticky directory, only the owners of files can replace them.
+    let is_sticky = directory.mode & 0o1000 != 0;
+    if directory.is_of_another_user(caller) || directory.is_writable_by_others() && !is_sticky {
+        return Some(
+            "can be replaced by other users, who can write its directory: run `chown` or `chmod go-w` on that",
+        );
+    }
+    (has_password && file.is_readable_by_others())
         .then_some("contains a password, and can be read by other users: run `chmod go-r` on it")
 }
 
@@ -203,20 +261,28 @@ mod tests {
 
     #[test]
     fn a_file_that_others_can_change_or_a_password_that_others_can_read_draws_a_warning() {
-        let (root, user) = (0, 1000);
-        for (mode, owner, has_password, expected) in [
-            (0o100_600, user, true, ""),
-            (0o100_400, user, true, ""),
-            (0o100_644, user, false, ""),
-            (0o100_640, root, true, ""),
-            (0o100_640, user, true, "read"),
-            (0o100_644, root, true, "read"),
-            (0o100_604, user, true, "read"),
-            (0o100_620, user, true, "written"),
-            (0o100_664, user, false, "written"),
-            (0o100_602, root, false, "written"),
+        let (root, user, other) = (0, 1000, 1001);
+        let own = (0o755, user);
+        for (mode, owner, directory, has_password, expected) in [
+            (0o600, user, own, true, ""),
+            (0o400, user, own, true, ""),
+            (0o644, user, own, false, ""),
+            (0o640, root, own, true, ""),
+            (0o640, user, own, true, "be read"),
+            (0o644, root, own, true, "be read"),
+            (0o604, user, own, true, "be read"),
+            (0o620, user, own, true, "written"),
+            (0o664, user, own, false, "written"),
+            (0o602, root, own, false, "written"),
+            (0o600, other, own, false, "another user"),
+            (0o600, user, (0o1777, root), true, ""),
+            (0o600, user, (0o777, user), false, "replaced"),
+            (0o600, user, (0o775, root), false, "replaced"),
+            (0o600, user, (0o1755, other), false, "replaced"),
         ] {
-            let warning = warning(mode, owner, has_password).unwrap_or_default();
+            let (file, directory) =
+                (Permissions { mode, owner }, Permissions { mode: directory.0, owner: directory.1 });
+            let warning = warning(file, directory, user, has_password).unwrap_or_default();
             assert_eq!(warning.is_empty(), expected.is_empty(), "{mode:o}: {warning}");
             assert!(warning.contains(expected), "{mode:o}: {warning}");
         }

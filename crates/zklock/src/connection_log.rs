@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use curator_recipes::client::{ConnectionState, CuratorClient, FailureLog};
 
 use crate::clock::text;
-use crate::print::print_message;
-use crate::verbose::step;
+use crate::verbose::{step, warn};
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -31,7 +30,7 @@ pub(crate) async fn log_outages(client: CuratorClient) {
         let is_up = matches!(health.state, ConnectionState::Connected | ConnectionState::Reconnected);
         let failure = health.last_failure.as_ref().map(|failure| (failure.cause.as_str(), failure.ago));
         if let Some(line) = outages.check(is_up, failure, Instant::now()) {
-            print_message(line);
+            warn(line);
         }
     }
 }

@@ -6,6 +6,8 @@ use curator_recipes::client::{CuratorClient, Error as ClientError, Stat};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::contender::Contender;
+use crate::failure::{Code, Failure};
+use crate::print::print_message;
 use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues};
 
 /// A lock, with its contenders in their order.
@@ -16,6 +18,15 @@ pub(crate) struct LockContenders {
     /// The directory has no more sequence numbers, so several contenders may hold the lock at the same time.
     pub(crate) used_up: bool,
     pub(crate) contenders: Vec<Node>,
+}
+
+/// What was found at a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) locks: Vec<LockContenders>,
+    /// The directories of a semaphore that this client may not read. Without its leases, the semaphore is not among the
+    /// locks, because its holders are not known.
+    pub(crate) unreadable: Vec<String>,
 }
 
 /// The node of a contender.
@@ -45,6 +56,18 @@ pub(crate) struct NodeStat {
 
 /// How many nodes are read at a time.
 const AT_ONCE: usize = 32;
+
+impl Found {
+    /// Prints what this client may not read. Fails if nothing else was found.
+    pub(crate) fn print_unreadable(&self) -> Result<(), Failure> {
+        let line = |path: &String| format!("no permission to read {path}: contenders below it are not shown");
+        match self.unreadable.first() {
+            Some(path) if self.locks.is_empty() => return Err(Failure::new(Code::NoConnection, line(path))),
+            _ => self.unreadable.iter().map(line).for_each(print_message),
+        }
+        Ok(())
+    }
+}
 
 impl LockContenders {
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Node> {
@@ -77,40 +100,47 @@ impl NodeStat {
 }
 
 /// The locks at `path`. Contenders that leave during the read are left out.
-pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Vec<LockContenders>, ClientError> {
+pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Found, ClientError> {
     among(client, path, &children(client, path).await?).await
 }
 
 /// The locks at `path`, given its children.
-pub(crate) async fn among(
-    client: &CuratorClient,
-    path: &str,
-    children: &[String],
-) -> Result<Vec<LockContenders>, ClientError> {
-    let mut locks = Vec::new();
+pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Found, ClientError> {
+    let mut found = Found { locks: Vec::new(), unreadable: Vec::new() };
     if is_semaphore(children) {
-        locks.push(semaphore(client, path).await?);
+        semaphore(client, path, &mut found).await?;
     }
     for (kind, entries) in queues(children) {
         let contenders = nodes(client, path, &entries).await?;
-        locks.push(LockContenders { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
+        found.locks.push(LockContenders { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
     }
-    locks.retain(|lock| !lock.contenders.is_empty());
-    Ok(locks)
+    found.locks.retain(|lock| !lock.contenders.is_empty());
+    Ok(found)
 }
 
-async fn semaphore(client: &CuratorClient, path: &str) -> Result<LockContenders, ClientError> {
-    let (mut contenders, mut used_up) = (Vec::new(), false);
-    for (directory, holds) in [(LEASES, true), (LOCKS, false)] {
-        let directory = format!("{}/{directory}", path.trim_end_matches('/'));
-        for (_, mut entries) in queues(&children(client, &directory).await?) {
+async fn semaphore(client: &CuratorClient, path: &str, found: &mut Found) -> Result<(), ClientError> {
+    let (mut contenders, mut used_up, mut are_leases_read) = (Vec::new(), false, true);
+    for (name, holds) in [(LEASES, true), (LOCKS, false)] {
+        let directory = format!("{}/{name}", path.trim_end_matches('/'));
+        let children = match children(client, &directory).await {
+            Err(ClientError::NoAuth { .. }) => {
+                found.unreadable.push(directory);
+                are_leases_read &= !holds;
+                continue;
+            }
+            children => children?,
+        };
+        for (_, mut entries) in queues(&children) {
             // The holder of the semaphore's internal mutex waits for a lease.
             entries.iter_mut().for_each(|entry| entry.holds = holds);
             contenders.extend(nodes(client, &directory, &entries).await?);
             used_up |= are_used_up(&entries);
         }
     }
-    Ok(LockContenders { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders })
+    if are_leases_read {
+        found.locks.push(LockContenders { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders });
+    }
+    Ok(())
 }
 
 async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, ClientError> {

@@ -34,7 +34,10 @@ impl Contender {
             return Self { label: Some("revocation requested".to_owned()), ..Self::default() };
         }
         let host = || String::from_utf8_lossy(data).trim().to_owned();
-        let mut contender = serde_json::from_slice(data).unwrap_or_else(|_| Self { host: host(), ..Self::default() });
+        // serde would also read an array, which other clients may write.
+        let is_object = data.trim_ascii_start().starts_with(b"{");
+        let contender = is_object.then(|| serde_json::from_slice(data).ok()).flatten();
+        let mut contender = contender.unwrap_or_else(|| Self { host: host(), ..Self::default() });
         std::iter::once(&mut contender.host).chain(&mut contender.label).for_each(shorten);
         contender
     }
@@ -94,6 +97,7 @@ mod tests {
             (br#"{"host":" ","pid":7}"#, "an unnamed client pid 7"),
             (b"\x1b[2Jx\n", "\u{fffd}[2Jx"),
             (b"\xff", "\u{fffd}"),
+            (br#"["web1",7,"x"]"#, r#"["web1",7,"x"]"#),
             ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
             (b"__REVOKE__", "an unnamed client (revocation requested)"),
             (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),

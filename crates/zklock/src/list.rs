@@ -6,13 +6,14 @@ use curator_recipes::client::CuratorClient;
 
 use crate::arguments::List;
 use crate::clock::text;
-use crate::contended::{LockContenders, Node, read};
+use crate::contended::{Found, LockContenders, Node, read};
 use crate::contender::{Contender, names};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::json;
-use crate::print::{print, print_message};
+use crate::print::print;
 use crate::printable::{NAME, PATH, printable};
 use crate::queue::Kind;
+use crate::verbose::step;
 
 /// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -20,22 +21,30 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through outages of any length,
 /// and prints them after each change. Their age alone is no change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
-    let mut before = None;
+    let mut before: Option<Found> = None;
     loop {
-        match read(client, &list.path).await.map_err(Failure::from) {
+        match read(client, &list.path).await {
             Ok(found) => {
                 if before.as_ref() != Some(&found) {
-                    let before = before.as_deref();
-                    print(if list.json || before.is_none() { "" } else { "\n" })?;
-                    print(&if list.json { changes(&list.path, before, &found)? } else { tables(&list.path, &found) })?;
+                    let locks = before.as_ref().map(|before| before.locks.as_slice());
+                    if before.as_ref().map(|before| &before.unreadable) != Some(&found.unreadable) {
+                        found.print_unreadable()?;
+                    }
+                    print(if list.json || locks.is_none() { "" } else { "\n" })?;
+                    print(&if list.json {
+                        changes(&list.path, locks, &found.locks)?
+                    } else {
+                        tables(&list.path, &found.locks)
+                    })?;
                 }
                 if !list.watch {
-                    return Ok(u8::from(found.is_empty()));
+                    return Ok(u8::from(found.locks.is_empty()));
                 }
                 before = Some(found);
             }
-            Err(failure) if list.watch && failure.code == Code::NoConnection => print_message(&failure),
-            Err(failure) => return Err(failure),
+            // Outages are printed by the log of the connection.
+            Err(error) if list.watch && error.is_retryable() => step(error),
+            Err(error) => return Err(error.into()),
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
     }

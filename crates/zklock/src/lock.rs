@@ -70,13 +70,22 @@ impl Lock {
         })
     }
 
-    /// The failure when the lock was not acquired in time. It names the holders, if they can be read.
-    pub(crate) async fn not_acquired(&self, paths: &[String]) -> Failure {
+    /// The failure when the lock was not acquired in time. It names the holders, or who else was in the way, if they can
+    /// be read.
+    pub(crate) async fn not_acquired(&self, run: &Run) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
-        let holders = participants.iter().filter(|participant| participant.owns);
-        let by = names(holders.map(|holder| Contender::from_data(&holder.data)));
-        let by = by.unwrap_or_else(|| "another client".to_owned());
-        Failure::new(Code::NotAcquired, format!("{} was not acquired: it was held by {by}", paths.join(", ")))
+        let (holders, waiters): (Vec<_>, Vec<_>) = participants.iter().partition(|participant| participant.owns);
+        let contender = |participant: &Participant| Contender::from_data(&participant.data);
+        let why = match (run.semaphore, waiters.first()) {
+            (Some(leases), Some(first)) if holders.len() < leases => {
+                format!("a lease was free, but {} before this one in the queue did not move", contender(first))
+            }
+            _ => {
+                let by = names(holders.into_iter().map(contender)).unwrap_or_else(|| "another client".to_owned());
+                format!("it was held by {by}")
+            }
+        };
+        Failure::new(Code::NotAcquired, format!("{} was not acquired: {why}", run.lock.join(", ")))
     }
 }
 

@@ -33,13 +33,14 @@ mod tree;
 mod verbose;
 mod waiting;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::arguments::{Action, Arguments, Internal};
 use crate::failure::{Code, Failure};
-use crate::print::{finish, print_message};
+use crate::print::{finish, print, print_message, print_usage_error};
 
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|subcommand| Internal::has(&subcommand)) {
@@ -53,24 +54,28 @@ fn main() -> ExitCode {
         verbose::enable();
     }
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
+    verbose::set_quiet(is_quiet);
     finished(act(arguments), is_quiet)
 }
 
 /// Parses the command line. Prints its error, or the help that it asks for, and returns the exit code.
 fn parsed<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
-        // Help is not an error. If the output is closed, the message is dropped.
-        let _ = error.print();
-        if error.use_stderr() { ExitCode::from(Code::Failed as u8) } else { ExitCode::SUCCESS }
+        // Help is not an error.
+        let text = error.render().to_string();
+        if error.use_stderr() {
+            print_usage_error(&text);
+            return ExitCode::from(Code::Failed as u8);
+        }
+        let _ = print(&text);
+        ExitCode::SUCCESS
     })
 }
 
 /// Waits for an action, and prints its failure, if it has one.
 fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -> ExitCode {
-    let runtime = signals::unblock().and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        runtime.map_err(|error| Failure::here(format!("cannot start: {error}")))
-    });
+    let runtime =
+        signals::unblock().and_then(|()| runtime().map_err(|error| Failure::here(format!("cannot start: {error}"))));
     let code = match runtime.and_then(|runtime| runtime.block_on(action)) {
         Ok(code) => code,
         Err(failure) => {
@@ -82,6 +87,12 @@ fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -
     };
     finish();
     ExitCode::from(code)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    // Tokio panics if it cannot start its thread, at the limit of processes.
+    let _ = std::thread::Builder::new().spawn(|| {})?.join();
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
 }
 
 async fn act_internally(internal: Internal) -> Result<u8, Failure> {

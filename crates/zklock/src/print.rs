@@ -6,12 +6,17 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::stdio::{stderr, stdout};
+
 use crate::failure::Failure;
-use crate::printable::{SENTENCE, printable, replaced};
+use crate::printable::{SENTENCE, printable, printable_lines};
 use crate::verbose::prefix;
 
 /// A shell's exit code for a program that SIGPIPE has ended.
@@ -23,15 +28,36 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Prints lines of a result. Exits if the reader has closed the pipe, as in `zklock ls … | head`.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let text: String = text.chars().map(|c| if c == '\n' { c } else { replaced(c) }).collect();
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match write_all(stdout(), &printable_lines(text)) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
             finish();
             std::process::exit(PIPE)
         }
         printed => printed.map_err(|error| Failure::here(format!("cannot print: {error}"))),
     }
+}
+
+/// Prints lines about the command line on standard error, if it is open.
+pub(crate) fn print_usage_error(text: &str) {
+    let _ = write_all(stderr(), &printable_lines(text));
+}
+
+/// Writes a text. If the output is non-blocking, as a process that shares it may have set it, waits until it takes more.
+fn write_all(output: BorrowedFd<'_>, text: &str) -> io::Result<()> {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(output, rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(Errno::AGAIN) => match poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Prints a line for people on standard error, if it is open. It may contain a path or an error that another client or
@@ -58,7 +84,7 @@ pub(crate) fn finish() {
         && let Some(text) = state.pending.take()
     {
         // At the limit of processes, no thread could be started.
-        let _ = io::stderr().write_all(text.as_bytes());
+        let _ = write_all(stderr(), &text);
     }
     let is_busy = |state: &mut State| state.is_writing || state.pending.has_any();
     let _ = MESSAGES.changed.wait_timeout_while(state, LAST_WAIT, is_busy);
@@ -120,7 +146,7 @@ impl Messages {
             };
             state.is_writing = true;
             drop(state);
-            let _ = io::stderr().write_all(text.as_bytes());
+            let _ = write_all(stderr(), &text);
             state = self.lock();
             state.is_writing = false;
             self.changed.notify_all();

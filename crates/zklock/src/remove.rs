@@ -14,7 +14,9 @@ use crate::printable::{PATH, printable};
 
 /// The nodes of all holders of the locks at a path. An error if there is no holder.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
-    let holders: Vec<_> = read(client, path).await?.iter().flat_map(LockContenders::holders).cloned().collect();
+    let found = read(client, path).await?;
+    found.print_unreadable()?;
+    let holders: Vec<_> = found.locks.iter().flat_map(LockContenders::holders).cloned().collect();
     let none = || Failure::new(Code::NotAcquired, format!("{path}: no client holds it"));
     if holders.is_empty() { Err(none()) } else { Ok(holders) }
 }
@@ -38,6 +40,10 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
     let Break { path, if_token, yes } = arguments;
     let holders = holders(client, path).await?;
     let seen = || holders.iter().filter_map(|node| Some((node, node.stat.as_ref()?)));
+    if seen().next().is_none() {
+        let message = format!("{path}: not broken, as this client may not read the holder's token");
+        return Err(Failure::new(Code::NoConnection, message));
+    }
     let Some((node, stat)) = seen().find(|(_, stat)| stat.token == *if_token) else {
         let tokens: Vec<_> = seen().map(|(_, stat)| stat.token.to_string()).collect();
         let tokens = tokens.join(", ");
@@ -83,5 +89,21 @@ fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failur
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(failed)?;
-    Ok(matches!(answer.trim(), "y" | "yes"))
+    Ok(is_yes(&answer))
+}
+
+/// Whether an answer to `[y/N]` is yes.
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yes_is_accepted_in_upper_and_lower_case_and_everything_else_is_no() {
+        assert_eq!(["y\n", "Y\n", "yes", " YES\n"].map(is_yes), [true; 4]);
+        assert_eq!(["\n", "", "n\n", "ye\n", "y es\n"].map(is_yes), [false; 5]);
+    }
 }

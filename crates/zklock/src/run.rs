@@ -19,7 +19,7 @@ use crate::print::print_message;
 use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
-use crate::verbose::step;
+use crate::verbose::{set_quiet, step};
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.
@@ -28,7 +28,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const GOOD_TERM: Duration = Duration::from_secs(60);
 /// The shortest connect timeout, even with a shorter `--wait`: enough to connect to distant or busy servers that are up.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// The exit codes after which `--leader` does not repeat a command: those of zklock, and of a shell, if the command
+/// The exit codes after which `--leader` does not repeat a command, and `--at-least` does not keep the lock: those of zklock, and of a shell, if the command
 /// cannot be executed.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
@@ -37,13 +37,13 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     if run.command.first().is_some_and(|program| program.is_empty()) {
         return Err(Failure::new(Code::NotFound, "cannot run '': the first word of the command is empty"));
     }
-    let mut signals = Signals::new()?;
     let this = Contender::this(run.label.clone());
-    let deadline = run.wait.map_or(Deadline::NEVER, Deadline::after);
+    let wait = longest_wait(run);
+    let deadline = wait.map_or(Deadline::NEVER, Deadline::after);
+    // Before signals are received: a FIFO or a file system may block for any time, and a signal then ends zklock.
     let mut settings = connection.settings()?;
-    if let Some(wait) = run.wait {
-        settings.connect_timeout = settings.connect_timeout.min(wait.max(LEAST_CONNECT_TIMEOUT));
-    }
+    settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
+    let mut signals = Signals::new()?;
     let status = match signals.unless_deadly(settings.connect(&this)).await {
         Ok(client) => {
             let client = client?;
@@ -62,6 +62,16 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
     Ok(code(status))
 }
 
+/// How long to wait for the lock; `None` without a limit.
+fn longest_wait(run: &Run) -> Option<Duration> {
+    if run.no_wait { Some(Duration::ZERO) } else { run.wait }
+}
+
+/// How long to try to connect, if the lock is waited for at most `wait`.
+fn connect_timeout(configured: Duration, wait: Option<Duration>) -> Duration {
+    wait.map_or(configured, |wait| configured.min(wait.max(LEAST_CONNECT_TIMEOUT)))
+}
+
 async fn hold(
     run: &Run,
     client: &CuratorClient,
@@ -71,15 +81,17 @@ async fn hold(
     let grace = Grace::new(run.grace, client.session().await?.timeout())?;
     let lock = Lock::of(run, client)?;
     loop {
+        set_quiet(run.quiet);
         step(format_args!("waiting for {}", run.lock.join(", ")));
         // The lock is tried once, even if connecting took longer than `--wait`.
-        let timeout = if run.no_wait { Duration::ZERO } else { deadline.remaining().unwrap_or(Duration::MAX) };
+        let timeout = deadline.remaining().unwrap_or(Duration::MAX);
         let held = tokio::select! {
             held = lock.acquire(timeout) => held?,
             never = waiting::show(&lock, client, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
             status = signals.next_deadly() => return Ok(status),
         };
-        let Some(held) = held else { return Err(lock.not_acquired(&run.lock).await) };
+        let Some(held) = held else { return Err(lock.not_acquired(run).await) };
+        set_quiet(false);
         step(format_args!("acquired {}, token {}", run.lock.join(", "), held.token()));
         let begun = Instant::now();
         let outcome = run_guarded(run, client, &held, grace, signals).await;
@@ -87,7 +99,9 @@ async fn hold(
             step(format_args!("the command has ended: {status}"));
         }
         let is_kept = match (&outcome, run.at_least) {
-            (Ok(Some(_)), Some(least)) => keep(run, &held, least.saturating_sub(begun.elapsed()), signals).await,
+            (Ok(Some(status)), Some(least)) if !signals.has_deadly && !CANNOT_RUN.contains(&code(*status)) => {
+                keep(run, &held, least.saturating_sub(begun.elapsed()), signals).await
+            }
             _ => false,
         };
         let released = signals.unless_deadly(held.release()).await;
@@ -139,6 +153,8 @@ async fn lead(
     signals: &mut Signals,
 ) -> Result<ExitStatus, Failure> {
     let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
+    // A leader waits for ever.
+    set_quiet(false);
     let mut pause = PAUSES.0;
     loop {
         let (held, session) = tokio::select! {
@@ -167,5 +183,33 @@ async fn lead(
             status = signals.next_deadly() => return Ok(status),
         }
         pause = (2 * pause).min(PAUSES.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::arguments::{Action, Arguments};
+
+    #[test]
+    fn no_wait_is_a_wait_of_zero() {
+        let wait = |options: &[&str]| {
+            let words = [&["zklock", "run", "-l", "/x"], options, &["true"]].concat();
+            let Action::Run(run) = Arguments::try_parse_from(words).unwrap().action else { unreachable!() };
+            longest_wait(&run)
+        };
+        assert_eq!([wait(&["--no-wait"]), wait(&["--wait", "0"])], [Some(Duration::ZERO); 2]);
+        assert_eq!([wait(&["--wait", "5"]), wait(&[])], [Some(Duration::from_secs(5)), None]);
+    }
+
+    #[test]
+    fn a_short_wait_limits_the_time_to_connect_but_not_below_what_distant_servers_need() {
+        let seconds = Duration::from_secs;
+        assert_eq!(connect_timeout(seconds(15), None), seconds(15));
+        assert_eq!(connect_timeout(seconds(15), Some(seconds(7))), seconds(7));
+        assert_eq!(connect_timeout(seconds(15), Some(Duration::ZERO)), LEAST_CONNECT_TIMEOUT);
+        assert_eq!(connect_timeout(seconds(2), Some(Duration::ZERO)), seconds(2));
     }
 }

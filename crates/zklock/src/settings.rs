@@ -9,6 +9,7 @@ use curator_recipes::client::{
 };
 use serde::Deserialize;
 
+use crate::clock::text;
 use crate::config_file;
 use crate::connection_log::{log_outages, session_text};
 use crate::contender::Contender;
@@ -23,12 +24,12 @@ use crate::verbose::step;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
 pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
-    #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT")]
+    #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT", hide_env_values = true)]
     pub(crate) connect: Option<String>,
     /// A TOML file with connect, namespace, session-timeout and connect-timeout, and the tables digest or sasl (user, password) and tls
     /// (ca, certificate, key). An empty FILE means none [default: the first of `$XDG_CONFIG_HOME/zklock/config.toml` (or
     /// `~/.config/zklock/config.toml`) and `/etc/zklock/config.toml`]
-    #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG", hide_env_values = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     #[serde(skip)]
     config: Option<PathBuf>,
     /// A prefix of all paths
@@ -60,6 +61,8 @@ pub(crate) struct Login {
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Half of it is the shortest pause that the client accepts between two attempts.
+const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_millis(2);
 /// The longest time that the client accepts for one attempt to connect.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// For the commands that read many nodes.
@@ -89,11 +92,16 @@ impl Connection {
                 "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the configuration file (see `zklock --help`)",
             )
         })?;
+        let connect_timeout = self.connect_timeout.or(file.connect_timeout).unwrap_or(CONNECT_TIMEOUT);
+        if connect_timeout < LEAST_CONNECT_TIMEOUT {
+            let (given, least) = (text(connect_timeout), text(LEAST_CONNECT_TIMEOUT));
+            return Err(Failure::here(format!("a connect timeout of {given} is too short: it is at least {least}")));
+        }
         file.namespace = self.namespace.clone().or(file.namespace);
         Ok(Settings {
             connect,
             session_timeout: self.session_timeout.or(file.session_timeout).unwrap_or(SESSION_TIMEOUT),
-            connect_timeout: self.connect_timeout.or(file.connect_timeout).unwrap_or(CONNECT_TIMEOUT),
+            connect_timeout,
             tls: file.tls.as_ref().map(TlsFiles::read).transpose()?,
             file,
         })

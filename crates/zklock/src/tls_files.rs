@@ -7,10 +7,9 @@ use std::time::Duration;
 use curator_recipes::client::{Error as ClientError, TlsOptions};
 use serde::Deserialize;
 
-use crate::config_file::read_text;
+use crate::config_file::{read_text, warn_of_readable_key};
 use crate::failure::Failure;
-use crate::print::print_message;
-use crate::verbose::step;
+use crate::verbose::{step, warn};
 
 /// The interval at which the files are compared with what was read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +39,7 @@ struct Texts {
 impl TlsFiles {
     pub(crate) fn read(&self) -> Result<ReadTls, Failure> {
         let texts = self.texts()?;
+        self.key.iter().for_each(|key| warn_of_readable_key(key));
         Ok(ReadTls { files: self.clone(), options: texts.options()?, texts })
     }
 
@@ -64,7 +64,7 @@ impl ReadTls {
         let (files, options) = (self.files.clone(), self.options.clone());
         let mut reload = Reload { used: self.texts.clone(), failure: None };
         // On a separate thread, because a file system may hang. It ends with the process.
-        std::thread::spawn(move || {
+        let started = std::thread::Builder::new().name("tls-files".to_owned()).spawn(move || {
             loop {
                 std::thread::sleep(INTERVAL);
                 match reload.check(files.texts()) {
@@ -72,13 +72,16 @@ impl ReadTls {
                         options.update(&newer);
                         step("the TLS files have changed: the next connection uses the new ones");
                     }
-                    Some(Err(failure)) => print_message(format_args!(
+                    Some(Err(failure)) => warn(format_args!(
                         "the TLS files have changed, and the previous ones stay in use, because: {failure}"
                     )),
                     None => {}
                 }
             }
         });
+        if let Err(error) = started {
+            warn(format_args!("the TLS files are not read again when they change: cannot start a thread: {error}"));
+        }
     }
 }
 

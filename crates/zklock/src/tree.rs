@@ -10,7 +10,7 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
 use crate::arguments::Tree;
-use crate::contended::{LockContenders, among};
+use crate::contended::{Found, LockContenders, among};
 use crate::failure::{Code, Failure};
 use crate::json;
 use crate::list::line;
@@ -28,7 +28,7 @@ const MOST_NAMED: usize = 10;
 /// there are locks, or [`Code::NoConnection`] if only unreadable nodes can have locks.
 pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
     let (mut search, mut reading, mut unreadable) =
-        (Search::at(&tree.root), FuturesUnordered::new(), Vec::<String>::new());
+        (Search::at(&tree.root), FuturesUnordered::new(), BTreeSet::<String>::new());
     let mut has_any = false;
     loop {
         while reading.len() < AT_ONCE
@@ -38,14 +38,15 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
         }
         let Some((visited, path)) = reading.next().await else { break };
         match visited? {
-            Some(Visited { locks, below }) => {
+            Some(Visited { found: Found { locks, unreadable: hidden }, below }) => {
+                unreadable.extend(hidden);
                 has_any |= !locks.is_empty();
                 let lines: Result<String, Failure> =
                     locks.iter().map(|lock| if tree.json { json::of_lock(lock) } else { Ok(line(lock)) }).collect();
                 search.finish(path, lines?, below);
             }
             None => {
-                unreadable.push(path.clone());
+                unreadable.insert(path.clone());
                 search.finish(path, String::new(), Vec::new());
             }
         }
@@ -53,7 +54,6 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
             print(&lines)?;
         }
     }
-    unreadable.sort_unstable();
     for path in unreadable.iter().take(MOST_NAMED) {
         print_message(format_args!("no permission to read {path}: locks below it are not shown"));
     }
@@ -74,7 +74,7 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
 
 /// What is in a directory.
 struct Visited {
-    locks: Vec<LockContenders>,
+    found: Found,
     /// The paths of the children that may have locks below them.
     below: Vec<String>,
 }
@@ -86,18 +86,14 @@ async fn visit(client: &CuratorClient, path: &str) -> Result<Option<Visited>, Fa
         Err(ClientError::NoAuth { .. }) => return Ok(None),
         names => names?,
     };
-    let locks = match among(client, path, &names).await {
-        // A directory of a semaphore. It is among the children, and reported when it is visited.
-        Err(ClientError::NoAuth { .. }) => Vec::new(),
-        locks => locks?,
-    };
-    let is_semaphore = locks.iter().any(|lock| lock.kind == Kind::Semaphore);
-    let contenders: HashSet<_> = locks.iter().flat_map(LockContenders::leaves).collect();
+    let found = among(client, path, &names).await?;
+    let is_semaphore = found.locks.iter().any(|lock| lock.kind == Kind::Semaphore);
+    let contenders: HashSet<_> = found.locks.iter().flat_map(LockContenders::leaves).collect();
     let directory = path.trim_end_matches('/');
     let below = names.iter().filter(|name| !(is_semaphore && [LEASES, LOCKS].contains(&name.as_str())));
     let below = below.map(|name| format!("{directory}/{name}")).filter(|path| !contenders.contains(path.as_str()));
     let below = below.collect();
-    Ok(Some(Visited { locks, below }))
+    Ok(Some(Visited { found, below }))
 }
 
 /// The order of a search: each node before its children, and these by their names.

@@ -42,7 +42,7 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     }
     match &seen.node {
         Err(error) => findings.push(format!("locks below --root do not work: {error}")),
-        Ok(ahead) if ahead.abs() > SKEW => {
+        Ok(ahead) if ahead.saturating_abs() > SKEW => {
             let direction = if *ahead > 0 { "ahead of" } else { "behind" };
             findings.push(format!(
                 "the clock of the leader is {} {direction} this machine's: the locks work, but the ages in `zklock ls` are wrong \
@@ -198,6 +198,8 @@ mod tests {
         let mut found = seen(vec![healthy()]);
         found.node = Err("create /locks: denied".to_owned());
         assert!(only_finding(&found).ends_with("create /locks: denied"));
+        found.node = Ok(i64::MIN);
+        assert!(only_finding(&found).contains("behind this machine's"));
         found.node = Ok(-5_000);
         assert!(only_finding(&found).contains("5s behind this machine's"));
         let mut found = seen(vec![healthy()]);

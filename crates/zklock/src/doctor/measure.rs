@@ -7,8 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::ServerMeasurement;
+use crate::connection_log::session_text;
 use crate::contender::Contender;
 use crate::settings::Settings;
+use crate::verbose::step;
 
 /// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;
@@ -18,7 +20,9 @@ const LONGEST_ANSWER: u64 = 16_384;
 /// Connects to one server, and measures its session timeout, its round trip and its version.
 pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
     let builder = settings.builder(&Contender::this(None)).map_err(|error| error.to_string())?;
+    step(format_args!("connecting to {}", settings.connect));
     let client = builder.connect().await.map_err(|error| error.to_string())?;
+    step(format_args!("connected to {}", session_text(&client)));
     let measurement = async {
         let granted = client.session().await?.timeout();
         let mut times = Vec::new();
@@ -79,7 +83,7 @@ pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i
     deleted.map_err(denied("without DELETE, a lock is held until its session ends: give this client DELETE"))?;
     listed.map_err(denied("without READ, a client cannot list the contenders before it: give this client READ"))?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
-    Ok(found.map_or(0, |stat| stat.ctime - before))
+    Ok(found.map_or(0, |stat| stat.ctime.saturating_sub(before)))
 }
 
 /// The kernel's clock source.

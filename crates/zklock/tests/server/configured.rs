@@ -1,11 +1,17 @@
 //! Settings from configuration files.
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
-use curator_test::TestingServer;
+use curator_recipes::InterProcessMutex;
+use curator_test::{TestingCa, TestingServer, soon, until};
+use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
 
-use crate::support::{Printed, finished, path, zklock};
+use crate::support::{Printed, client, finished, path, proxy, signal, zklock};
 
 fn write(file: &Path, text: &str, mode: u32) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -79,4 +85,98 @@ async fn a_file_with_wrong_permissions_draws_one_warning_and_its_errors_show_no_
     let printed = printed(&[("ZKLOCK_CONFIG", Some(&file))]).await;
     assert!(printed.code == Some(125) && printed.error.contains("line 1: expected a table"), "{printed:?}");
     assert!(!printed.error.contains("hunter2"), "{printed:?}");
+}
+
+async fn fifo(file: &Path) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(file).status().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_fifo_is_no_default_file_but_can_be_named_and_a_signal_ends_zklock_that_reads_it() {
+    let (home, server) = (tempfile::tempdir().unwrap(), TestingServer::shared().await);
+    let default = home.path().join(".config/zklock/config.toml");
+    fifo(&default).await;
+    let tried = printed(&[("HOME", Some(home.path())), ("XDG_CONFIG_HOME", None), ("ZKLOCK_CONFIG", None)]).await;
+    assert!(tried.code == Some(125) && tried.error.contains("it is not a regular file"), "{tried:?}");
+    let named = home.path().join("named");
+    fifo(&named).await;
+    // Returns when zklock has opened the FIFO.
+    let start = async || -> (Child, std::fs::File) {
+        let mut run = zklock("", &format!("run --lock {}", path("fifo")), Some("exit 4"));
+        let run = run.env("ZKLOCK_CONFIG", &named).spawn().unwrap();
+        let named = named.clone();
+        let opening = tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(named).unwrap());
+        (run, soon(opening).await.unwrap())
+    };
+    let (run, mut writer) = start().await;
+    writer.write_all(format!("connect = \"{}\"\n", server.connect_string()).as_bytes()).unwrap();
+    drop(writer);
+    let read = finished(run).await;
+    assert_eq!((read.code, read.error.as_str()), (Some(4), ""));
+    for sent in [Signal::TERM, Signal::INT] {
+        let (run, _writer) = start().await;
+        signal(&run, sent);
+        let ended = soon(run.wait_with_output()).await.unwrap();
+        assert_eq!((ended.status.signal(), ended.stderr), (Some(sent.as_raw()), Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_others_can_read_draws_a_warning() {
+    let (directory, ca) = (tempfile::tempdir().unwrap(), TestingCa::new("keys").unwrap());
+    let (file, issued) = (|name: &str| directory.path().join(name), ca.issue(&["client"]).unwrap());
+    write(&file("ca.pem"), ca.pem(), 0o644);
+    write(&file("client.pem"), &issued.certificate_pem, 0o644);
+    let names = ["ca.pem", "client.pem", "client.key"].map(|name| file(name).display().to_string());
+    let [ca, certificate, key] = &names;
+    let text = format!("connect = \"\"\n[tls]\nca = \"{ca}\"\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
+    write(&file("config.toml"), &text, 0o600);
+    for (mode, is_warned) in [(0o600, false), (0o644, true)] {
+        write(&file("client.key"), &issued.key_pem, mode);
+        // The connect string is invalid, so the failure is the last line.
+        let printed = printed(&[("ZKLOCK_CONFIG", Some(&file("config.toml")))]).await;
+        let warning =
+            format!("zklock: warning: {key} is a key, and can be read by other users: run `chmod go-r` on it\n");
+        assert_eq!((printed.code, printed.error.contains(&warning)), (Some(125), is_warned), "{printed:?}");
+        assert_eq!(printed.error.lines().count(), 1 + usize::from(is_warned), "{printed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_run_that_does_not_get_the_lock_prints_no_warning() {
+    let (directory, server, lock) = (tempfile::tempdir().unwrap(), TestingServer::shared().await, path("quiet"));
+    let file = directory.path().join("config.toml");
+    write(&file, &format!("connect = \"{}\"\n", server.connect_string()), 0o666);
+    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
+    let _guard = mutex.acquire().await.unwrap();
+    for (options, lines) in [("--no-wait", 2), ("--no-wait --quiet", 0)] {
+        let mut run = zklock("", &format!("run --lock {lock} {options}"), Some("true"));
+        let printed = finished(run.env("ZKLOCK_CONFIG", &file).spawn().unwrap()).await;
+        assert_eq!((printed.code, printed.error.lines().count()), (Some(121), lines), "{printed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
+    let (proxy, lock) = (proxy().await, path("quiet-outage"));
+    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
+    let _guard = mutex.acquire().await.unwrap();
+    let run = |options: &str| {
+        let options = format!("run --lock {lock} --wait 15s {options}");
+        zklock(&proxy.connect_string(), &options, Some("true")).spawn().unwrap()
+    };
+    let (quiet, mut other) = (run("--quiet"), run(""));
+    let contenders = async || client().await.get_children(&lock).await.map_or(0, |children| children.len());
+    until(async || contenders().await == 3).await;
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    let mut lines = BufReader::new(other.stderr.take().unwrap()).lines();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with("zklock: not connected: "), "{line}");
+    proxy.refuse(false).unwrap();
+    let line = soon(lines.next_line()).await.unwrap().unwrap();
+    assert!(line.starts_with("zklock: connected again after "), "{line}");
+    let (quiet, other) = (finished(quiet).await, finished(other).await);
+    assert_eq!((quiet.code, quiet.error.as_str(), other.code), (Some(121), "", Some(121)));
 }

@@ -100,3 +100,21 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
         assert_eq!(finished(child).await.code, Some(if is_lost { 122 } else { 143 }));
     }
 }
+
+/// Root has no limit of processes.
+#[tokio::test]
+async fn zklock_says_that_it_cannot_start_at_the_limit_of_processes() {
+    if !geteuid().is_root() {
+        eprintln!("not checked: this test needs root");
+        return;
+    }
+    let notes = Notes::open_to_all();
+    let program = notes.file("zklock");
+    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", "prlimit", "--nproc=1:1"]).arg(&program).args(["ls", "/x"]);
+    let output = soon(command.env("ZOOKEEPER_CONNECT", "localhost:1").output()).await.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(125), 1), "{error}");
+    assert!(error.starts_with("zklock: cannot start: "), "{error}");
+}

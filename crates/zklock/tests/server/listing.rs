@@ -1,11 +1,11 @@
 //! What `ls` and `tree` print.
 
 use curator_recipes::client::{Acl, AuthId, Permission};
-use curator_test::{OpCode, TestingServer, soon, until};
+use curator_test::{OpCode, TestingServer, soon, until, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{HEX, JAVA, client, contend, finished, listed, path, printed, proxy, zklock};
+use crate::support::{HEX, JAVA, PATIENCE, client, contend, finished, listed, path, printed, proxy, zklock};
 
 #[tokio::test]
 async fn ls_watch_prints_every_change() {
@@ -164,6 +164,65 @@ async fn a_tree_reads_many_directories_at_a_time() {
     let shown = finished(reading).await;
     let line = |number| format!("{root}/{number:02}  mutex  held by one, 0 waiting\n");
     assert_eq!((shown.code, shown.out), (Some(0), (0..20).map(line).collect()));
+}
+
+#[tokio::test]
+async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() {
+    let (root, others) = (path("beside"), client().await);
+    let hide = async |path: &str| {
+        let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+        others.create().with_acl(acl).creating_parent_containers().for_path(path, "").await.unwrap();
+    };
+    let denied = |path: String| format!("zklock: no permission to read {path}: contenders below it are not shown\n");
+    for (name, hidden, visible) in [("a", "leases", "locks"), ("b", "locks", "leases")] {
+        let lock = format!("{root}/{name}");
+        hide(&format!("{lock}/{hidden}")).await;
+        contend(&others, &format!("{lock}/{visible}"), &format!("{JAVA}-lease-"), "one").await;
+        contend(&others, &lock, &format!("{JAVA}-lock-"), "two").await;
+        let line = format!("{lock}  mutex  held by two, 0 waiting\n");
+        let ls = printed(&format!("ls {lock}"), None).await;
+        assert_eq!((ls.code, &ls.error), (Some(0), &denied(format!("{lock}/{hidden}"))), "{ls:?}");
+        let tree = printed(&format!("tree {lock}"), None).await;
+        assert_eq!(
+            tree.error,
+            format!("zklock: no permission to read {lock}/{hidden}: locks below it are not shown\n")
+        );
+        assert_eq!(
+            (tree.code, ls.out.contains(&line), tree.out.contains(&line)),
+            (Some(0), true, true),
+            "{ls:?} {tree:?}"
+        );
+        // The holders of leases are shown also if the waiters cannot be read, but waiters are not called holders.
+        let semaphore = ls.out.contains(&format!("{lock}  semaphore  held by one, 0 waiting\n"));
+        assert_eq!((semaphore, ls.out.contains("semaphore")), (visible == "leases", visible == "leases"), "{ls:?}");
+        let revoked = printed(&format!("revoke {lock}"), None).await;
+        assert_eq!((revoked.code, &revoked.error), (Some(0), &denied(format!("{lock}/{hidden}"))), "{revoked:?}");
+        assert!(revoked.out.contains("asked two to release "), "{revoked:?}");
+    }
+    let lock = format!("{root}/c");
+    hide(&format!("{lock}/leases")).await;
+    hide(&format!("{lock}/locks")).await;
+    for subcommand in ["ls", "revoke"] {
+        let refused = printed(&format!("{subcommand} {lock}"), None).await;
+        assert_eq!((refused.code, refused.error), (Some(123), denied(format!("{lock}/leases"))), "{subcommand}");
+    }
+}
+
+#[tokio::test]
+async fn ls_watch_ends_without_the_permission_and_prints_an_outage_once() {
+    let (lock, others, proxy) = (path("watch-errors"), client().await, proxy().await);
+    let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    others.create().with_acl(acl).for_path(&lock, "").await.unwrap();
+    let refused = printed(&format!("ls {lock} --watch"), None).await;
+    assert_eq!((refused.code, refused.error.lines().count()), (Some(123), 1), "{refused:?}");
+    let options = format!("ls {lock}/free --watch --connect-timeout 1s");
+    let mut watching = zklock(&proxy.connect_string(), &options, None).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut messages = BufReader::new(watching.stderr.take().unwrap()).lines();
+    soon(lines.next_line()).await.unwrap().unwrap();
+    drop(proxy);
+    let first = within(PATIENCE, messages.next_line()).await.unwrap().unwrap();
+    assert!(first.starts_with("zklock: not connected: "), "{first}");
 }
 
 /// The names of the keys in a line, in their order, and those of its first contender.

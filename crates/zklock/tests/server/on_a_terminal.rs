@@ -170,23 +170,27 @@ async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
 /// In a script without job control, both are in one process group.
 #[tokio::test]
 async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_has_it() {
-    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
-    let run = |name: &str| {
-        let script = format!("read answer </dev/tty; echo {name}=$answer");
-        zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(&script))
-    };
-    let both = executed_by(&["sh", "-c", r#""$0" "$@"; wait"#], &run("one"));
-    let words: Vec<_> = run("two").as_std().get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
-    let mut both_words = both.as_std().get_args().map(ToOwned::to_owned).collect::<Vec<_>>();
-    both_words[1] = format!(r#"env {} & "$0" "$@"; wait"#, words.join(" ")).into();
+    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let given = notes.file("given");
+    let given = given.display();
+    let script = format!(
+        r#"run() {{ "$0" run --lock "$1" sh -c "$2"; }}
+        run {} 'stty -echo </dev/tty; touch {given}; {ASKS}' &
+        until [ -e {given} ]; do sleep 0.1; done
+        run {} '{ASKS}'
+        wait"#,
+        path("one"),
+        path("two"),
+    );
     let mut command = Command::new("sh");
-    command.args(both_words).env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_zklock")]);
+    command.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
     let child = terminal.spawn(&command);
     terminal.shows("zklock: the command waits for the terminal, which the command of another zklock has").await;
     terminal.type_text("first\n");
-    terminal.shows("=first").await;
+    terminal.shows("got=first").await;
     terminal.type_text("second\n");
-    terminal.shows("=second").await;
+    terminal.shows("got=second").await;
     assert_eq!(finished(child).await.code, Some(0));
 }
 

@@ -114,6 +114,8 @@ async fn a_contender_whose_node_may_not_be_read_is_listed_without_its_data() {
         (&Value::from(hidden_node.as_str()), &Value::Null, &Value::Null)
     );
     assert_eq!((&second["host"], second["token"].is_i64()), (&Value::from("two"), true));
+    let unknown = printed(&format!("break {root}/lock --if-token 3 --yes"), None).await;
+    assert!(unknown.code == Some(123) && unknown.error.contains("may not read the holder's token"), "{unknown:?}");
     let hidden = Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone());
     others.create().with_acl([hidden]).for_path(format!("{root}/hidden"), "").await.unwrap();
     let shown = printed(&format!("tree {root}"), None).await;
@@ -136,6 +138,9 @@ async fn the_doctor_reports_problems_of_servers_and_permissions() {
     let read_only = Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone());
     client.create().with_acl([read_only]).for_path(&root, "").await.unwrap();
 
+    let verbose = diagnose(format!("doctor -v --root {root}")).await;
+    let steps = ["connecting to ", "connected to "].map(|step| format!("Z {step}{}", server.connect_string()));
+    assert!(steps.iter().all(|step| verbose.error.matches(step).count() == 2), "{verbose:?}");
     let seen = diagnose(format!("doctor --session-timeout 9999s --root {root}")).await;
     assert_eq!((seen.code, seen.error.as_str()), (Some(1), ""), "{seen:?}");
     assert!(seen.out.starts_with(&format!("{}: ZooKeeper ", server.address())), "{seen:?}");

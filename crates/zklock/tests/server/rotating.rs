@@ -5,7 +5,7 @@ use std::process::Stdio;
 use curator_test::{TestingCa, until, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStderr};
+use tokio::process::{Child, ChildStderr, Command};
 
 use crate::support::{Notes, PATIENCE, SHORT, finished, path, runs, signal, zklock};
 use crate::tls_server::TlsServer;
@@ -104,6 +104,24 @@ async fn files_that_cannot_be_used_are_reported_and_the_previous_ones_stay_in_us
     std::fs::write(setup.directory.path().join("ca.pem"), "").unwrap();
     let reported = "the TLS files have changed, and the previous ones stay in use, because: ";
     assert_eq!(read_until(&mut lines, reported).await.len(), 1);
+    drop(child.stdin.take());
+    assert_eq!(within(PATIENCE, finished(child)).await.code, Some(4));
+}
+
+#[tokio::test]
+async fn a_fifo_in_place_of_a_file_is_reported_and_a_file_that_follows_is_used() {
+    let (setup, notes) = (Setup::new().await, Notes::new());
+    let script = format!("echo $$ > {}; read line; exit 4", notes.file("runs").display());
+    let (mut child, mut lines) = setup.spawn(&format!("run --lock {} -v", path("fifo")), &script);
+    notes.process("runs").await;
+    let file = setup.directory.path().join("ca.pem");
+    std::fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().await.unwrap().success());
+    let reported = read_until(&mut lines, "the previous ones stay in use, because: ").await;
+    assert!(reported.last().unwrap().ends_with("ca.pem: it is not a regular file"), "{reported:?}");
+    std::fs::remove_file(&file).unwrap();
+    setup.trust(&TestingCa::new("new").unwrap());
+    read_until(&mut lines, "the TLS files have changed: the next connection uses the new ones").await;
     drop(child.stdin.take());
     assert_eq!(within(PATIENCE, finished(child)).await.code, Some(4));
 }

@@ -44,6 +44,7 @@ async fn each_failure_of_zklock_has_an_exit_code_and_prints_one_sentence() {
         ("run --lock relative -- true".to_owned(), 125, "relative"),
         (format!("run --lock {lock} --semaphore 0 -- true"), 125, "0 leases"),
         (format!("run --lock {lock} --connect {nowhere} --wait 100ms -- true"), 123, "no session with"),
+        (format!("run --lock {lock} --connect-timeout 0 -- true"), 125, "a connect timeout of 0s is too short"),
         (format!("run --lock {lock} --config /no/such/file -- true"), 125, "cannot read /no/such/file: "),
         (format!("run --lock {lock} --connect {nowhere} --connect-timeout 300ms -- true"), 123, "no session with"),
     ];
@@ -118,6 +119,19 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
     // 4 if the command had ended before the signal, 143 otherwise.
     assert!([Some(4), Some(143)].contains(&printed.code), "{printed:?}");
     assert_eq!(finished(run("--at-least 1ms").spawn().unwrap()).await.code, Some(4));
+}
+
+#[tokio::test]
+async fn at_least_does_not_keep_the_lock_after_a_signal_or_of_a_command_that_cannot_be_run() {
+    let (lock, notes, server) = (path("at-least-ends"), Notes::new(), TestingServer::shared().await);
+    let missing = printed(&format!("run --lock {lock} --at-least 1h -- /no/such/command"), None).await;
+    assert_eq!(missing.code, Some(127), "{missing:?}");
+    let script = format!("trap 'exit 4' TERM; echo $$ > {}; while :; do sleep 0.1; done", notes.file("runs").display());
+    let run = zklock(&server.connect_string(), &format!("run --lock {lock} --at-least 1h"), Some(&script)).spawn();
+    notes.process("runs").await;
+    let run = run.unwrap();
+    signal(&run, Signal::TERM);
+    assert_eq!(finished(run).await.code, Some(4));
 }
 
 #[tokio::test]

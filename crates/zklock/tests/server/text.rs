@@ -86,3 +86,17 @@ async fn the_question_of_break_and_the_display_of_run_show_what_no_terminal_inte
         assert_harmless(&terminal.shown().replace("\r", "").replace("\u{1b}[K", ""));
     }
 }
+
+#[tokio::test]
+async fn errors_of_the_command_line_and_help_show_no_value_that_a_terminal_interprets() {
+    for options in ["run --lock /x --wait", "run --no-such-option", "ls --lock", ""] {
+        let mut command = zklock("localhost:1", options, None);
+        let refused = finished(command.arg(HOST.replace(['\n', '\r'], "")).spawn().unwrap()).await;
+        assert_eq!(refused.code, Some(125), "{options}: {refused:?}");
+        assert!(refused.error.lines().count() > 2 && refused.error.contains("\n\n"), "{refused:?}");
+        assert_harmless(&refused.error);
+    }
+    let help = finished(zklock(HOST, "run --help", None).spawn().unwrap()).await;
+    assert!(help.code == Some(0) && !help.out.contains("title") && help.out.contains("ZOOKEEPER_CONNECT"), "{help:?}");
+    help.out.lines().for_each(assert_harmless);
+}

@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 
 use crate::pseudo_terminal::{CTRL_S, PseudoTerminal};
-use crate::support::{JAVA, Notes, client, contend, finished, host, path, signal, zklock};
+use crate::support::{JAVA, Notes, client, contend, finished, host, path, printed, signal, zklock};
 
 /// The holder and another waiter have the host and the process id of this process, as in containers with the network of
 /// the host.
@@ -100,29 +100,50 @@ fn full_pipe() -> (File, File) {
     (read_end, write_end)
 }
 
+/// As with a parent that has set its own streams to be non-blocking: the streams of zklock are the same ones.
+#[tokio::test]
+async fn what_does_not_fit_into_a_non_blocking_pipe_is_written_later() {
+    for (options, is_error) in [("man".to_owned(), false), (format!("run --{}", "x".repeat(20_000)), true)] {
+        let (read_end, write_end) = rustix::pipe::pipe().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&write_end, 4096).unwrap();
+        fcntl_setfl(&write_end, OFlags::NONBLOCK).unwrap();
+        let expected = printed(&options, None).await;
+        let mut run = zklock("", &options, None);
+        let stream = Stdio::from(write_end);
+        let child = if is_error { run.stderr(stream) } else { run.stdout(stream) }.spawn().unwrap();
+        drop(run);
+        let reading = tokio::task::spawn_blocking(|| std::io::read_to_string(File::from(read_end)).unwrap());
+        assert_eq!(soon(reading).await.unwrap(), expected.out + &expected.error);
+        assert_eq!(finished(child).await.code, expected.code, "{options}");
+    }
+}
+
 #[tokio::test]
 async fn messages_that_cannot_be_written_do_not_delay_the_command_of_a_leader() {
-    let (lock, notes, server) = (path("full-pipe"), Notes::new(), TestingServer::shared().await);
-    let (mut read_end, write_end) = full_pipe();
-    let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
-    let mut run = zklock(&server.connect_string(), &format!("run --lock {lock} --leader"), Some(&script));
-    let leader = run.stderr(Stdio::from(write_end)).spawn().unwrap();
-    drop(run);
-    notes.process("child").await;
-    // The message is written once there is space.
-    let mut text = Vec::new();
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut bytes = [0; 4096];
-        while !String::from_utf8_lossy(&text).contains("zklock: leading ") {
-            let count = read_end.read(&mut bytes).unwrap();
-            assert_ne!(count, 0);
-            text.extend_from_slice(&bytes[..count]);
-        }
-        read_end
-    });
-    let _read_end = soon(reading).await.unwrap();
-    signal(&leader, Signal::TERM);
-    assert_eq!(finished(leader).await.code, Some(143));
+    for (name, flags) in [("full-pipe", OFlags::empty()), ("full-non-blocking-pipe", OFlags::NONBLOCK)] {
+        let (lock, notes, server) = (path(name), Notes::new(), TestingServer::shared().await);
+        let (mut read_end, write_end) = full_pipe();
+        fcntl_setfl(&write_end, flags).unwrap();
+        let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
+        let mut run = zklock(&server.connect_string(), &format!("run --lock {lock} --leader"), Some(&script));
+        let leader = run.stderr(Stdio::from(write_end)).spawn().unwrap();
+        drop(run);
+        notes.process("child").await;
+        // The message is written once there is space.
+        let mut text = Vec::new();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut bytes = [0; 4096];
+            while !String::from_utf8_lossy(&text).contains("zklock: leading ") {
+                let count = read_end.read(&mut bytes).unwrap();
+                assert_ne!(count, 0);
+                text.extend_from_slice(&bytes[..count]);
+            }
+            read_end
+        });
+        let _read_end = soon(reading).await.unwrap();
+        signal(&leader, Signal::TERM);
+        assert_eq!(finished(leader).await.code, Some(143));
+    }
 }
 
 #[tokio::test]
@@ -133,4 +154,15 @@ async fn a_message_that_cannot_be_written_does_not_keep_zklock_alive() {
     let mut run = zklock(&server.connect_string(), &format!("run --lock {lock} --no-wait"), Some("true"));
     let refused = run.stderr(Stdio::from(write_end)).spawn().unwrap();
     assert_eq!(finished(refused).await.code, Some(121));
+}
+
+/// The contender ahead waits for more leases than are left, or is stopped.
+#[tokio::test]
+async fn a_try_that_fails_although_a_lease_is_free_names_the_contender_ahead() {
+    let (lock, others) = (path("stuck"), client().await);
+    let data = r#"{"host":"web1","pid":7,"label":"nightly"}"#;
+    contend(&others, &format!("{lock}/locks"), &format!("{JAVA}-lock-"), data).await;
+    let refused = printed(&format!("run --lock {lock} --semaphore 2 --no-wait"), Some("true")).await;
+    let why = "a lease was free, but web1 pid 7 (nightly) before this one in the queue did not move";
+    assert_eq!((refused.code, refused.error), (Some(121), format!("zklock: {lock} was not acquired: {why}\n")));
 }
