@@ -1,5 +1,6 @@
 //! What zklock inherits from the program that starts it, and what the command inherits from zklock.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use curator_test::{TestingServer, soon, until};
@@ -68,7 +69,7 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
     }
     let (notes, server) = (Notes::open_to_all(), TestingServer::shared().await);
     let program = notes.file("zklock");
-    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &program).unwrap();
+    copy_zklock(&program).await;
     for is_lost in [false, true] {
         let lock = path("refusing");
         let note = notes.file(if is_lost { "lost" } else { "signalled" });
@@ -110,11 +111,19 @@ async fn zklock_says_that_it_cannot_start_at_the_limit_of_processes() {
     }
     let notes = Notes::open_to_all();
     let program = notes.file("zklock");
-    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &program).unwrap();
+    copy_zklock(&program).await;
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--clear-groups", "prlimit", "--nproc=1:1"]).arg(&program).args(["ls", "/x"]);
     let output = soon(command.env("ZOOKEEPER_CONNECT", "localhost:1").output()).await.unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(125), 1), "{error}");
     assert!(error.starts_with("zklock: cannot start: "), "{error}");
+}
+
+/// Copies the program to where another user can execute it.
+async fn copy_zklock(to: &Path) {
+    // Not in this process: another test could start a process in the meantime, which inherits the file open for writing,
+    // and then the file cannot be executed.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zklock")).arg(to).status().await.unwrap();
+    assert!(copied.success());
 }

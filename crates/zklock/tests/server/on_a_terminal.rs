@@ -306,6 +306,12 @@ async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_an
     let zklock = notes.process("zklock").await;
     soon(until(async || state(zklock) == Some('T'))).await;
     terminal.shows("zklock: the command is stopped: it uses the terminal in the background").await;
+    // `fg` continues only a job that the shell knows to be stopped.
+    let jobs = async || {
+        terminal.type_text("jobs\n");
+        terminal.shown().contains("Stopped")
+    };
+    soon(until(jobs)).await;
     terminal.type_text("fg\n");
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;

@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use curator_test::{soon, until};
+use curator_test::{DEFAULT_TIMEOUT, until};
 use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
@@ -77,7 +78,13 @@ impl PseudoTerminal {
 
     /// Waits until the terminal has shown a text.
     pub(crate) async fn shows(&self, text: &str) {
-        soon(until(async || self.shown().contains(text))).await;
+        let begun = Instant::now();
+        until(async || {
+            let shown = self.shown();
+            assert!(begun.elapsed() < DEFAULT_TIMEOUT / 2, "{text:?} is not in {shown:?}");
+            shown.contains(text)
+        })
+        .await;
     }
 }
 

@@ -299,7 +299,7 @@ async fn the_lock_is_held_through_a_chain_of_processes() {
     // A shell takes too long to fork for the next process to be overlooked.
     let script = "$end = time + 2; while (time < $end) { exit if fork } open F, '>', $ARGV[0]; close F";
     let server = TestingServer::shared().await;
-    let mut command = zklock(&server.connect_string(), &format!("run --session-timeout 4 --lock {lock}"), None);
+    let mut command = zklock(&server.connect_string(), &format!("run --lock {lock}"), None);
     command.args(["perl", "-e", script]).arg(&end);
     // Not pipes, whose end is that of the last process.
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
