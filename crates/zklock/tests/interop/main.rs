@@ -7,7 +7,10 @@ mod agent;
 #[allow(dead_code, reason = "the tests of the locks use more of it")]
 #[path = "../../../curator-recipes/tests/interop/curator/java.rs"]
 mod java;
-#[allow(dead_code, reason = "the tests on one server use more of it")]
+#[allow(dead_code, reason = "the tests on one server use it")]
+#[path = "../server/pseudo_terminal.rs"]
+mod pseudo_terminal;
+#[allow(dead_code, unused_imports, reason = "the tests on one server use more of it")]
 #[path = "../server/support.rs"]
 mod support;
 
