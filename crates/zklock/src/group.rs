@@ -86,7 +86,7 @@ impl Group {
         // A process can start another one and end while `/proc` is read, and so be a zombie whose child is not found. But
         // then the next reading finds the child or one more zombie, as in the meantime this process waits for none.
         let (Some(first), Some(second)) = (processes::all(), processes::all()) else { return true };
-        !self.has_only_zombies(&first, &second)
+        processes::hides_any() || !self.has_only_zombies(&first, &second)
     }
 
     fn has_only_zombies(self, first: &[Process], second: &[Process]) -> bool {
@@ -106,9 +106,15 @@ impl Group {
         self.members(&all).filter(|process| process.is_alive).filter(may_not_signal).cloned().collect()
     }
 
-    /// Whether a process belongs to the group.
-    pub(crate) fn has(self, process: Pid) -> bool {
-        processes::one(process.as_raw_pid()).is_some_and(|process| self.members(&[process]).next().is_some())
+    /// Whether a child process may belong to the group: a process that this one may not see may.
+    pub(crate) fn may_have(self, process: Pid) -> bool {
+        let process = processes::one(process.as_raw_pid());
+        process.is_none_or(|process| self.members(&[process]).next().is_some())
+    }
+
+    /// Whether the leader runs: it has neither ended nor been stopped.
+    pub(crate) fn is_leader_running(self) -> bool {
+        processes::one(self.number).is_some_and(|leader| leader.is_alive && !leader.is_stopped)
     }
 
     /// Waits until no process of the group runs or is stopped.
@@ -154,7 +160,7 @@ mod tests {
     const GROUP: Group = Group { number: 70, session: 9, started: Some(500) };
 
     fn process(id: i32, group: i32, session: i32, started: u64) -> Process {
-        Process { id, name: "sh".to_owned(), is_alive: true, parent: 1, group, session, started }
+        Process { id, name: "sh".to_owned(), is_alive: true, is_stopped: false, parent: 1, group, session, started }
     }
 
     fn zombie(id: i32) -> Process {

@@ -5,7 +5,7 @@ use std::fs::{read_dir, read_link, read_to_string};
 
 // Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
 use nix::unistd::{getpgrp, getpid, getppid, getsid};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 /// A process, from its `stat` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,7 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// Whether it runs or is stopped, and is not a zombie.
     pub(crate) is_alive: bool,
+    pub(crate) is_stopped: bool,
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
@@ -42,6 +43,31 @@ pub(crate) fn one(id: i32) -> Option<Process> {
 pub(crate) fn is_alone() -> bool {
     let group = getpgrp().as_raw();
     all().is_some_and(|all| all.iter().filter(|process| process.group == group).count() == 1)
+}
+
+/// Sends a signal to the other processes of this process's group.
+pub(crate) fn signal_rest_of_group(signal: Signal) {
+    let (this, group) = (getpid().as_raw(), getpgrp().as_raw());
+    for process in all().unwrap_or_default().into_iter().filter(|process| process.group == group && process.id != this)
+    {
+        let _ = rustix::process::Pid::from_raw(process.id).map(|id| kill_process(id, signal));
+    }
+}
+
+/// Whether the leader of a group is an orphan that this process has adopted, or the group has no process.
+pub(crate) fn is_orphan_or_gone(group: i32) -> bool {
+    let this = getpid().as_raw();
+    all().is_some_and(|all| match all.iter().find(|process| process.id == group) {
+        Some(leader) => leader.parent == this,
+        None => all.iter().all(|process| process.group != group),
+    })
+}
+
+/// Whether `/proc` hides the processes of other users from this process, or may.
+pub(crate) fn hides_any() -> bool {
+    let Ok(mounts) = read_to_string("/proc/self/mountinfo") else { return true };
+    let options = mounts.split([' ', ',', '\n']).filter_map(|option| option.strip_prefix("hidepid="));
+    options.into_iter().any(|value| !matches!(value, "0" | "off"))
 }
 
 /// Whether a process was started by one of this process's group.
@@ -96,6 +122,7 @@ fn parse(stat: &str) -> Option<Process> {
         id: id.parse().ok()?,
         name: name.to_owned(),
         is_alive,
+        is_stopped: *fields.first()? == "T",
         parent: number(1)?,
         group: number(2)?,
         session: number(3)?,
@@ -120,6 +147,7 @@ mod tests {
                 id: 71,
                 name: name.to_owned(),
                 is_alive: true,
+                is_stopped: true,
                 parent: 1,
                 group: 70,
                 session: 69,
@@ -152,6 +180,7 @@ mod tests {
             id,
             name: "sh".to_owned(),
             is_alive: true,
+            is_stopped: false,
             parent,
             group,
             session,

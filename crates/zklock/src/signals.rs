@@ -5,10 +5,7 @@ use std::process::{Command, ExitStatus};
 
 use futures_util::{StreamExt as _, stream};
 use nix::sys::signal::{SigSet, Signal as Blocked};
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process,
-    setrlimit, wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::{code, this_program};
@@ -145,8 +142,9 @@ impl Signals {
 
 /// In the program that ends for zklock: ends by the signal. Returns the exit code if this process ignores the signal.
 pub(crate) fn end_by(signal: i32) -> u8 {
+    #[cfg(target_os = "linux")]
     // No core dump of zklock.
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = kill_process(getpid(), signal);
     }

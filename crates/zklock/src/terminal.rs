@@ -8,7 +8,7 @@ use std::fs::File;
 
 // Those of `rustix` do not permit 0, the id of a process or group outside this PID namespace.
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
-use rustix::process::{Signal, kill_current_process_group};
+use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use crate::group::Group;
 use crate::print::{self, print_message};
@@ -72,6 +72,8 @@ pub(crate) struct Terminal {
     device: Option<File>,
     command: Group,
     state: State,
+    /// Whether Ctrl-Z has reached zklock's process group, and not only the command.
+    is_stopping: bool,
     /// Whether the command was sent HUP, which it may ignore.
     is_hung_up: bool,
 }
@@ -94,7 +96,7 @@ impl Terminal {
     /// The terminal of a command that does not run yet.
     pub(crate) fn of(command: Group) -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
-        let mut terminal = Self { device, command, state: State::Running, is_hung_up: false };
+        let mut terminal = Self { device, command, state: State::Running, is_stopping: false, is_hung_up: false };
         if terminal.owner() == Owner::Zklock && is_alone() {
             terminal.give();
         }
@@ -130,21 +132,32 @@ impl Terminal {
     }
 
     /// Acts on Ctrl-Z: stops the command, if a shell can continue it. Once it has stopped, zklock stops too.
-    pub(crate) fn stop(&self) {
-        if is_continuable() {
-            self.command.signal(Signal::TSTP);
+    pub(crate) fn stop(&mut self) {
+        if matches!(self.state, State::Suspended { .. }) || !is_continuable() {
+            return;
+        }
+        self.is_stopping = true;
+        let is_running = self.command.is_leader_running();
+        self.command.signal(Signal::TSTP);
+        if !is_running {
+            // Nothing reports the stop of the other processes.
+            self.suspend(Signal::TSTP.as_raw());
         }
     }
 
     /// Acts after zklock was continued.
     pub(crate) fn continued(&mut self) {
-        let before = std::mem::replace(&mut self.state, State::Running);
-        match before {
-            State::Suspended { had_terminal: true } if self.owner() == Owner::Zklock => {
+        self.is_stopping = false;
+        match (self.state, self.owner()) {
+            (State::Suspended { had_terminal: true }, Owner::Zklock) => {
+                self.state = State::Running;
                 self.give();
             }
-            State::Suspended { .. } => {}
-            State::Running | State::Given | State::Waiting => self.state = before,
+            // A shell may have taken the terminal in the meantime.
+            (State::Suspended { .. }, _) | (State::Given, Owner::Zklock | Owner::Sibling | Owner::Other) => {
+                self.state = State::Running;
+            }
+            _ => {}
         }
         self.command.signal(Signal::CONT);
     }
@@ -156,13 +169,16 @@ impl Terminal {
         }
     }
 
-    /// Takes the terminal back if the command has it. Returns whether it had.
+    /// Takes the terminal back if the command has it, or an orphan of it, or a group that no longer exists. Returns whether
+    /// it had.
     pub(crate) fn take_back(&mut self) -> bool {
-        let is_given = self.state == State::Given;
-        if is_given {
-            self.state = State::Running;
+        if self.state != State::Given {
+            return false;
         }
-        is_given && self.device.as_ref().is_some_and(|device| tcsetpgrp(device, getpgrp()).is_ok())
+        self.state = State::Running;
+        let Some(device) = &self.device else { return false };
+        let is_the_commands = |owner: i32| owner == self.command.number() || processes::is_orphan_or_gone(owner);
+        tcgetpgrp(device).is_ok_and(|owner| is_the_commands(owner.as_raw())) && tcsetpgrp(device, getpgrp()).is_ok()
     }
 
     fn suspend(&mut self, by: i32) {
@@ -175,9 +191,16 @@ impl Terminal {
         // The message explains the stop.
         print::finish();
         self.state = State::Suspended { had_terminal: self.take_back() };
-        // TTIN tells a zklock whose command this one is that the terminal is needed.
-        let stop = if needs_terminal && !is_ignored(Signal::TTIN) { Signal::TTIN } else { Signal::STOP };
-        let _ = kill_current_process_group(stop);
+        if needs_terminal && !is_ignored(Signal::TTIN) {
+            // Not STOP: it tells a zklock whose command this one is that the terminal is needed.
+            let _ = kill_current_process_group(Signal::TTIN);
+            return;
+        }
+        if !std::mem::take(&mut self.is_stopping) {
+            // The rest of the job has not received Ctrl-Z.
+            processes::signal_rest_of_group(Signal::TSTP);
+        }
+        let _ = kill_process(getpid(), Signal::STOP);
     }
 
     fn give(&mut self) -> bool {

@@ -282,20 +282,69 @@ async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
 async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "background").await;
-    let (child, done) = (notes.file("child"), notes.file("done"));
-    let done = done.display();
-    terminal.type_text(&format!(
-        "z 'echo $$ > {}; until [ -e {done} ]; do sleep 0.1; done; echo end'ed\n",
-        child.display()
-    ));
+    let (child, fifo) = (notes.file("child"), notes.fifo("go").await);
+    let script = format!(r#"echo $$ > {}; read line < {}; echo "end"ed"#, child.display(), fifo.display());
+    terminal.type_text(&format!("z '{script}'\n"));
     let process = notes.process("child").await;
     terminal.type_text(CTRL_Z);
     terminal.shows("Stopped").await;
     soon(until(async || state(process) == Some('T'))).await;
     terminal.type_text("bg\n");
     soon(until(async || state(process) != Some('T'))).await;
-    std::fs::write(notes.file("done"), "").unwrap();
+    std::fs::write(fifo, "go\n").unwrap();
     terminal.shows("ended").await;
+}
+
+/// In the meantime, the terminal has become the shell's.
+#[tokio::test]
+async fn the_terminal_is_not_taken_from_a_shell_at_the_end_of_a_command_in_the_background() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "not-taken").await;
+    let before = terminal.owner();
+    let fifo = notes.fifo("go").await;
+    let script = format!("echo $PPID > {}; read line < {}", notes.file("zklock").display(), fifo.display());
+    terminal.type_text(&format!("z '{script}'\n"));
+    let zklock = notes.process("zklock").await;
+    kill_process(zklock, Signal::STOP).unwrap();
+    terminal.shows("Stopped").await;
+    terminal.type_text("bg\n");
+    soon(until(async || state(zklock) != Some('T'))).await;
+    std::fs::write(fifo, "go\n").unwrap();
+    soon(until(async || !runs(zklock))).await;
+    assert_eq!(terminal.owner(), before);
+    terminal.type_text("echo st''ill\n");
+    terminal.shows("\nstill").await;
+}
+
+#[tokio::test]
+async fn a_shell_suspends_and_continues_two_locks_in_a_pipeline() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "first").await;
+    let script = |name: &str| format!("echo $$ > {}; exec sleep 1000", notes.file(name).display());
+    let second = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path("second"));
+    terminal.type_text(&format!("z '{}' | {second} sh -c '{}'\n", script("first"), script("second")));
+    let commands = [notes.process("first").await, notes.process("second").await];
+    for _ in 0..3 {
+        let shown = terminal.shown().len();
+        terminal.type_text(CTRL_Z);
+        soon(until(async || terminal.shown()[shown..].contains("Stopped"))).await;
+        terminal.type_text("fg\n");
+        soon(until(async || commands.iter().all(|command| state(*command) != Some('T')))).await;
+    }
+    terminal.type_text(CTRL_C);
+    soon(until(async || !commands.into_iter().any(runs))).await;
+}
+
+#[tokio::test]
+async fn a_shell_suspends_a_command_that_is_already_stopped() {
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let _shell = shell(&terminal, "stopped-before").await;
+    terminal.type_text(&format!("z 'echo $$ > {}; exec sleep 1000' | cat\n", notes.file("child").display()));
+    let command = notes.process("child").await;
+    kill_process(command, Signal::STOP).unwrap();
+    terminal.shows("the command is stopped, and the lock is held").await;
+    terminal.type_text(CTRL_Z);
+    terminal.shows("Stopped").await;
 }
 
 #[tokio::test]

@@ -58,7 +58,8 @@ impl PseudoTerminal {
     /// Starts a command as the leader of a session of this terminal, with all its standard streams on the terminal.
     pub(crate) fn spawn(&self, command: &Command) -> Child {
         let stream = || Stdio::from(self.stream());
-        let mut in_session = executed_by(&["setsid", "--ctty"], command);
+        // A shell that runs the tests in the background lets them ignore signals.
+        let mut in_session = executed_by(&["setsid", "--ctty", "env", "--default-signal"], command);
         in_session.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap()
     }
 

@@ -87,6 +87,13 @@ impl Notes {
         notes
     }
 
+    /// A file that a command reads until a test has written to it.
+    pub(crate) async fn fifo(&self, name: &str) -> PathBuf {
+        let fifo = self.file(name);
+        assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
+        fifo
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
