@@ -84,7 +84,9 @@ pub(crate) fn finish() {
         && let Some(text) = state.pending.take()
     {
         // At the limit of processes, no thread could be started.
+        drop(state);
         let _ = write_all(stderr(), &text);
+        return;
     }
     let is_busy = |state: &mut State| state.is_writing || state.pending.has_any();
     let _ = MESSAGES.changed.wait_timeout_while(state, LAST_WAIT, is_busy);

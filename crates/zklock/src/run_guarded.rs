@@ -121,7 +121,11 @@ pub(crate) async fn run_guarded(
                     }
                 }
                 Event::Ended(process, _) => guardian.is_waited_for |= process == guardian.process,
-                Event::Stopped(process, by) if process == leader || (process != guardian.process && group.may_have(process)) => terminal.stopped(process.as_raw_pid(), by),
+                Event::Stopped(process, by)
+                    if process == leader || (process != guardian.process && group.may_have(process)) =>
+                {
+                    terminal.stopped(process.as_raw_pid(), by);
+                }
                 Event::Stopped(..) => {}
                 Event::Signal(Signal::TSTP) => terminal.stop(),
                 Event::Signal(Signal::CONT) => terminal.continued(),

@@ -32,7 +32,8 @@ pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
     /// Whether any received signal requests termination.
     pub(crate) has_deadly: bool,
-    /// The signal that was typed for a command that had the terminal, and so has not reached zklock's process group.
+    /// The signal that was probably typed for a command that had the terminal, and so has not reached zklock's process
+    /// group.
     typed: Option<Signal>,
 }
 

@@ -120,7 +120,7 @@ impl Claim {
     ///
     /// # Errors
     ///
-    /// [`End::Refused`] if too few are left, and the claim may not wait.
+    /// [`End::Refused`] if the claim does not wait, and too few are left.
     pub(super) fn spare(&self) -> Result<Option<usize>, End> {
         let State::Queued(known) = self.state else { return Ok(None) };
         if self.waits {

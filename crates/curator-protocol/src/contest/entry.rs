@@ -17,8 +17,8 @@ pub(super) struct Entry {
     pub(super) session_id: i64,
     /// Whether the contest may wait for other contenders.
     pub(super) waits: bool,
-    /// For leases that may not be waited for: how many of the contenders ahead may take a lease each before too few
-    /// are left for ours. `None` in all other contests.
+    /// In a contest for leases without waiting: how many contenders ahead can take one lease each, and still leave
+    /// enough for ours. `None` in all other contests.
     pub(super) spare: Option<usize>,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,

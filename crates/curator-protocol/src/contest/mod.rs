@@ -304,7 +304,7 @@ impl Contest {
                 requests.extend(pending.into_iter().map(|request| (queue, request)));
             }
         }
-        // A contender that may not wait for leases needs their number with each list.
+        // Without waiting, each list needs the number of leases.
         let reads_leases = |claim: &&Claim| {
             let is_decisive = |request: &Request| request.is_create() || !claim.waits && *request == Request::List;
             requests.iter().any(|(_, request)| is_decisive(request))

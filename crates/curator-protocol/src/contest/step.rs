@@ -20,7 +20,7 @@ pub enum Step {
     /// The contest is won. The nodes are in the order of the queues. For a semaphore they are the leases, and the place
     /// in the queue is deleted.
     Won(Vec<OwnNode>),
-    /// Another contender is before us, or too few leases are left, and the contest may not wait.
+    /// The contest does not wait, and another contender is before us, or too few leases are left.
     Refused,
     /// A node of ours was deleted: start a new contest with a new id, if the retry policy allows it.
     Restart,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use curator_test::{Direction, TestingServer, soon, until, within};
+use curator_test::{Direction, FaultProxy, TestingServer, soon, until, within};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Child;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
 
 use crate::support::{Notes, PATIENCE, SHORT, delete_all_below, finished, path, printed, proxy, runs, signal, zklock};
 
@@ -223,10 +223,9 @@ async fn a_loss_detected_at_the_release_exits_with_the_code_of_a_loss() {
     assert_eq!(printed.code, Some(122), "{printed:?}");
 }
 
-/// As with `docker stop` during an outage.
-#[tokio::test]
-async fn a_signal_ends_the_wait_for_the_release() {
-    let (lock, notes, proxy) = (path("release"), Notes::new(), proxy().await);
+/// A zklock whose command has ended with 5 while no server answers, so that the lock cannot be released.
+async fn ended_while_cut_off(name: &str, proxy: &FaultProxy) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let (lock, notes) = (path(name), Notes::new());
     let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
     let mut command = zklock(&proxy.connect_string(), &format!("run -v --lock {lock}"), Some(&script));
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -235,6 +234,14 @@ async fn a_signal_ends_the_wait_for_the_release() {
     drop(child.stdin.take());
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
     while !soon(stderr.next_line()).await.unwrap().unwrap().contains("the command has ended") {}
+    (child, stderr)
+}
+
+/// As with `docker stop` during an outage.
+#[tokio::test]
+async fn a_signal_ends_the_wait_for_the_release() {
+    let proxy = proxy().await;
+    let (mut child, mut stderr) = ended_while_cut_off("release", &proxy).await;
     let process = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
     // The first one ends the release, and the second one the close of the session.
     soon(until(async || kill_process(process, Signal::TERM).is_err() || child.try_wait().unwrap().is_some())).await;
@@ -246,15 +253,8 @@ async fn a_signal_ends_the_wait_for_the_release() {
 
 #[tokio::test]
 async fn a_session_lost_after_the_command_has_ended_does_not_change_the_exit_code() {
-    let (lock, notes, proxy) = (path("lost-after"), Notes::new(), proxy().await);
-    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
-    let mut command = zklock(&proxy.connect_string(), &format!("run -v --lock {lock}"), Some(&script));
-    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    notes.process("child").await;
-    proxy.black_hole(Direction::Both);
-    drop(child.stdin.take());
-    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-    while !soon(stderr.next_line()).await.unwrap().unwrap().contains("the command has ended") {}
+    let proxy = proxy().await;
+    let (child, mut stderr) = ended_while_cut_off("lost-after", &proxy).await;
     proxy.replace_sessions(true);
     proxy.cut();
     proxy.heal();

@@ -335,7 +335,7 @@ fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     vanishes(&mut run, Pace::Pause);
 }
 
-/// A contest for one of five leases that may not wait, behind this many contenders.
+/// A contest without waiting, for one of five leases, behind this many contenders.
 fn behind(ahead: i32, leases: usize) -> (Run, Step) {
     let contest = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(5)).without_waiting();
     let mut run = Run::new(contest, &DRIVER);
