@@ -1,0 +1,88 @@
+//! Numbers that rise, occur once, or are counted.
+
+use std::collections::HashSet;
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::sync::Mutex;
+
+use crate::world::{World, lock};
+
+/// Values that never fall.
+#[derive(Debug, Default)]
+pub struct Rising<T>(Mutex<Option<T>>);
+
+impl<T: PartialOrd + Copy + Display> Rising<T> {
+    /// Fails if the value is less than the highest so far.
+    pub fn note(&self, world: &World, what: &str, value: T) {
+        let mut highest = lock(&self.0);
+        if let Some(highest) = *highest
+            && value < highest
+        {
+            world.fail(format!("{what}: {value} after {highest}"));
+        }
+        if highest.is_none_or(|highest| highest < value) {
+            *highest = Some(value);
+        }
+    }
+}
+
+/// Values that occur once.
+#[derive(Debug, Default)]
+pub struct Unique<T>(Mutex<HashSet<T>>);
+
+impl<T: Eq + Hash + Clone + Debug> Unique<T> {
+    /// Fails if the value has occurred.
+    pub fn note(&self, world: &World, what: &str, value: T) {
+        let is_new = lock(&self.0).insert(value.clone());
+        world.check(is_new, || format!("{what}: {value:?} occurs twice"));
+    }
+}
+
+/// Changes of a number whose outcomes may be unknown.
+#[derive(Debug, Default)]
+pub struct Counted(Mutex<Interval>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Interval {
+    low: i64,
+    high: i64,
+}
+
+impl Counted {
+    /// A change was applied once.
+    pub fn applied(&self, delta: i64) {
+        let mut interval = lock(&self.0);
+        interval.low += delta;
+        interval.high += delta;
+    }
+
+    /// A change begins, and may have been applied from now on, until [`applied`](Self::applied) or
+    /// [`not_applied`](Self::not_applied) decides.
+    pub fn maybe_applied(&self, delta: i64) {
+        let mut interval = lock(&self.0);
+        interval.low += delta.min(0);
+        interval.high += delta.max(0);
+    }
+
+    /// A change that had begun was applied.
+    pub fn was_applied(&self, delta: i64) {
+        let mut interval = lock(&self.0);
+        interval.low += delta.max(0);
+        interval.high += delta.min(0);
+    }
+
+    /// A change that had begun was not applied, and will not be.
+    pub fn not_applied(&self, delta: i64) {
+        let mut interval = lock(&self.0);
+        interval.low -= delta.min(0);
+        interval.high -= delta.max(0);
+    }
+
+    /// Fails if the number cannot be the sum of the changes.
+    pub fn check(&self, world: &World, what: &str, number: i64) {
+        let Interval { low, high } = *lock(&self.0);
+        world.check((low..=high).contains(&number), || {
+            format!("{what}: {number} is not between {low} and {high}, the changes that were and may have been applied")
+        });
+    }
+}

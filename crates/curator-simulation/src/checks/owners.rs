@@ -1,0 +1,128 @@
+//! The owners of one lock, in all processes.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use crate::world::{World, lock};
+
+/// What an owner excludes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// All other owners.
+    Exclusive,
+    /// Exclusive owners.
+    Shared,
+    /// More than this number of owners, itself included.
+    AtMost(usize),
+}
+
+/// An owner that enters.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its name.
+    pub who: &'a str,
+    /// The same number for the guards of one owner.
+    pub owner: u64,
+    /// What it excludes.
+    pub kind: Kind,
+    /// Its fencing token.
+    pub token: i64,
+}
+
+/// Records owners, and fails if two that exclude each other are valid at the same time.
+#[derive(Debug)]
+pub struct Owners {
+    directory: String,
+    entered: Mutex<Entered>,
+}
+
+#[derive(Debug, Default)]
+struct Entered {
+    holders: Vec<Holder>,
+    /// The highest token of an exclusive owner, and that of any owner.
+    exclusive_token: i64,
+    token: i64,
+}
+
+struct Holder {
+    who: String,
+    owner: u64,
+    kind: Kind,
+    token: i64,
+    is_valid: Box<dyn Fn() -> bool + Send>,
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with token {}, {:?}", self.who, self.token, self.kind)
+    }
+}
+
+impl Owners {
+    /// The owners of the lock in this directory; none at first.
+    #[must_use]
+    pub fn new(directory: &str) -> Self {
+        Self { directory: directory.to_owned(), entered: Mutex::default() }
+    }
+
+    /// Notes that an owner has got the lock, and checks the others.
+    ///
+    /// A guard that is no longer valid never becomes valid again, so two are valid at the same time only if one is when
+    /// the other begins.
+    pub fn enter(&self, world: &World, entry: &Entry<'_>, is_valid: impl Fn() -> bool + Send + 'static) {
+        let mut entered = lock(&self.entered);
+        let entered = &mut *entered;
+        entered.holders.retain(|holder| (holder.is_valid)());
+        world.note(entry.who, || format!("holds {} with token {} ({:?})", self.directory, entry.token, entry.kind));
+        let holder = Holder {
+            who: entry.who.to_owned(),
+            owner: entry.owner,
+            kind: entry.kind,
+            token: entry.token,
+            is_valid: Box::new(is_valid),
+        };
+        if !(holder.is_valid)() {
+            // It was lost at once.
+            return;
+        }
+        let is_reentry = entered.holders.iter().any(|other| other.owner == entry.owner);
+        let others = entered.holders.iter().filter(|other| other.owner != entry.owner);
+        match entry.kind {
+            Kind::AtMost(limit) => {
+                let number = others.count() + 1;
+                world.check(number <= limit, || {
+                    format!("{}: {number} valid leases of {limit}: {holder:?}, {:?}", self.directory, entered.holders)
+                });
+            }
+            Kind::Exclusive | Kind::Shared => {
+                let excludes = |other: &&Holder| entry.kind == Kind::Exclusive || other.kind == Kind::Exclusive;
+                if let Some(other) = others.clone().find(excludes) {
+                    world.fail(format!("{}: two valid owners: {other:?}, and {holder:?}", self.directory));
+                }
+            }
+        }
+        if !is_reentry {
+            // A reader that was the writer keeps its token.
+            let least = match entry.kind {
+                Kind::Exclusive => entered.token + 1,
+                Kind::Shared => entered.exclusive_token,
+                Kind::AtMost(_) => 0,
+            };
+            world.check(entry.token >= least, || {
+                format!("{}: token {} of {}, but at least {least} must follow", self.directory, entry.token, entry.who)
+            });
+            entered.token = entered.token.max(entry.token);
+            if entry.kind == Kind::Exclusive {
+                entered.exclusive_token = entry.token;
+            }
+        }
+        entered.holders.push(holder);
+    }
+
+    /// The owners whose guards are valid now: their names.
+    pub fn valid(&self) -> Vec<String> {
+        let mut entered = lock(&self.entered);
+        entered.holders.retain(|holder| (holder.is_valid)());
+        entered.holders.iter().map(|holder| holder.who.clone()).collect()
+    }
+}

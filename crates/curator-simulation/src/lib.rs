@@ -1,0 +1,13 @@
+//! Searches over schedules in simulated time.
+//!
+//! A *schedule* is what follows from a seed: three client processes use recipes against simulated servers, while the
+//! network, the servers and the processes fail. Everything runs in one thread, in simulated time, so a schedule can be
+//! repeated. Its [checks] run at every step; in the end, all faults are healed, and everything must come to rest.
+
+pub mod checks;
+pub mod dropped;
+pub mod life;
+pub mod schedule;
+pub mod servers;
+pub mod workload;
+pub mod world;

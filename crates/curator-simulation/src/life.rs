@@ -1,0 +1,202 @@
+//! The life of one client in one process, from its start to its close.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use curator_recipes::Leadership;
+use curator_recipes::client::CuratorClient;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::dropped::DropAt;
+use crate::world::{Job, Phase, World, lock};
+
+/// How long a process at rest may take for what it must do.
+const SOON: Duration = Duration::from_secs(3);
+/// How often it is checked.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One client of a process, and the choices of the job that uses it.
+#[derive(Debug)]
+pub struct Life {
+    world: Arc<World>,
+    client: CuratorClient,
+    name: String,
+    random: Mutex<fastrand::Rng>,
+    ends: Instant,
+    is_last: bool,
+    job: Job,
+    /// The terms of this client that were seen, so that the others can be checked against them.
+    terms: Mutex<Vec<Arc<Leadership>>>,
+}
+
+impl Life {
+    /// A life of the client until this instant; the last one of its process rests after the end.
+    pub fn new(
+        world: &Arc<World>,
+        client: &CuratorClient,
+        name: String,
+        random: &mut fastrand::Rng,
+        (ends, is_last): (Instant, bool),
+    ) -> Self {
+        let random = Mutex::new(random.fork());
+        let (world, client, job) = (Arc::clone(world), client.clone(), world.job());
+        Self { world, client, name, random, ends, is_last, job, terms: Mutex::default() }
+    }
+
+    /// Another job with the same client, at the same time.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Self {
+        let name = format!("{}/{name}", self.name);
+        Self::new(&self.world, &self.client, name, &mut lock(&self.random), (self.ends, self.is_last))
+    }
+
+    /// What the processes share.
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &CuratorClient {
+        &self.client
+    }
+
+    /// The name of the process, and of the job.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the process starts no other client after this one.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    /// Whether there is time for another step.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        Instant::now() < self.ends
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&self, n: u32) -> bool {
+        lock(&self.random).u32(0..n) == 0
+    }
+
+    /// A number below `n`.
+    pub fn below(&self, n: usize) -> usize {
+        lock(&self.random).usize(0..n)
+    }
+
+    /// A number that occurs in no other place.
+    pub fn number(&self) -> u64 {
+        lock(&self.random).u64(..)
+    }
+
+    /// A time from a millisecond to `most`, more often short than long.
+    pub fn time(&self, most: Duration) -> Duration {
+        let fraction = lock(&self.random).f64();
+        Duration::from_millis(1) + most.mul_f64(fraction * fraction * fraction)
+    }
+
+    /// Waits a little, or not at all.
+    pub async fn think(&self) {
+        self.think_for(Duration::from_millis(1500)).await;
+    }
+
+    /// Waits at most this long.
+    pub async fn think_for(&self, most: Duration) {
+        if !self.one_in(6) {
+            sleep(self.time(most)).await;
+        }
+    }
+
+    /// Makes a call, which is dropped in the middle in some of the cases: then the result is `None`.
+    pub async fn call<F: Future>(&self, name: &str, call: F) -> Option<F::Output> {
+        let _open = self.world.call(format!("{}: {name}", self.name));
+        let choice = self.below(20);
+        let result = match choice {
+            // After some polls, when it would be polled again.
+            0 | 1 => DropAt::new(call, 1 + self.below(8)).await,
+            // Between two polls.
+            2 => timeout(self.time(Duration::from_secs(3)), call).await.ok(),
+            // Not polled for a while.
+            3 => Some(self.neglect(call).await),
+            _ => Some(call.await),
+        };
+        if result.is_none() {
+            self.world.note(&self.name, || format!("drops {name}"));
+        }
+        result
+    }
+
+    /// Makes a call to its end.
+    pub async fn complete<F: Future>(&self, name: &str, call: F) -> F::Output {
+        let _open = self.world.call(format!("{}: {name}", self.name));
+        call.await
+    }
+
+    /// Polls a call some times, not for a while, and then to its end.
+    async fn neglect<F: Future>(&self, call: F) -> F::Output {
+        let mut call = pin!(call);
+        if let Some(result) = DropAt::new(&mut call, 1 + self.below(4)).await {
+            return result;
+        }
+        sleep(self.time(Duration::from_secs(2))).await;
+        call.await
+    }
+
+    /// Waits until something holds, which must soon be so. Fails with the last reason why it does not.
+    pub async fn eventually(&self, what: &str, mut holds: impl FnMut() -> Result<(), String>) {
+        let _open = self.world.call(format!("{}: {what}", self.name));
+        let mut tries = SOON.as_millis() / PAUSE.as_millis();
+        while let Err(reason) = holds() {
+            tries -= 1;
+            if tries == 0 {
+                return self.world.fail(format!("{}: {what}: {reason}", self.name));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Notes an event.
+    pub fn note(&self, what: impl FnOnce() -> String) {
+        self.world.note(&self.name, what);
+    }
+
+    /// Keeps a view of a term until the end of this life.
+    pub fn keep(&self, term: Leadership) -> Weak<Leadership> {
+        let term = Arc::new(term);
+        let view = Arc::downgrade(&term);
+        let mut terms = lock(&self.terms);
+        terms.retain(|term| term.is_valid());
+        terms.push(term);
+        view
+    }
+
+    /// Waits until the jobs of all processes have completed their last steps. Returns whether to check the state at
+    /// rest, with calls that must succeed: false if the process starts another client.
+    pub async fn at_rest(&self) -> bool {
+        if self.is_last {
+            self.job.wait_for(Phase::Rest).await;
+        }
+        self.is_last
+    }
+
+    /// Waits for parts of this life, and rests meanwhile.
+    pub async fn joined<F: Future>(&self, parts: F) -> F::Output {
+        self.job.leave();
+        parts.await
+    }
+
+    /// Waits until the requests at rest have been counted; not at all if the process starts another client.
+    pub async fn idle(&self) {
+        if self.is_last {
+            self.job.wait_for(Phase::Close).await;
+        }
+    }
+}

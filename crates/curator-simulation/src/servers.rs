@@ -1,0 +1,57 @@
+//! What a schedule needs of the servers, the network and the processes.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use futures_util::future::BoxFuture;
+
+/// The servers of a schedule, and the network between them and the clients.
+pub trait Servers: Debug + Send + Sync {
+    /// The connect string of the clients.
+    fn connect_string(&self) -> String;
+
+    /// A future that runs in the process of this name: with its network, and not while it is paused.
+    fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
+
+    /// Ends the process of this name without notice: the servers receive nothing more from it.
+    fn crash(&self, name: &str);
+
+    /// The nodes that the servers have agreed on.
+    fn nodes(&self) -> Nodes;
+
+    /// The node at this path, among those that the servers have agreed on.
+    fn node(&self, path: &str) -> Option<Node>;
+
+    /// Deletes a node as an operator does. Without such a node, does nothing.
+    fn delete(&self, path: &str);
+
+    /// The requests so far of each process, by the name of their operation, without pings.
+    fn requests(&self) -> Requests;
+
+    /// Ends all faults.
+    fn heal(&self);
+
+    /// What happened, in text.
+    fn trace(&self) -> String;
+}
+
+/// All nodes by their paths.
+pub type Nodes = BTreeMap<String, Node>;
+
+/// The number of requests by process, and by operation.
+pub type Requests = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// A node on the servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its data.
+    pub data: Vec<u8>,
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The transaction that last changed its data.
+    pub mzxid: i64,
+    /// The session that it belongs to; 0 if it is not ephemeral.
+    pub owner: i64,
+    /// Whether the servers delete it when it has no children.
+    pub is_container: bool,
+}

@@ -1,0 +1,202 @@
+//! A cache of a subtree in each process, and changes of its nodes by all of them.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, ZPath};
+use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache};
+use futures_util::future::{Either, select};
+
+use super::{Workload, create, explain, must_succeed};
+use crate::life::Life;
+use crate::servers::Nodes;
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    Arc::new(Cache { root })
+}
+
+#[derive(Debug)]
+struct Cache {
+    root: String,
+}
+
+#[async_trait]
+impl Workload for Cache {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        create(client, &self.root, "").await
+    }
+
+    async fn live(&self, life: &Life) {
+        while life.goes_on() && life.one_in(2) {
+            // Closed, or dropped, in the middle.
+            let Some(cache) = self.start(life) else { return };
+            let (watching, changing) = (pin!(watch(life, &cache)), pin!(life.think_for(Duration::from_secs(8))));
+            select(watching, changing).await;
+            if life.one_in(2)
+                && let Some(Err(error)) = life.call("close the cache", cache.close()).await
+            {
+                explain(life, "close the cache", &error);
+            }
+        }
+        let Some(cache) = self.start(life) else { return };
+        let changing = async {
+            while life.goes_on() {
+                self.change(life).await;
+                if life.one_in(8) {
+                    self.catch_up(life, &cache).await;
+                }
+                life.think().await;
+            }
+            if life.at_rest().await {
+                life.eventually("show the tree", || {
+                    let tree = life.world().servers().nodes();
+                    differs(&cache, &self.root, &tree).map_or(Ok(()), Err)
+                })
+                .await;
+            }
+            life.idle().await;
+        };
+        match select(pin!(watch(life, &cache)), pin!(changing)).await {
+            Either::Left(((), _)) => life.world().fail(format!("{}: the events have ended", life.name())),
+            Either::Right(_) => {}
+        }
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path.starts_with(&self.root)
+    }
+}
+
+impl Cache {
+    fn start(&self, life: &Life) -> Option<CuratorCache> {
+        let builder = CuratorCache::builder(life.client(), self.root.as_str());
+        let cache = builder.and_then(|builder| builder.event_capacity([2, 64][life.below(2)]).start());
+        must_succeed(life, "start a cache", cache)
+    }
+
+    /// Makes a change at a random place.
+    async fn change(&self, life: &Life) {
+        let path = match life.below(3) {
+            0 => format!("{}/{}", self.root, life.below(4)),
+            _ => format!("{}/{}/{}", self.root, life.below(4), life.below(3)),
+        };
+        let (client, data) = (life.client(), life.number().to_string());
+        let (name, result) = match life.below(5) {
+            0 => {
+                let mode = if life.one_in(3) { CreateMode::Ephemeral } else { CreateMode::Persistent };
+                let create = client.create().with_mode(mode).creating_parent_containers().for_path(path.as_str(), data);
+                ("create", life.call("create a node", create).await.map(|created| created.map(drop)))
+            }
+            1 | 2 => {
+                let set = client.set_data(path.as_str(), data, None);
+                ("set", life.call("set data", set).await.map(|set| set.map(drop)))
+            }
+            3 => {
+                let delete = client.delete().deleting_children_if_needed().for_path(path.as_str());
+                ("delete", life.call("delete a node", delete).await)
+            }
+            _ => {
+                let delete = client.delete().guaranteed().for_path(path.as_str());
+                ("delete", life.call("delete a leaf", delete).await)
+            }
+        };
+        match result {
+            Some(Ok(())) => life.note(|| format!("has done {name} at {path}")),
+            Some(Err(error)) => explain(life, name, &error),
+            None => {}
+        }
+    }
+
+    /// After `caught_up`, the cache has what was written before the call.
+    async fn catch_up(&self, life: &Life, cache: &CuratorCache) {
+        let path = format!("{}/{}", self.root, life.below(4));
+        let Some(before) = life.world().servers().node(&path) else { return };
+        if let Some(Ok(snapshot)) = life.call("catch up", cache.caught_up()).await {
+            let is_current = snapshot.state() == CacheState::Current;
+            life.world()
+                .check(is_current, || format!("{}: {} has caught up, but is not current", life.name(), cache.path()));
+            let Ok(full) = ZPath::on_server(path.as_str()) else { return };
+            let shown = snapshot.get(&full).node().map(|node| node.stat().mzxid);
+            let is_behind = match shown {
+                Some(shown) => shown < before.mzxid,
+                None => life.world().servers().node(&path).is_some_and(|now| now.czxid == before.czxid),
+            };
+            life.world().check(!is_behind, || {
+                format!("{}: {path} was {before:?}, but the cache has caught up with {shown:?}", life.name())
+            });
+        }
+    }
+}
+
+/// Applies the events to a copy of the nodes, and fails at an event that is impossible.
+async fn watch(life: &Life, cache: &CuratorCache) {
+    let mut shown: BTreeMap<String, CachedNode> = BTreeMap::new();
+    let mut newest: BTreeMap<String, i64> = BTreeMap::new();
+    let mut events = cache.events();
+    while let Some(event) = events.next().await {
+        life.note(|| format!("event {event:?}"));
+        let impossible = |why: &str| life.world().fail(format!("{}: impossible event, {why}: {event:?}", life.name()));
+        match &event {
+            CacheEvent::Created(node) => {
+                if shown.insert(node.path().to_string(), node.clone()).is_some() {
+                    impossible("it is there");
+                }
+                note_newest(&mut newest, node, &impossible);
+            }
+            CacheEvent::Changed { old, new } => {
+                match shown.insert(new.path().to_string(), new.clone()) {
+                    Some(before) if before.stat().mzxid == old.stat().mzxid && before.data() == old.data() => {}
+                    before => impossible(&format!("before it was {before:?}")),
+                }
+                if old.stat().czxid != new.stat().czxid {
+                    impossible("it is another node");
+                }
+                note_newest(&mut newest, new, &impossible);
+            }
+            CacheEvent::Deleted(node) => {
+                if shown.remove(node.path().as_str()).is_none() {
+                    impossible("it is not there");
+                }
+                let below = format!("{}/", node.path());
+                if shown.keys().any(|path| path.starts_with(&below)) {
+                    impossible("it has children");
+                }
+            }
+            CacheEvent::Resync(snapshot) => {
+                shown = snapshot.iter().map(|node| (node.path().to_string(), node.clone())).collect();
+                shown.values().for_each(|node| note_newest(&mut newest, node, &impossible));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An older state of a node must not follow a newer one.
+fn note_newest(newest: &mut BTreeMap<String, i64>, node: &CachedNode, impossible: &dyn Fn(&str)) {
+    let before = newest.insert(node.path().to_string(), node.stat().mzxid);
+    if before.is_some_and(|before| before > node.stat().mzxid) {
+        impossible(&format!("it was newer, of {before:?}"));
+    }
+}
+
+/// How the cache differs from the tree.
+pub(super) fn differs(cache: &CuratorCache, root: &str, tree: &Nodes) -> Option<String> {
+    let snapshot = cache.snapshot();
+    if snapshot.state() != CacheState::Current {
+        return Some(format!("it is {:?}: {:?}", snapshot.state(), cache.last_error()));
+    }
+    let below = format!("{root}/");
+    let tree: BTreeMap<_, _> = tree
+        .iter()
+        .filter(|(path, _)| *path == root || path.starts_with(&below))
+        .map(|(path, node)| (path.as_str(), (node.czxid, node.mzxid, node.data.as_slice())))
+        .collect();
+    let shown: BTreeMap<_, _> = snapshot
+        .iter()
+        .map(|node| (node.path().as_str(), (node.stat().czxid, node.stat().mzxid, node.data())))
+        .collect();
+    (shown != tree).then(|| format!("it shows {shown:?}, but the tree is {tree:?}"))
+}

@@ -1,0 +1,142 @@
+//! Locks with one owner at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, LockGuard, OwnerId, Result,
+};
+use futures_util::future::join_all;
+
+use super::guarded::{enter, give_back, owner, use_exclusive};
+use super::ledger::Ledger;
+use super::{Workload, explain, must_succeed};
+use crate::checks::Kind;
+use crate::life::Life;
+use crate::servers::Nodes;
+use crate::world::World;
+
+pub(super) fn mutex(root: String) -> Arc<dyn Workload> {
+    Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?)))
+}
+
+pub(super) fn reentrant_mutex(root: String) -> Arc<dyn Workload> {
+    Exclusive::new(root, true, |client, root| Ok(Arc::new(InterProcessMutex::new(client, root)?)))
+}
+
+pub(super) fn semaphore_mutex(root: String) -> Arc<dyn Workload> {
+    Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessSemaphoreMutex::new(client, root)?)))
+}
+
+pub(super) fn multi_lock(root: String) -> Arc<dyn Workload> {
+    Exclusive::new(root, true, |client, root| {
+        Ok(Arc::new(InterProcessMultiLock::new(client, [format!("{root}/a"), format!("{root}/b")])?))
+    })
+}
+
+pub(super) fn multi_lock_of_locks(root: String) -> Arc<dyn Workload> {
+    Exclusive::new(root, false, |client, root| {
+        let mutex: Arc<dyn InterProcessLock> =
+            Arc::new(InterProcessMutex::non_reentrant(client, format!("{root}/mutex"))?);
+        let semaphore = Arc::new(InterProcessSemaphoreMutex::new(client, format!("{root}/semaphore"))?);
+        Ok(Arc::new(InterProcessMultiLock::of([mutex, semaphore])?))
+    })
+}
+
+type Make = fn(&CuratorClient, &str) -> Result<Arc<dyn InterProcessLock>>;
+
+#[derive(Debug)]
+struct Exclusive {
+    root: String,
+    is_reentrant: bool,
+    make: Make,
+    ledger: Ledger,
+}
+
+#[async_trait]
+impl Workload for Exclusive {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        self.ledger.prepare(client).await
+    }
+
+    async fn live(&self, life: &Life) {
+        let Some(lock) = must_succeed(life, "make a lock", (self.make)(life.client(), &self.root)) else { return };
+        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
+        let tasks = tasks.map(|life| {
+            let lock = Arc::clone(&lock);
+            async move {
+                while life.goes_on() {
+                    self.step(&life, &*lock).await;
+                    life.think().await;
+                }
+                if life.at_rest().await {
+                    let (owner, number) = owner(&life);
+                    let guard = life.complete("acquire", lock.acquire_as(&owner)).await;
+                    if let Some(guard) = must_succeed(&life, "acquire", guard) {
+                        enter(&life, &guard, number, Kind::Exclusive);
+                        must_succeed(&life, "release", life.complete("release", guard.release()).await);
+                    }
+                }
+                life.idle().await;
+            }
+        });
+        let tasks: Vec<_> = tasks.collect();
+        life.joined(join_all(tasks)).await;
+    }
+
+    fn check_end(&self, world: &World, nodes: &Nodes) {
+        if let Some(node) = nodes.get(self.ledger.path()) {
+            self.ledger.check(world, &node.data);
+        } else {
+            world.fail(format!("{} is gone", self.ledger.path()));
+        }
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path == self.ledger.path()
+    }
+}
+
+impl Exclusive {
+    #[expect(clippy::new_ret_no_self, reason = "workloads are used as this trait")]
+    fn new(root: String, is_reentrant: bool, make: Make) -> Arc<dyn Workload> {
+        let ledger = Ledger::new(format!("{root}-ledger"));
+        Arc::new(Self { root, is_reentrant, make, ledger })
+    }
+
+    async fn step(&self, life: &Life, lock: &dyn InterProcessLock) {
+        let (owner, number) = owner(life);
+        let Some(guard) = acquire(life, lock, &owner).await else { return };
+        enter(life, &guard, number, Kind::Exclusive);
+        use_exclusive(life, &guard, &self.root, &self.ledger).await;
+        if self.is_reentrant && life.one_in(3) {
+            if let Some(again) = acquire(life, lock, &owner).await {
+                enter(life, &again, number, Kind::Exclusive);
+                use_exclusive(life, &again, &self.root, &self.ledger).await;
+                give_back(life, again, false).await;
+            }
+        }
+        give_back(life, guard, true).await;
+    }
+}
+
+/// Acquires a lock in one of several ways.
+async fn acquire(life: &Life, lock: &dyn InterProcessLock, owner: &OwnerId) -> Option<LockGuard> {
+    let acquired = match life.below(6) {
+        0 => life.call("try_acquire", lock.try_acquire_as(owner)).await?,
+        1 => {
+            let timeout = life.time(Duration::from_secs(6));
+            life.call("acquire_timeout", lock.acquire_timeout_as(owner, timeout)).await?
+        }
+        _ => life.call("acquire", lock.acquire_as(owner)).await?.map(Some),
+    };
+    match acquired {
+        Ok(guard) => guard,
+        Err(error) => {
+            explain(life, "acquire", &error);
+            None
+        }
+    }
+}

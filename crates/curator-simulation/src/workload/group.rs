@@ -1,0 +1,80 @@
+//! Members of a group, which join and leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::GroupMember;
+use tokio::time::timeout;
+
+use super::cache::differs;
+use super::{Workload, explain, must_succeed};
+use crate::life::Life;
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    Arc::new(Group { root })
+}
+
+#[derive(Debug)]
+struct Group {
+    root: String,
+}
+
+#[async_trait]
+impl Workload for Group {
+    async fn live(&self, life: &Life) {
+        while life.goes_on() && life.one_in(2) {
+            let Some(member) = self.join(life) else { return };
+            let _ = timeout(life.time(Duration::from_secs(8)), self.work(life, &member)).await;
+            self.leave(life, member).await;
+        }
+        let Some(member) = self.join(life) else { return };
+        self.work(life, &member).await;
+        if life.at_rest().await {
+            life.eventually("list the members", || {
+                let tree = life.world().servers().nodes();
+                let below = format!("{}/", self.root);
+                // The members without the directory.
+                let tree: BTreeMap<_, _> = tree.into_iter().filter(|(path, _)| path.starts_with(&below)).collect();
+                if !tree.contains_key(member.node().path().as_str()) {
+                    return Err(format!("is not a member, but {:?}", member.node().state().get()));
+                }
+                differs(member.members(), &self.root, &tree).map_or(Ok(()), Err)
+            })
+            .await;
+        }
+        life.idle().await;
+        self.leave(life, member).await;
+    }
+}
+
+impl Group {
+    fn join(&self, life: &Life) -> Option<GroupMember> {
+        let id = life.name().replace('/', "-");
+        let builder = GroupMember::builder(life.client(), self.root.as_str(), id);
+        must_succeed(life, "make a member", builder).map(|builder| builder.data("first").start())
+    }
+
+    async fn work(&self, life: &Life, member: &GroupMember) {
+        while life.goes_on() {
+            let data = life.number().to_string();
+            if life.one_in(2)
+                && let Some(Err(error)) =
+                    life.call("set data", timeout(Duration::from_secs(4), member.node().set_data(data))).await
+            {
+                life.note(|| format!("set data: {error:?}"));
+            }
+            life.think_for(Duration::from_secs(4)).await;
+        }
+    }
+
+    async fn leave(&self, life: &Life, member: GroupMember) {
+        if life.one_in(3) {
+            return;
+        }
+        if let Some(Err(error)) = life.call("leave", member.close()).await {
+            explain(life, "leave", &error);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a process does under the guard of a lock, and how it gives the guard back.
+
+use std::time::Duration;
+
+use curator_recipes::{Error, LockGuard, OwnerId};
+use tokio::time::{sleep, timeout};
+
+use super::explain;
+use super::ledger::Ledger;
+use crate::checks::{Entry, Kind};
+use crate::life::Life;
+
+/// Notes that a guard was got, for each directory in which it has a node.
+pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
+    for (node, token) in guard.fencing_tokens() {
+        let loss = guard.loss();
+        let directory = node.parent().map_or_else(String::new, |parent| parent.as_str().to_owned());
+        let entry = Entry { who: life.name(), owner, kind, token: token.as_i64() };
+        life.world().owners(&directory).enter(life.world(), &entry, move || loss.is_valid());
+    }
+}
+
+/// Uses a guard that excludes all others.
+pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, ledger: &Ledger) {
+    for _ in 0..=life.below(2) {
+        match life.below(5) {
+            0 => life.think().await,
+            1 => write_to_store(life, guard, store).await,
+            2 => {
+                if ledger.add(life, || guard.transaction()).await {
+                    // The write may be on its way: a further one would be based on an old number.
+                    return;
+                }
+            }
+            3 => run(life, guard).await,
+            _ => wait_for_loss(life, guard).await,
+        }
+    }
+}
+
+/// Reads and writes a store that compares tokens.
+async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
+    let (store, token) = (life.world().store(store), guard.fencing_token());
+    let Some(read) = store.read(token) else {
+        life.world().check(!guard.is_valid(), || format!("{}: the store refuses a read of the owner", life.name()));
+        return;
+    };
+    life.think().await;
+    let is_valid = guard.is_valid();
+    let is_written = store.write(life.world(), life.name(), token, read);
+    life.world().check(is_written || !is_valid, || format!("{}: the store refuses a write of the owner", life.name()));
+}
+
+/// Works under `run`, which polls the work only while the guard is valid.
+async fn run(life: &Life, guard: &LockGuard) {
+    let steps = 1 + life.below(3);
+    let work = async {
+        for _ in 0..steps {
+            sleep(life.time(Duration::from_millis(800))).await;
+            life.world().check(guard.is_valid(), || format!("{}: work is polled after the loss", life.name()));
+        }
+    };
+    if let Err(lost) = life.complete("run", guard.run(work)).await {
+        explain(life, "run", &lost);
+        life.world().check(!guard.is_valid(), || format!("{}: `run` reports a loss of a valid guard", life.name()));
+    }
+}
+
+async fn wait_for_loss(life: &Life, guard: &LockGuard) {
+    if let Ok(lost) = timeout(life.time(Duration::from_secs(2)), guard.lost()).await {
+        explain(life, "lost", &lost);
+        life.world().check(!guard.is_valid(), || format!("{}: a valid guard reports its loss", life.name()));
+    }
+}
+
+/// Gives a guard back in one of several ways. `is_only` says whether the owner has no other guard.
+pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
+    let nodes: Vec<_> = guard.fencing_tokens().map(|(node, _)| node.as_str().to_owned()).collect();
+    let loss = guard.loss();
+    let released = match life.below(4) {
+        0 => {
+            life.note(|| "drops the guard".to_owned());
+            drop(guard);
+            None
+        }
+        1 => {
+            let timeout = life.time(Duration::from_secs(3));
+            Some(life.complete("release_timeout", guard.release_timeout(timeout)).await)
+        }
+        _ => life.call("release", guard.release()).await,
+    };
+    if is_only {
+        life.world().check(!loss.is_valid(), || format!("{}: a guard is valid after its release", life.name()));
+    }
+    match released {
+        Some(Ok(())) if is_only => check_gone(life, nodes),
+        Some(Ok(())) | None => {}
+        Some(Err(error)) => {
+            explain(life, "release", &error);
+            let is_expected = matches!(error, Error::Lost(_) | Error::ReleasePending { .. });
+            life.world().check(is_expected, || format!("{}: a release fails with {error:?}", life.name()));
+        }
+    }
+}
+
+/// After a confirmed release, the servers do not have the node.
+fn check_gone(life: &Life, nodes: Vec<String>) {
+    for path in nodes {
+        // Its name is unique.
+        let is_left = life.world().servers().node(&path).is_some();
+        life.world().check(!is_left, || format!("{}: {path} is left after a confirmed release", life.name()));
+    }
+}
+
+/// An owner, and its number in the checks.
+pub(super) fn owner(life: &Life) -> (OwnerId, u64) {
+    (OwnerId::new(), life.number())
+}

@@ -1,0 +1,140 @@
+//! A leader latch in each process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::{LeaderLatch, Leadership};
+use tokio::time::timeout;
+
+use super::ledger::Ledger;
+use super::{Workload, explain, must_succeed};
+use crate::checks::{Entry, Kind};
+use crate::life::Life;
+use crate::servers::Nodes;
+use crate::world::World;
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    let ledger = Ledger::new(format!("{root}-ledger"));
+    Arc::new(Latch { root, ledger })
+}
+
+#[derive(Debug)]
+struct Latch {
+    root: String,
+    ledger: Ledger,
+}
+
+#[async_trait]
+impl Workload for Latch {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        self.ledger.prepare(client).await
+    }
+
+    async fn live(&self, life: &Life) {
+        let latch = LeaderLatch::builder(life.client(), self.root.as_str());
+        let Some(latch) = must_succeed(life, "make a latch", latch) else { return };
+        let latch = latch.id(life.name()).start();
+        while life.goes_on() {
+            self.step(life, &latch).await;
+            life.think().await;
+        }
+        latch.stand_by();
+        if life.at_rest().await {
+            let leader = life.complete("read the leader", latch.leader()).await;
+            let leader = must_succeed(life, "read the leader", leader).flatten();
+            life.world().check(leader.is_some(), || format!("{}: no leader at rest", self.root));
+            if leader.is_some_and(|leader| leader.id() == life.name()) {
+                let term = life.complete("lead", latch.leadership()).await;
+                if let Some(term) = must_succeed(life, "lead", term) {
+                    enter(life, &self.root, &term);
+                    life.world().check(latch.has_leadership(), || format!("{}: a leader without a term", life.name()));
+                }
+            }
+        }
+        life.idle().await;
+        if life.one_in(2) {
+            if let Some(Err(error)) = life.call("close the latch", latch.close()).await {
+                explain(life, "close the latch", &error);
+            }
+        }
+    }
+
+    fn check_end(&self, world: &World, nodes: &Nodes) {
+        if let Some(node) = nodes.get(self.ledger.path()) {
+            self.ledger.check(world, &node.data);
+        }
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path == self.ledger.path()
+    }
+}
+
+impl Latch {
+    async fn step(&self, life: &Life, latch: &LeaderLatch) {
+        match life.below(8) {
+            0 => {
+                if let Some(Err(error)) = life.call("resign", latch.resign()).await {
+                    explain(life, "resign", &error);
+                }
+            }
+            1 => {
+                if let Some(Err(error)) = life.call("stand aside", latch.stand_aside()).await {
+                    explain(life, "stand aside", &error);
+                }
+                life.think().await;
+                latch.stand_by();
+            }
+            _ => {
+                let wait = timeout(life.time(Duration::from_secs(6)), latch.leadership());
+                match life.call("lead", wait).await {
+                    Some(Ok(Ok(term))) => self.lead(life, &term).await,
+                    Some(Ok(Err(error))) => explain(life, "lead", &error),
+                    Some(Err(_)) | None => {}
+                }
+            }
+        }
+    }
+
+    async fn lead(&self, life: &Life, term: &Leadership) {
+        enter(life, &self.root, term);
+        use_term(life, term, &self.root, &self.ledger).await;
+    }
+}
+
+/// Notes the beginning of a term.
+pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
+    let token = term.fencing_token().as_i64();
+    // A view of a term keeps the client open, so the registry has none. Views of the same term have the same token.
+    let view = life.keep(term.clone());
+    let entry = Entry { who: life.name(), owner: token.cast_unsigned(), kind: Kind::Exclusive, token };
+    let is_valid = move || view.upgrade().is_some_and(|view| view.is_valid());
+    life.world().owners(root).enter(life.world(), &entry, is_valid);
+}
+
+/// Works during a term.
+pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger: &Ledger) {
+    match life.below(3) {
+        0 => {
+            let (store, token) = (life.world().store(store), term.fencing_token());
+            let Some(read) = store.read(token) else { return };
+            life.think().await;
+            store.write(life.world(), life.name(), token, read);
+        }
+        1 => {
+            ledger.add(life, || term.transaction()).await;
+        }
+        _ => {
+            let work = async {
+                life.think().await;
+                life.world().check(term.is_valid(), || format!("{}: work is polled after its term", life.name()));
+            };
+            if let Err(lost) = life.complete("run in the term", term.run(work)).await {
+                explain(life, "run in the term", &lost);
+                life.world().check(!term.is_valid(), || format!("{}: a valid term reports its loss", life.name()));
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the processes of a schedule do.
+
+mod cache;
+mod config;
+mod counter;
+mod discovery;
+mod exclusive;
+mod group;
+mod guarded;
+mod ids;
+mod latch;
+mod ledger;
+mod mixed;
+mod observer;
+mod persistent;
+mod read_write;
+mod selector;
+mod semaphore;
+mod shared;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CreateMode, CuratorClient, Error};
+
+use crate::life::Life;
+use crate::servers::Nodes;
+use crate::world::World;
+
+/// A use of a recipe by several processes.
+#[async_trait]
+pub trait Workload: Debug + Send + Sync {
+    /// Creates what the processes share, before the faults begin.
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), Error> {
+        let _ = client;
+        Ok(())
+    }
+
+    /// Uses the recipe in one process, from the start of a client to its close.
+    async fn live(&self, life: &Life);
+
+    /// Checks what is left when all processes have closed.
+    fn check_end(&self, world: &World, nodes: &Nodes) {
+        let _ = (world, nodes);
+    }
+
+    /// Whether a node below the root may be left when all processes have closed. Containers may.
+    fn may_leave(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+}
+
+/// Makes a workload whose nodes are below a root.
+type Make = fn(root: String) -> Arc<dyn Workload>;
+
+/// All workloads, by their names.
+const WORKLOADS: &[(&str, Make)] = &[
+    ("mutex", exclusive::mutex),
+    ("reentrant-mutex", exclusive::reentrant_mutex),
+    ("semaphore-mutex", exclusive::semaphore_mutex),
+    ("multi-lock", exclusive::multi_lock),
+    ("multi-lock-of-locks", exclusive::multi_lock_of_locks),
+    ("semaphore", semaphore::make),
+    ("read-write-lock", read_write::make),
+    ("leader-latch", latch::make),
+    ("leader-selector", selector::make),
+    ("leader-observer", observer::make),
+    ("cache", cache::make),
+    ("config", config::make),
+    ("persistent-node", persistent::make),
+    ("group", group::make),
+    ("counter", counter::exactly_once),
+    ("plain-counter", counter::plain),
+    ("promoted-counter", counter::promoted),
+    ("shared-value", shared::make),
+    ("ids", ids::make),
+    ("discovery", discovery::make),
+    ("mixed", mixed::make),
+];
+
+/// The names of all workloads.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().map(|(name, _)| *name)
+}
+
+/// Makes the workload of this name.
+#[must_use]
+pub fn make(name: &str) -> Option<Arc<dyn Workload>> {
+    let (name, make) = WORKLOADS.iter().find(|(known, _)| *known == name)?;
+    Some(make(format!("/{name}")))
+}
+
+/// Creates an empty node, and the parents that it needs.
+async fn create(client: &CuratorClient, path: &str, data: &str) -> Result<(), Error> {
+    client.create().with_mode(CreateMode::Persistent).creating_parent_containers().for_path(path, data).await?;
+    Ok(())
+}
+
+/// Checks that a call at rest has succeeded.
+fn must_succeed<T, E: Debug>(life: &Life, what: &str, result: Result<T, E>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            life.world().fail(format!("{}: {what} at rest: {error:?}", life.name()));
+            None
+        }
+    }
+}
+
+/// Notes an error during faults. Fails for one that no fault explains.
+fn explain(life: &Life, what: &str, error: &impl Debug) {
+    let text = format!("{error:?}");
+    life.note(|| format!("{what}: {text}"));
+    let unexplained = ["panicked", "Protocol", "protocol", "overflow", "Unsuitable"];
+    let unexplained = unexplained.iter().any(|word| text.contains(word));
+    life.world().check(!unexplained, || format!("{}: no fault explains the error of {what}: {text}", life.name()));
+}

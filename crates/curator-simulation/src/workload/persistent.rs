@@ -1,0 +1,166 @@
+//! Persistent nodes of all kinds, which an operator deletes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::CreateMode;
+use curator_recipes::{PersistentNode, PersistentNodeState};
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::{Workload, explain, must_succeed};
+use crate::life::Life;
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    Arc::new(Persistent { root })
+}
+
+#[derive(Debug)]
+struct Persistent {
+    root: String,
+}
+
+/// How a node is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    mode: CreateMode,
+    is_protected: bool,
+    /// Whether all processes want the same node.
+    is_shared: bool,
+}
+
+impl Kind {
+    fn is_ephemeral(self) -> bool {
+        matches!(self.mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
+    }
+
+    fn random(life: &Life) -> Self {
+        let modes = [
+            CreateMode::Ephemeral,
+            CreateMode::Ephemeral,
+            CreateMode::EphemeralSequential,
+            CreateMode::Persistent,
+            CreateMode::PersistentSequential,
+        ];
+        let mode = modes[life.below(modes.len())];
+        // The reply to the create of an unprotected node that is not ephemeral may be lost: then it counts as foreign.
+        let is_ephemeral = matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential);
+        let is_protected = !is_ephemeral || life.one_in(2);
+        let is_shared = matches!(mode, CreateMode::Ephemeral) && !is_protected && life.one_in(2);
+        Self { mode, is_protected, is_shared }
+    }
+}
+
+#[async_trait]
+impl Workload for Persistent {
+    async fn live(&self, life: &Life) {
+        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
+        let tasks: Vec<_> = tasks
+            .map(|life| async move {
+                while life.goes_on() && life.one_in(2) {
+                    self.keep(&life, life.time(Duration::from_secs(10))).await;
+                }
+                self.keep(&life, Duration::MAX).await;
+            })
+            .collect();
+        life.joined(join_all(tasks)).await;
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        // If the client closes first, a node that is not ephemeral stays.
+        path.contains("/persistent")
+    }
+}
+
+impl Persistent {
+    /// Keeps a node for this long; with `MAX`, until the end of the life.
+    async fn keep(&self, life: &Life, time: Duration) {
+        let kind = Kind::random(life);
+        let name = if kind.is_shared { "shared".to_owned() } else { life.name().replace('/', "-") };
+        let name = if kind.is_ephemeral() { name } else { format!("persistent-{name}-{}", life.number()) };
+        let builder = PersistentNode::builder(life.client(), format!("{}/{name}", self.root));
+        let Some(builder) = must_succeed(life, "make a node", builder) else { return };
+        let mut builder = builder.mode(kind.mode).data("first");
+        if kind.is_protected {
+            builder = builder.with_protection();
+        }
+        let node = builder.start();
+        life.note(|| format!("keeps {} as {kind:?}", node.path()));
+        let mut data = "first".to_owned();
+        let work = async {
+            while life.goes_on() {
+                step(life, &node, &mut data).await;
+                life.think_for(Duration::from_secs(3)).await;
+            }
+        };
+        let is_over = timeout(time, work).await.is_err();
+        if !is_over {
+            if life.at_rest().await {
+                life.eventually("keep the node", || is_kept(life, &node, kind, &data)).await;
+            }
+            life.idle().await;
+        }
+        if life.one_in(3) {
+            return life.note(|| "drops the node".to_owned());
+        }
+        let path = node.actual_path();
+        match life.call("close the node", node.close()).await {
+            Some(Ok(())) => {
+                let Some(path) = path.filter(|_| !kind.is_shared) else { return };
+                let left = life.world().servers().node(path.as_str());
+                life.world()
+                    .check(left.is_none(), || format!("{}: {path} is left after a confirmed close", life.name()));
+            }
+            Some(Err(error)) => explain(life, "close the node", &error),
+            None => {}
+        }
+    }
+}
+
+async fn step(life: &Life, node: &PersistentNode, data: &mut String) {
+    match life.below(6) {
+        0 => {
+            if let Some(path) = node.actual_path() {
+                life.note(|| format!("an operator deletes {path}"));
+                life.world().servers().delete(path.as_str());
+            }
+        }
+        1 | 2 => {
+            let created = node.created_timeout(life.time(Duration::from_secs(5)));
+            match life.call("wait for the node", created).await {
+                Some(Ok(_)) | None => {}
+                Some(Err(error)) => explain(life, "wait for the node", &error),
+            }
+        }
+        _ => {
+            let next = life.number().to_string();
+            *data = next.clone();
+            // Carried out once polled, which a dropped future may never be.
+            match life.complete("set data", timeout(Duration::from_secs(4), node.set_data(&next))).await {
+                Ok(Ok(())) => life.note(|| format!("has set {next}")),
+                Ok(Err(error)) => explain(life, "set data", &error),
+                Err(_) => life.note(|| "set data takes long".to_owned()),
+            }
+        }
+    }
+}
+
+fn is_kept(life: &Life, node: &PersistentNode, kind: Kind, data: &str) -> Result<(), String> {
+    let state = node.state().get();
+    let path = match &state {
+        PersistentNodeState::Present { path } => path,
+        PersistentNodeState::Foreign { .. } if kind.is_shared => return Ok(()),
+        _ => return Err(format!("{} as {kind:?} is {state:?}: {:?}", node.path(), node.last_error())),
+    };
+    match life.world().servers().node(path.as_str()) {
+        None => Err(format!("{path} as {kind:?} is reported as present, but is missing")),
+        Some(found) if found.data != data.as_bytes() => {
+            Err(format!("{path} as {kind:?} has the data {}, not {data}", found.data.escape_ascii()))
+        }
+        Some(found) if (found.owner != 0) != kind.is_ephemeral() => {
+            Err(format!("{path} as {kind:?} has the owner {}", found.owner))
+        }
+        Some(_) => Ok(()),
+    }
+}

@@ -1,0 +1,140 @@
+//! A lock with many readers or one writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::{InterProcessReadWriteLock, LockGuard, OwnerId, Result, WriteGuard};
+use futures_util::future::join_all;
+
+use super::guarded::{enter, give_back, owner, use_exclusive};
+use super::ledger::Ledger;
+use super::{Workload, explain, must_succeed};
+use crate::checks::Kind;
+use crate::life::Life;
+use crate::servers::Nodes;
+use crate::world::World;
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    let ledger = Ledger::new(format!("{root}-ledger"));
+    Arc::new(ReadWrite { root, ledger })
+}
+
+#[derive(Debug)]
+struct ReadWrite {
+    root: String,
+    ledger: Ledger,
+}
+
+#[async_trait]
+impl Workload for ReadWrite {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        self.ledger.prepare(client).await
+    }
+
+    async fn live(&self, life: &Life) {
+        let lock = InterProcessReadWriteLock::new(life.client(), self.root.as_str());
+        let Some(lock) = must_succeed(life, "make a lock", lock) else { return };
+        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
+        let tasks: Vec<_> = tasks
+            .map(|life| {
+                let lock = lock.clone();
+                async move {
+                    while life.goes_on() {
+                        if life.one_in(2) {
+                            self.write(&life, &lock).await;
+                        } else {
+                            read(&life, &lock).await;
+                        }
+                        life.think().await;
+                    }
+                    if life.at_rest().await {
+                        let (owner, number) = owner(&life);
+                        let guard = life.complete("acquire", lock.write().acquire_as(&owner)).await;
+                        if let Some(guard) = must_succeed(&life, "acquire", guard) {
+                            enter(&life, &guard, number, Kind::Exclusive);
+                            must_succeed(&life, "release", life.complete("release", guard.release()).await);
+                        }
+                    }
+                    life.idle().await;
+                }
+            })
+            .collect();
+        life.joined(join_all(tasks)).await;
+    }
+
+    fn check_end(&self, world: &World, nodes: &Nodes) {
+        if let Some(node) = nodes.get(self.ledger.path()) {
+            self.ledger.check(world, &node.data);
+        } else {
+            world.fail(format!("{} is gone", self.ledger.path()));
+        }
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path == self.ledger.path()
+    }
+}
+
+impl ReadWrite {
+    async fn write(&self, life: &Life, lock: &InterProcessReadWriteLock) {
+        let (owner, number) = owner(life);
+        let Some(guard) = acquire_write(life, lock, &owner).await else { return };
+        enter(life, &guard, number, Kind::Exclusive);
+        use_exclusive(life, &guard, &self.root, &self.ledger).await;
+        match life.below(4) {
+            // The owner of the write lock may also read, and keep that when it has released the write lock.
+            0 => {
+                if let Some(reader) = acquire_read(life, lock, &owner).await {
+                    enter(life, &reader, number, Kind::Shared);
+                    give_back(life, guard.into(), true).await;
+                    life.think().await;
+                    give_back(life, reader, true).await;
+                } else {
+                    give_back(life, guard.into(), true).await;
+                }
+            }
+            1 | 2 => {
+                match life.call("downgrade", guard.downgrade()).await {
+                    Some(Ok(reader)) => {
+                        enter(life, &reader, number, Kind::Shared);
+                        life.think().await;
+                        give_back(life, reader, true).await;
+                    }
+                    Some(Err(error)) => explain(life, "downgrade", &error),
+                    None => {}
+                };
+            }
+            _ => give_back(life, guard.into(), true).await,
+        }
+    }
+}
+
+async fn read(life: &Life, lock: &InterProcessReadWriteLock) {
+    let (owner, number) = owner(life);
+    let Some(guard) = acquire_read(life, lock, &owner).await else { return };
+    enter(life, &guard, number, Kind::Shared);
+    life.think().await;
+    give_back(life, guard, true).await;
+}
+
+async fn acquire_write(life: &Life, lock: &InterProcessReadWriteLock, owner: &OwnerId) -> Option<WriteGuard> {
+    let (lock, timeout) = (lock.write(), life.time(Duration::from_secs(6)));
+    let acquired: Result<Option<WriteGuard>> = match life.below(6) {
+        0 => life.call("try_acquire of the write lock", lock.try_acquire_as(owner)).await?,
+        1 => life.call("acquire_timeout of the write lock", lock.acquire_timeout_as(owner, timeout)).await?,
+        _ => life.call("acquire of the write lock", lock.acquire_as(owner)).await?.map(Some),
+    };
+    acquired.map_err(|error| explain(life, "acquire of the write lock", &error)).ok()?
+}
+
+async fn acquire_read(life: &Life, lock: &InterProcessReadWriteLock, owner: &OwnerId) -> Option<LockGuard> {
+    let (lock, timeout) = (lock.read(), life.time(Duration::from_secs(6)));
+    let acquired: Result<Option<LockGuard>> = match life.below(6) {
+        0 => life.call("try_acquire of the read lock", lock.try_acquire_as(owner)).await?,
+        1 => life.call("acquire_timeout of the read lock", lock.acquire_timeout_as(owner, timeout)).await?,
+        _ => life.call("acquire of the read lock", lock.acquire_as(owner)).await?.map(Some),
+    };
+    acquired.map_err(|error| explain(life, "acquire of the read lock", &error)).ok()?
+}

@@ -1,0 +1,102 @@
+//! A leader selector in each process.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::{LeaderSelector, Leadership};
+use futures_util::future::join;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::latch::{enter, use_term};
+use super::ledger::Ledger;
+use super::{Workload, explain, must_succeed};
+use crate::life::Life;
+use crate::servers::Nodes;
+use crate::world::{Phase, World};
+
+pub(super) fn make(root: String) -> Arc<dyn Workload> {
+    let ledger = Ledger::new(format!("{root}-ledger"));
+    Arc::new(Selector { root, ledger })
+}
+
+#[derive(Debug)]
+struct Selector {
+    root: String,
+    ledger: Ledger,
+}
+
+#[async_trait]
+impl Workload for Selector {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        self.ledger.prepare(client).await
+    }
+
+    async fn live(&self, life: &Life) {
+        let selector = LeaderSelector::builder(life.client(), self.root.as_str());
+        let Some(selector) = must_succeed(life, "make a selector", selector) else { return };
+        let selector = selector.id(life.name()).grace_period(Duration::from_secs(1)).build();
+        while life.goes_on() && life.one_in(2) {
+            // Dropped while it takes part, or leads.
+            let run = selector.clone().run(|term| self.job(life, term), std::future::pending::<()>());
+            if let Ok(Err(error)) = timeout(life.time(Duration::from_secs(8)), run).await {
+                explain(life, "run the selector", &error);
+            }
+        }
+        let shutdown = Notify::new();
+        let run = async {
+            let ran = selector.clone().run(|term| self.job(life, term), shutdown.notified()).await;
+            if let Err(error) = ran {
+                explain(life, "run the selector", &error);
+            }
+        };
+        let control = async {
+            while life.goes_on() {
+                life.think_for(Duration::from_secs(4)).await;
+                if life.one_in(3) {
+                    selector.interrupt_leadership();
+                }
+            }
+            if life.at_rest().await {
+                let leader = life.complete("read the leader", selector.leader()).await;
+                let leader = must_succeed(life, "read the leader", leader).flatten();
+                life.world().check(leader.is_some(), || format!("{}: no leader at rest", self.root));
+                if leader.is_some_and(|leader| leader.id() == life.name()) {
+                    let leads = selector.has_leadership();
+                    life.world().check(leads, || format!("{}: a leader without a job", life.name()));
+                }
+            }
+            life.idle().await;
+            shutdown.notify_one();
+        };
+        join(run, control).await;
+    }
+
+    fn check_end(&self, world: &World, nodes: &Nodes) {
+        if let Some(node) = nodes.get(self.ledger.path()) {
+            self.ledger.check(world, &node.data);
+        }
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path == self.ledger.path()
+    }
+}
+
+impl Selector {
+    async fn job(&self, life: &Life, term: Leadership) -> Result<(), Infallible> {
+        enter(life, &self.root, &term);
+        if life.world().phase() >= Phase::Healed || life.one_in(4) {
+            term.shutdown_requested().await;
+            return Ok(());
+        }
+        life.world().check(term.is_valid(), || format!("{}: a job begins after its term", life.name()));
+        use_term(life, &term, &self.root, &self.ledger).await;
+        life.think_for(Duration::from_secs(6)).await;
+        life.world().check(term.is_valid(), || format!("{}: a job is polled after its term", life.name()));
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! What all processes of a schedule share: its time, its phases, its calls, and its first failure.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::checks::{Owners, Store};
+use crate::servers::Servers;
+
+/// What part of its time a schedule is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Faults occur, and the processes work.
+    Faults,
+    /// No more faults occur. The processes complete their last steps.
+    Healed,
+    /// All processes have completed their last steps, and keep what they have open. They check it, and make calls that
+    /// must succeed.
+    Rest,
+    /// The processes do nothing. Their requests are counted.
+    Idle,
+    /// The processes close everything.
+    Close,
+}
+
+/// The state that the processes of one schedule share.
+#[derive(Debug)]
+pub struct World {
+    servers: Arc<dyn Servers>,
+    start: Instant,
+    phase: watch::Sender<Phase>,
+    failure: watch::Sender<Option<Failure>>,
+    log: Mutex<Vec<String>>,
+    calls: Mutex<Calls>,
+    owners: Mutex<BTreeMap<String, Arc<Owners>>>,
+    stores: Mutex<BTreeMap<String, Arc<Store>>>,
+    /// The jobs that have not ended, by the phase that they wait for.
+    jobs: Mutex<BTreeMap<Phase, usize>>,
+    /// A number that all processes choose with.
+    choice: usize,
+    /// Whether events are noted.
+    traces: bool,
+}
+
+/// A property that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// When, from the start of the schedule.
+    pub at: Duration,
+    /// What did not hold.
+    pub what: String,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    open: BTreeMap<u64, (String, Instant)>,
+    number: u64,
+}
+
+impl World {
+    /// The world of a schedule that starts now.
+    #[must_use]
+    pub fn new(servers: Arc<dyn Servers>, traces: bool) -> Arc<Self> {
+        Arc::new(Self {
+            servers,
+            start: Instant::now(),
+            phase: watch::Sender::new(Phase::Faults),
+            failure: watch::Sender::new(None),
+            log: Mutex::default(),
+            calls: Mutex::default(),
+            owners: Mutex::default(),
+            stores: Mutex::default(),
+            jobs: Mutex::default(),
+            choice: fastrand::usize(..),
+            traces,
+        })
+    }
+
+    /// The servers and the network.
+    #[must_use]
+    pub fn servers(&self) -> &Arc<dyn Servers> {
+        &self.servers
+    }
+
+    /// A number below `n`, which is the same in all processes.
+    #[must_use]
+    pub fn choice(&self, n: usize) -> usize {
+        self.choice % n
+    }
+
+    /// The time since the start of the schedule.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The owners of the lock in this directory.
+    pub fn owners(&self, directory: &str) -> Arc<Owners> {
+        Arc::clone(lock(&self.owners).entry(directory.to_owned()).or_insert_with(|| Arc::new(Owners::new(directory))))
+    }
+
+    /// A store outside of ZooKeeper that compares tokens.
+    pub fn store(&self, name: &str) -> Arc<Store> {
+        Arc::clone(lock(&self.stores).entry(name.to_owned()).or_insert_with(|| Arc::new(Store::new(name))))
+    }
+
+    /// Adds an event to the log, if the schedule is traced.
+    pub fn note(&self, who: &str, what: impl FnOnce() -> String) {
+        if self.traces {
+            lock(&self.log).push(format!("{:>9.3} {who}: {}", self.elapsed().as_secs_f64(), what()));
+        }
+    }
+
+    /// The events.
+    #[must_use]
+    pub fn events(&self) -> Vec<String> {
+        lock(&self.log).clone()
+    }
+
+    /// Reports that a property does not hold, which ends the schedule. Only the first failure is kept.
+    pub fn fail(&self, what: impl Into<String>) {
+        let failure = Failure { at: self.elapsed(), what: what.into() };
+        self.note("FAILURE", || failure.what.clone());
+        self.failure.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(failure);
+            is_first
+        });
+    }
+
+    /// Reports a failure unless the property holds.
+    pub fn check(&self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.fail(otherwise());
+        }
+    }
+
+    /// The first failure.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure.borrow().clone()
+    }
+
+    /// Waits for the first failure.
+    pub async fn failed(&self) {
+        // The sender lives as long as the world.
+        let _ = self.failure.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// The phase now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Begins a phase.
+    pub fn begin(&self, phase: Phase) {
+        self.note("phase", || format!("{phase:?}"));
+        self.phase.send_replace(phase);
+    }
+
+    /// Waits for the beginning of a phase.
+    pub async fn reached(&self, phase: Phase) {
+        let _ = self.phase.subscribe().wait_for(|current| *current >= phase).await;
+    }
+
+    /// Notes that a call begins, until the result is dropped.
+    pub fn call(self: &Arc<Self>, name: String) -> Call {
+        let mut calls = lock(&self.calls);
+        calls.number += 1;
+        let number = calls.number;
+        calls.open.insert(number, (name, Instant::now()));
+        Call { world: Arc::clone(self), number }
+    }
+
+    /// The calls that have not ended, with the time since they began.
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<(String, Duration)> {
+        lock(&self.calls).open.values().map(|(name, since)| (name.clone(), since.elapsed())).collect()
+    }
+
+    /// Notes that a job begins, until the result is dropped.
+    pub fn job(self: &Arc<Self>) -> Job {
+        let job = Job { world: Arc::clone(self), waits_for: Mutex::new(Phase::Healed) };
+        *lock(&self.jobs).entry(Phase::Healed).or_default() += 1;
+        job
+    }
+
+    /// Whether all jobs wait for this phase, or a later one.
+    #[must_use]
+    pub fn all_wait_for(&self, phase: Phase) -> bool {
+        lock(&self.jobs).range(..phase).all(|(_, jobs)| *jobs == 0)
+    }
+}
+
+/// A call that has not ended.
+#[derive(Debug)]
+pub struct Call {
+    world: Arc<World>,
+    number: u64,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        lock(&self.world.calls).open.remove(&self.number);
+    }
+}
+
+/// A job that has not ended.
+#[derive(Debug)]
+pub struct Job {
+    world: Arc<World>,
+    waits_for: Mutex<Phase>,
+}
+
+impl Job {
+    /// Waits for the beginning of a phase, and notes that it does.
+    pub async fn wait_for(&self, phase: Phase) {
+        self.set(phase);
+        self.world.reached(phase).await;
+    }
+
+    /// Notes that others do the work of this job.
+    pub fn leave(&self) {
+        self.set(Phase::Close);
+    }
+
+    fn set(&self, phase: Phase) {
+        let before = std::mem::replace(&mut *lock(&self.waits_for), phase);
+        let mut jobs = lock(&self.world.jobs);
+        *jobs.entry(before).or_default() -= 1;
+        *jobs.entry(phase).or_default() += 1;
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        *lock(&self.world.jobs).entry(*lock(&self.waits_for)).or_default() -= 1;
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
