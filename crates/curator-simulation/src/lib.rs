@@ -7,7 +7,10 @@
 pub mod checks;
 pub mod dropped;
 pub mod life;
+pub mod planted;
 pub mod schedule;
+pub mod search;
 pub mod servers;
+pub mod simulated;
 pub mod workload;
 pub mod world;

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use curator_recipes::Leadership;
 use curator_recipes::client::CuratorClient;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::dropped::DropAt;
@@ -187,10 +189,10 @@ impl Life {
         self.is_last
     }
 
-    /// Waits for parts of this life, and rests meanwhile.
-    pub async fn joined<F: Future>(&self, parts: F) -> F::Output {
+    /// Waits for parts of this life, and rests meanwhile. A part is polled only if it is woken.
+    pub async fn joined<F: Future<Output = ()>>(&self, parts: Vec<F>) {
         self.job.leave();
-        parts.await
+        parts.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
     /// Waits until the requests at rest have been counted; not at all if the process starts another client.

@@ -149,7 +149,7 @@ async fn count_idle_requests(world: &World, time: Duration) {
     for (process, operations) in &after {
         for (operation, requests) in operations {
             let sent = requests - number(&before, process, operation);
-            let most = if operation == "sync" { probes } else { 0 };
+            let most = if operation == "Sync" { probes } else { 0 };
             world.check(sent <= most, || {
                 format!("{process} sends {sent} requests {operation} in {time:?} at rest, more than {most}")
             });

@@ -13,16 +13,13 @@ pub trait Servers: Debug + Send + Sync {
     /// A future that runs in the process of this name: with its network, and not while it is paused.
     fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
 
-    /// Ends the process of this name without notice: the servers receive nothing more from it.
-    fn crash(&self, name: &str);
-
     /// The nodes that the servers have agreed on.
     fn nodes(&self) -> Nodes;
 
     /// The node at this path, among those that the servers have agreed on.
     fn node(&self, path: &str) -> Option<Node>;
 
-    /// Deletes a node as an operator does. Without such a node, does nothing.
+    /// Deletes a node and all below it, as an operator does. Without such a node, does nothing.
     fn delete(&self, path: &str);
 
     /// The requests so far of each process, by the name of their operation, without pings.

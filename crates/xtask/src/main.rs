@@ -45,6 +45,7 @@ mod report;
 #[cfg(test)]
 mod runbook;
 mod servers;
+mod simulate;
 mod soak;
 mod summary;
 mod tally;
@@ -73,6 +74,9 @@ cargo xtask <command>
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` lists the arguments
+  simulate [--seeds <n>] [--from <seed>|commit] [--workload <name>] [--seed <n> [--trace]] [--planted]
+                       search for failures of the recipes in simulated time; `cargo xtask simulate --help` lists the
+                       arguments
   soak [--minutes <n>] [--seed <n>] [--table <file>]
                        use locks for ten or <n> minutes while connections are cut, and check that no resource grows;
                        with a file, also write the table to it, in Markdown
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         ("jepsen", arguments) => jepsen::run(arguments),
         ("docs", []) => docs::write(),
         ("package", []) => package::run(),
+        ("simulate", arguments) => simulate::run(arguments),
         ("soak", arguments) => soak::run(arguments),
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");

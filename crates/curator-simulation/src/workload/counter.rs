@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, Error as ClientError, Outcome};
 use curator_recipes::{DistributedAtomicLong, ValueError};
-use futures_util::future::join_all;
 
 use super::{Workload, create, explain, must_succeed};
 use crate::checks::{Counted, Unique};
@@ -49,7 +48,7 @@ impl Workload for Counter {
     async fn live(&self, life: &Life) {
         let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
         let tasks: Vec<_> = tasks.map(|life| async move { self.count(&life).await }).collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use curator_discovery::{
     CacheState, ProviderStrategy, Registration, ServiceDiscovery, ServiceInstance, ServiceProvider,
 };
-use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
@@ -49,7 +48,7 @@ impl Workload for Discovery {
         };
         let finding = self.find(&finds, &services);
         let parts: Vec<futures_util::future::BoxFuture<'_, ()>> = vec![Box::pin(registering), Box::pin(finding)];
-        life.joined(join_all(parts)).await;
+        life.joined(parts).await;
     }
 }
 

@@ -8,7 +8,6 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, LockGuard, OwnerId, Result,
 };
-use futures_util::future::join_all;
 
 use super::guarded::{enter, give_back, owner, use_exclusive};
 use super::ledger::Ledger;
@@ -83,7 +82,7 @@ impl Workload for Exclusive {
             }
         });
         let tasks: Vec<_> = tasks.collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

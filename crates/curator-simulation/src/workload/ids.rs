@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use curator_recipes::IdGenerator;
-use futures_util::future::join_all;
 
 use super::{Workload, explain, must_succeed};
 use crate::checks::Unique;
@@ -47,7 +46,7 @@ impl Workload for Ids {
                 }
             })
             .collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 
     fn may_leave(&self, path: &str) -> bool {

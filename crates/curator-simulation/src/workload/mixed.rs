@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
-use futures_util::future::join_all;
-
+use super::unpolled::keep_unpolled;
 use super::{Make, WORKLOADS, Workload};
 use crate::life::Life;
 use crate::servers::Nodes;
 use crate::world::World;
+use async_trait::async_trait;
+use curator_recipes::client::{CuratorClient, Error as ClientError};
+use futures_util::FutureExt as _;
 
 /// How many recipes each client uses.
 const PARTS: usize = 3;
@@ -17,11 +17,12 @@ const PARTS: usize = 3;
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
     let others = WORKLOADS.iter().filter(|(name, _)| *name != "mixed");
     let parts = others.map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}")))).collect();
-    Arc::new(Mixed { parts })
+    Arc::new(Mixed { root, parts })
 }
 
 #[derive(Debug)]
 struct Mixed {
+    root: String,
     parts: Vec<(&'static str, Arc<dyn Workload>)>,
 }
 
@@ -41,10 +42,12 @@ impl Workload for Mixed {
         let parts = chosen.into_iter().enumerate().map(|(number, chosen)| {
             let (name, workload) = &self.parts[chosen];
             let life = life.part(&format!("{name}-{number}"));
-            async move { workload.live(&life).await }
+            async move { workload.live(&life).await }.boxed()
         });
-        let parts: Vec<_> = parts.collect();
-        life.joined(join_all(parts)).await;
+        let unpolled = life.part("unpolled");
+        let unpolled = async move { keep_unpolled(&unpolled, &self.root).await }.boxed();
+        let parts: Vec<_> = parts.chain([unpolled]).collect();
+        life.joined(parts).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

@@ -17,6 +17,7 @@ mod read_write;
 mod selector;
 mod semaphore;
 mod shared;
+mod unpolled;
 
 use std::fmt::Debug;
 use std::sync::Arc;

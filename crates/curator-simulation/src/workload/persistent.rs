@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::CreateMode;
 use curator_recipes::{PersistentNode, PersistentNodeState};
-use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
@@ -47,7 +46,7 @@ impl Kind {
         // The reply to the create of an unprotected node that is not ephemeral may be lost: then it counts as foreign.
         let is_ephemeral = matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential);
         let is_protected = !is_ephemeral || life.one_in(2);
-        let is_shared = matches!(mode, CreateMode::Ephemeral) && !is_protected && life.one_in(2);
+        let is_shared = is_ephemeral && !is_protected && life.one_in(2);
         Self { mode, is_protected, is_shared }
     }
 }
@@ -64,7 +63,7 @@ impl Workload for Persistent {
                 self.keep(&life, Duration::MAX).await;
             })
             .collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -77,7 +76,7 @@ impl Persistent {
     /// Keeps a node for this long; with `MAX`, until the end of the life.
     async fn keep(&self, life: &Life, time: Duration) {
         let kind = Kind::random(life);
-        let name = if kind.is_shared { "shared".to_owned() } else { life.name().replace('/', "-") };
+        let name = if kind.is_shared { format!("{:?}-", kind.mode) } else { life.name().replace('/', "-") };
         let name = if kind.is_ephemeral() { name } else { format!("persistent-{name}-{}", life.number()) };
         let builder = PersistentNode::builder(life.client(), format!("{}/{name}", self.root));
         let Some(builder) = must_succeed(life, "make a node", builder) else { return };
@@ -90,7 +89,7 @@ impl Persistent {
         let mut data = "first".to_owned();
         let work = async {
             while life.goes_on() {
-                step(life, &node, &mut data).await;
+                step(life, &self.root, &node, &mut data).await;
                 life.think_for(Duration::from_secs(3)).await;
             }
         };
@@ -118,10 +117,14 @@ impl Persistent {
     }
 }
 
-async fn step(life: &Life, node: &PersistentNode, data: &mut String) {
+async fn step(life: &Life, root: &str, node: &PersistentNode, data: &mut String) {
     match life.below(6) {
         0 => {
-            if let Some(path) = node.actual_path() {
+            if life.one_in(4) {
+                // With the directory, whose next sequential node has the number 0 again.
+                life.note(|| format!("an operator deletes {root}"));
+                life.world().servers().delete(root);
+            } else if let Some(path) = node.actual_path() {
                 life.note(|| format!("an operator deletes {path}"));
                 life.world().servers().delete(path.as_str());
             }

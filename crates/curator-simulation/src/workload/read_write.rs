@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{InterProcessReadWriteLock, LockGuard, OwnerId, Result, WriteGuard};
-use futures_util::future::join_all;
 
 use super::guarded::{enter, give_back, owner, use_exclusive};
 use super::ledger::Ledger;
@@ -61,7 +60,7 @@ impl Workload for ReadWrite {
                 }
             })
             .collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

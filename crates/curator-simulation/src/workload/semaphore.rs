@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use curator_recipes::{InterProcessSemaphoreV2, Result, SemaphoreLease};
-use futures_util::future::join_all;
 
 use super::guarded::give_back;
 use super::{Workload, explain, must_succeed};
@@ -48,7 +47,7 @@ impl Workload for Semaphore {
                 }
             })
             .collect();
-        life.joined(join_all(tasks)).await;
+        life.joined(tasks).await;
     }
 }
 

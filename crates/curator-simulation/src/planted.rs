@@ -1,0 +1,119 @@
+//! Plants known defects into a copy of the workspace, and measures how many seeds find them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How many seeds may find a defect.
+const SEEDS: u64 = 1000;
+
+/// A defect: a patch of the workspace, with lines before it that describe it.
+#[derive(Debug)]
+struct Defect {
+    name: String,
+    patch: PathBuf,
+    /// What it is.
+    what: String,
+    /// The workload that finds it.
+    workload: String,
+}
+
+/// Plants each defect whose name contains `only`. Prints a table, and returns whether all are found.
+///
+/// # Errors
+///
+/// If the workspace cannot be copied, or a patch does not apply.
+pub fn run(only: Option<&str>) -> Result<bool, String> {
+    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let workspace = package.ancestors().nth(2).ok_or("the workspace is missing")?;
+    let copy = workspace.join("target/planted");
+    let mut defects = read_all(&package.join("planted"))?;
+    defects.retain(|defect| only.is_none_or(|only| defect.name.contains(only)));
+    println!("| defect | workload | seeds | failure |\n|---|---|---|---|");
+    let mut all = true;
+    for defect in &defects {
+        copy_workspace(workspace, &copy.join("workspace"))?;
+        apply(defect, &copy.join("workspace"))?;
+        let found = search(defect, &copy)?;
+        all &= found.is_some();
+        let (seeds, failure) = found.unwrap_or_else(|| (format!("not in {SEEDS}"), String::new()));
+        println!("| {}: {} | {} | {seeds} | {failure} |", defect.name, defect.what, defect.workload);
+    }
+    Ok(all)
+}
+
+fn read_all(directory: &Path) -> Result<Vec<Defect>, String> {
+    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut patches: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    patches.sort();
+    patches.into_iter().map(read).collect()
+}
+
+fn read(patch: PathBuf) -> Result<Defect, String> {
+    let text = fs::read_to_string(&patch).map_err(|error| format!("{}: {error}", patch.display()))?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|value| value.trim().to_owned()).ok_or_else(|| format!("{}: no line {name}", patch.display()))
+    };
+    let name = patch.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (what, workload) = (field("Defect:")?, field("Workload:")?);
+    Ok(Defect { name, what, workload, patch })
+}
+
+/// Copies the sources. Files that have not changed are not written, so that cargo does not compile them again.
+fn copy_workspace(from: &Path, to: &Path) -> Result<(), String> {
+    for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "crates", "examples", "docs"] {
+        copy(&from.join(name), &to.join(name)).map_err(|error| format!("cannot copy {name}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    if from.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            if name != "target" {
+                copy(&from.join(&name), &to.join(&name))?;
+            }
+        }
+        return Ok(());
+    }
+    let contents = fs::read(from)?;
+    if fs::read(to).is_ok_and(|before| before == contents) { Ok(()) } else { fs::write(to, contents) }
+}
+
+fn apply(defect: &Defect, workspace: &Path) -> Result<(), String> {
+    let mut git = Command::new("git");
+    // The copy is inside the repository, but not a part of it.
+    git.args(["apply", "--whitespace=nowarn"]).arg(&defect.patch).current_dir(workspace);
+    git.env("GIT_CEILING_DIRECTORIES", workspace.parent().unwrap_or(workspace));
+    let output = git.output().map_err(|error| format!("cannot run git: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{} does not apply: {}", defect.patch.display(), String::from_utf8_lossy(&output.stderr)))
+}
+
+/// How many seeds it took, and the failure that they found.
+fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, String> {
+    let seeds = SEEDS.to_string();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(copy.join("workspace")).env("CARGO_TARGET_DIR", copy.join("target"));
+    cargo.env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+    cargo.args(["run", "--quiet", "--release", "--package", "curator-simulation", "--", "--first", "--seeds", &seeds]);
+    cargo.args(["--workload", &defect.workload]);
+    let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() {
+        return Ok(None);
+    }
+    let Some(failure) = text.lines().find(|line| line.starts_with("FAILURE of ")) else {
+        return Err(format!("{} does not run: {}", defect.name, String::from_utf8_lossy(&output.stderr)));
+    };
+    let (before, what) = failure.split_once(": ").unwrap_or((failure, ""));
+    let seed = before.split_whitespace().skip_while(|word| *word != "seed").nth(1).and_then(|seed| seed.parse().ok());
+    let seeds = seed.map_or_else(|| "?".to_owned(), |seed: u64| (seed + 1).to_string());
+    Ok(Some((seeds, what.chars().take(160).collect())))
+}

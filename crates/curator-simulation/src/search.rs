@@ -1,0 +1,124 @@
+//! Runs many schedules on several threads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::schedule::Verdict;
+use crate::world::{Failure, lock};
+
+/// A schedule takes some tens of milliseconds. One that takes this long never ends: its clients do something again and
+/// again without any time passing.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Which schedules to run.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The first seed.
+    pub from: u64,
+    /// How many seeds.
+    pub seeds: u64,
+    /// The workloads, of which each seed takes the next.
+    pub workloads: Vec<&'static str>,
+    /// How many threads.
+    pub threads: usize,
+    /// Whether to stop at the first failure.
+    pub stops: bool,
+}
+
+/// A schedule that failed.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The seed.
+    pub seed: u64,
+    /// The workload.
+    pub workload: &'static str,
+    /// What did not hold.
+    pub failure: Failure,
+}
+
+/// What a search came to.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// The simulated time of all.
+    pub simulated: Duration,
+    /// The time that it took.
+    pub took: Duration,
+    /// The failures, in the order of their seeds.
+    pub found: Vec<Found>,
+}
+
+/// A schedule in progress.
+struct Current {
+    seed: u64,
+    workload: &'static str,
+    since: Instant,
+}
+
+impl Search {
+    /// The workload of a seed.
+    #[must_use]
+    pub fn workload(&self, seed: u64) -> &'static str {
+        let number = self.workloads.len() as u64;
+        self.workloads[usize::try_from(seed % number).unwrap_or_default()]
+    }
+
+    /// Runs the schedules: `run` runs one, from its seed and workload. `found` is called for each failure.
+    pub fn run(&self, run: impl Fn(u64, &'static str) -> Verdict + Sync, found: impl Fn(&Found) + Sync) -> Report {
+        let (next, ran, stopped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let (simulated, failures) = (Mutex::new(Duration::ZERO), Mutex::new(Vec::new()));
+        let current: Vec<Mutex<Option<Current>>> = (0..self.threads).map(|_| Mutex::new(None)).collect();
+        let began = Instant::now();
+        let work = |current: &Mutex<Option<Current>>| {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.seeds || stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                let seed = self.from.wrapping_add(number);
+                let workload = self.workload(seed);
+                *lock(current) = Some(Current { seed, workload, since: Instant::now() });
+                let verdict = catch_unwind(AssertUnwindSafe(|| run(seed, workload))).unwrap_or_else(|_| panicked());
+                *lock(current) = None;
+                ran.fetch_add(1, Ordering::Relaxed);
+                *lock(&simulated) += verdict.time;
+                if let Some(failure) = verdict.failure {
+                    let failed = Found { seed, workload, failure };
+                    found(&failed);
+                    lock(&failures).push(failed);
+                    stopped.fetch_or(self.stops, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = current.iter().map(|current| scope.spawn(|| work(current))).collect();
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                std::thread::park_timeout(Duration::from_millis(50));
+                current.iter().for_each(exit_if_endless);
+            }
+        });
+        let mut found = lock(&failures).clone();
+        found.sort_by_key(|failed| failed.seed.wrapping_sub(self.from));
+        let simulated = *lock(&simulated);
+        Report { schedules: ran.load(Ordering::Relaxed), simulated, took: began.elapsed(), found }
+    }
+}
+
+/// The message of a panic is on the standard error.
+fn panicked() -> Verdict {
+    let failure = Failure { at: Duration::ZERO, what: "panicked".to_owned() };
+    Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO }
+}
+
+/// Nothing can interrupt a thread, so the search ends.
+fn exit_if_endless(current: &Mutex<Option<Current>>) {
+    if let Some(Current { seed, workload, since }) = &*lock(current)
+        && since.elapsed() > LONGEST
+    {
+        println!("FAILURE of {workload} with seed {seed}: no time passes; it has run for {LONGEST:?}");
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,124 @@
+//! Runs a schedule on simulated servers.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curator_test::{OpCode, Process, Simulation};
+use futures_util::future::BoxFuture;
+
+use crate::schedule::{self, Times, Verdict};
+use crate::servers::{Node, Nodes, Requests, Servers};
+use crate::workload::{self, Workload};
+use crate::world::{Failure, lock};
+
+thread_local! {
+    /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
+    static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
+}
+
+/// Runs the schedule of a seed. Returns the trace of the servers too, if one is wanted.
+#[must_use]
+pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
+    match workload::make(workload) {
+        Some(workload) => run_workload(seed, workload, traces),
+        None => failed(format!("there is no workload {workload}")),
+    }
+}
+
+/// Like [`run`], for any workload.
+#[must_use]
+pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Verdict, String) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(format!("no runtime: {error}")),
+    };
+    runtime.block_on(async {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut simulation = Simulation::builder()
+            .seed(seed)
+            .servers([1, 3, 3, 5][random.usize(0..4)])
+            .session_timeouts(Duration::from_millis(200), Duration::from_secs(60))
+            .container_check_interval(Duration::from_secs(5));
+        if !traces {
+            simulation = simulation.trace_lines(0);
+        }
+        SIMULATION.set(Some(simulation.start()));
+        let servers = Arc::new(Simulated::default());
+        let verdict = schedule::run(servers.clone(), workload, Times::default(), traces).await;
+        let trace = if traces { servers.trace() } else { String::new() };
+        SIMULATION.set(None);
+        (verdict, trace)
+    })
+}
+
+fn failed(what: String) -> (Verdict, String) {
+    let failure = Failure { at: Duration::ZERO, what };
+    (Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO }, String::new())
+}
+
+/// The simulated servers of this thread.
+#[derive(Debug, Default)]
+struct Simulated {
+    processes: Mutex<BTreeMap<String, Process>>,
+}
+
+/// Uses the simulation of this thread.
+fn simulation<T>(with: impl FnOnce(&Simulation) -> T) -> Option<T> {
+    SIMULATION.with_borrow(|simulation| simulation.as_ref().map(with))
+}
+
+impl Simulated {
+    fn process(&self, name: &str) -> Option<Process> {
+        let mut processes = lock(&self.processes);
+        if let Some(process) = processes.get(name) {
+            return Some(process.clone());
+        }
+        let process = simulation(|simulation| simulation.process(name))?;
+        processes.insert(name.to_owned(), process.clone());
+        Some(process)
+    }
+}
+
+impl Servers for Simulated {
+    fn connect_string(&self) -> String {
+        simulation(Simulation::connect_string).unwrap_or_default()
+    }
+
+    fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        match self.process(name) {
+            Some(process) => Box::pin(async move { process.run(future).await }),
+            None => future,
+        }
+    }
+
+    fn nodes(&self) -> Nodes {
+        Nodes::new()
+    }
+
+    fn node(&self, path: &str) -> Option<Node> {
+        self.nodes().remove(path)
+    }
+
+    fn delete(&self, path: &str) {
+        let _ = path;
+    }
+
+    fn requests(&self) -> Requests {
+        let of = |process: &Process| {
+            let counts = simulation(|simulation| simulation.requests_of(process)).unwrap_or_default();
+            let counts = counts.into_iter().filter(|(op, _)| *op != OpCode::Ping);
+            counts.map(|(op, count)| (format!("{op:?}"), count)).collect()
+        };
+        lock(&self.processes).iter().map(|(name, process)| (name.clone(), of(process))).collect()
+    }
+
+    fn heal(&self) {
+        simulation(Simulation::heal);
+    }
+
+    fn trace(&self) -> String {
+        simulation(Simulation::trace).unwrap_or_default()
+    }
+}

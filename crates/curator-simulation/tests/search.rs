@@ -1,0 +1,91 @@
+//! A few schedules of each workload pass, and one of a recipe with a known defect fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use curator_recipes::client::{CreateMode, CuratorClient};
+use curator_simulation::checks::{Entry, Kind};
+use curator_simulation::life::Life;
+use curator_simulation::schedule::Verdict;
+use curator_simulation::simulated;
+use curator_simulation::workload::{self, Workload};
+
+const SEEDS: u64 = 4;
+
+fn assert_passes(workload: &str, seed: u64, verdict: &Verdict) {
+    assert_eq!(
+        verdict.failure, None,
+        "{workload} with seed {seed}: cargo xtask simulate --workload {workload} --seed {seed} --trace"
+    );
+}
+
+#[test]
+fn some_schedules_of_each_workload_pass() {
+    for workload in workload::names() {
+        for seed in 0..SEEDS {
+            let (verdict, _) = simulated::run(seed, workload, false);
+            assert_passes(workload, seed, &verdict);
+        }
+    }
+}
+
+#[test]
+fn a_schedule_is_the_same_each_time() {
+    let traced = || {
+        let (verdict, trace) = simulated::run(3, "mixed", true);
+        (verdict.failure, verdict.events, trace)
+    };
+    let first = traced();
+    assert!(first == traced(), "the second run differs");
+}
+
+/// A lock that looks whether a node exists, and then creates its own: two processes can look before either creates.
+#[derive(Debug)]
+struct NaiveLock;
+
+impl NaiveLock {
+    async fn acquire(client: &CuratorClient, name: &str) -> bool {
+        let taken = client.get_children("/naive").await;
+        if taken.is_ok_and(|holders| holders.is_empty()) {
+            let create = client.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
+            return create.for_path(format!("/naive/{name}"), "").await.is_ok();
+        }
+        false
+    }
+}
+
+#[async_trait]
+impl Workload for NaiveLock {
+    async fn prepare(&self, client: &CuratorClient) -> Result<(), curator_recipes::client::Error> {
+        client.create().for_path("/naive", "").await.map(drop)
+    }
+
+    async fn live(&self, life: &Life) {
+        while life.goes_on() {
+            life.think_for(Duration::from_millis(500)).await;
+            if Self::acquire(life.client(), life.name()).await {
+                let held = Arc::new(());
+                let view = Arc::downgrade(&held);
+                let entry = Entry { who: life.name(), owner: life.number(), kind: Kind::AtMost(1), token: 0 };
+                life.world().owners("/naive").enter(life.world(), &entry, move || view.strong_count() > 0);
+                life.think_for(Duration::from_millis(500)).await;
+                drop(held);
+                let _ = life.client().delete().for_path(format!("/naive/{}", life.name())).await;
+            }
+        }
+        life.at_rest().await;
+        life.idle().await;
+    }
+
+    fn may_leave(&self, path: &str) -> bool {
+        path == "/naive"
+    }
+}
+
+#[test]
+fn a_lock_with_a_defect_is_found() {
+    let found = (0..20).find_map(|seed| simulated::run_workload(seed, Arc::new(NaiveLock), false).0.failure);
+    let found = found.expect("no seed finds two owners");
+    assert!(found.what.contains("2 valid leases of 1"), "{}", found.what);
+}
