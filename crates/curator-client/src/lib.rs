@@ -131,7 +131,10 @@ mod supervisor;
 mod text;
 mod timer;
 mod tls;
+mod transport;
 mod truncated;
+#[cfg(feature = "simulation")]
+mod wire;
 mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
@@ -171,8 +174,7 @@ pub use crate::timer::Deadline;
 #[cfg(feature = "tls")]
 pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
 pub use crate::tls::{TlsFailure, TlsProblem};
-pub use crate::zk::recursive_watch::{RecursiveWatch, TreeEvent};
-pub use crate::zk::watch::{Watch, WatchEvent};
+pub use crate::transport::{RecursiveWatch, TreeEvent, Watch, WatchEvent};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

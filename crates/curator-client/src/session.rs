@@ -28,8 +28,7 @@ use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::timer::Timer;
-use crate::zk::link::Link;
-use crate::zk::recursive_watch::Removals;
+use crate::transport::{Link, Removals};
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -273,7 +272,7 @@ impl Session {
     /// ```
     pub fn pipelined<T>(&self, send: impl FnOnce() -> T) -> T {
         match self.link() {
-            Some(link) => link.task().together(send),
+            Some(link) => link.together(send),
             None => send(),
         }
     }
@@ -332,7 +331,7 @@ impl Session {
 
     /// The number of watches that have not fired.
     pub(crate) fn watches(&self) -> usize {
-        self.link().map(|link| link.task().watches()).unwrap_or_default()
+        self.link().map(|link| link.watches()).unwrap_or_default()
     }
 
     /// The server of the current connection, or of the previous one while there is none; empty when the session is

@@ -53,6 +53,12 @@ pub trait Network: Send + Sync {
     }
 }
 
+impl fmt::Debug for dyn Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Network")
+    }
+}
+
 /// A connection that is being opened.
 pub type Connected = Pin<Box<dyn Future<Output = io::Result<Box<dyn Socket>>> + Send>>;
 

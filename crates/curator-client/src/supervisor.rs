@@ -26,9 +26,8 @@ use crate::sessions::Sessions;
 use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
+use crate::transport::{ConfirmedBy, Diagnosis, Link, LinkEnd};
 use crate::truncated::Truncated;
-use crate::zk::link::{ConfirmedBy, Diagnosis, Link};
-use crate::zk::task::LinkEnd;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///

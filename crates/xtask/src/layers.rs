@@ -50,7 +50,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["janitor", "node"],
             &["connection", "journal", "session", "session_lease", "sessions", "supervisor"],
             &["retrier"],
-            &["zk"],
+            &["wire", "zk"],
             &["closing", "extensions", "local_address", "outage", "silence", "timer"],
             &[
                 "acl",
@@ -69,6 +69,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "retry_policy",
                 "retry_policy::invalid",
                 "sasl",
+                "simulation",
                 "state",
                 "text",
                 "tls",

@@ -21,7 +21,7 @@ use crate::sessions::Sessions;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
-use crate::zk::reactor;
+use crate::transport::reactor;
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, and keeps trying until it is closed: a service can start

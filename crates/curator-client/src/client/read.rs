@@ -6,7 +6,7 @@ use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
 use crate::node_path::NodePath;
 use crate::operation::Stat;
-use crate::zk::watch::Watch;
+use crate::transport::Watch;
 
 impl CuratorClient {
     /// Reads a node's data and stat.

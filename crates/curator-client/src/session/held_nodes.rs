@@ -15,7 +15,7 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::operation::{MULTI_READ, ReadOperation};
 use crate::path::ZPath;
-use crate::zk::link::Link;
+use crate::transport::Link;
 
 /// The number of nodes that are checked in one request.
 const BATCH_SIZE: usize = 500;

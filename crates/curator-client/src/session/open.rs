@@ -13,8 +13,7 @@ use crate::options::SessionOptions;
 use crate::panicked::Panicked;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
-use crate::zk::link::{ConnectFailure, Diagnosis, Link};
-use crate::zk::reactor;
+use crate::transport::{ConnectFailure, Diagnosis, Link, reactor};
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::operation::{ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
-use crate::zk::recursive_watch::RecursiveWatch;
+use crate::transport::RecursiveWatch;
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///
