@@ -298,6 +298,7 @@ impl Journal {
                 }
             };
             tokio::select! {
+                biased;
                 // The sender lives in `self`, so the channel cannot be closed.
                 _ = changes.changed() => {}
                 () = due => self.log_if_due(),

@@ -125,6 +125,8 @@ mod sessions;
 mod silence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod source;
+mod spawner;
 mod state;
 mod supervisor;
 #[cfg(feature = "serde")]

@@ -1,8 +1,8 @@
 //! Publishes the nodes, the state and the events of a cache, consistent with each other.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use curator_client::source;
 use tokio::sync::{broadcast, watch};
 
 use super::error::CacheError;
@@ -51,7 +51,7 @@ impl Publisher {
     /// Records that the connection is broken or unconfirmed, or that reads fail.
     pub(super) fn stale(&self) {
         self.set(|state| match state {
-            CacheState::Current => CacheState::Stale { since: Instant::now() },
+            CacheState::Current => CacheState::Stale { since: source::now() },
             state => state,
         });
     }
@@ -85,7 +85,7 @@ impl Publisher {
     fn measure(&self, before: CacheState, now: CacheState) {
         match (before, now) {
             (CacheState::Current, CacheState::Stale { .. }) => self.stale_count.count(),
-            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(since.elapsed())),
+            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(source::elapsed(since))),
             (_, CacheState::Ended) if !self.is_closed() => self.stale_count.count(),
             (CacheState::Loading | CacheState::Stale { .. }, _) => self.stale_count.end(None),
             _ => {}

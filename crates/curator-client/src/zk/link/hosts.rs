@@ -121,6 +121,7 @@ impl Pass<'_> {
             }
         }
         tokio::select! {
+            biased;
             () = examinations.collect() => {}
             () = self.timer.sleep(self.share) => {}
         }
