@@ -90,6 +90,7 @@ enum Sleep {
 
 impl Sleep {
     /// Must be called inside the runtime.
+    #[expect(clippy::disallowed_methods, reason = "makes the timers")]
     fn until(at: Instant) -> Self {
         #[cfg(feature = "simulation")]
         if simulation::is_active() {
@@ -106,6 +107,7 @@ impl Sleep {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "makes the timers")]
     fn paused(at: Instant) -> Self {
         Self::Paused(Box::new(async_io::Timer::at(at)))
     }

@@ -1,5 +1,7 @@
 //! The commands for set-up, tests, checks and generated pages: see `cargo xtask help`.
 
+#[cfg(test)]
+mod biased;
 mod choice;
 mod class_archive;
 mod clients;

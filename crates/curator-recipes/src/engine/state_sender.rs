@@ -113,6 +113,7 @@ mod tests {
         until(async || client.check_connected().is_ok()).await;
         let mut reported = sender.reported.subscribe();
         tokio::select! {
+            biased;
             never = sender.follow_connection() => match never {},
             is_reported = soon(reported.wait_for(Option::is_some)) => assert_eq!(*is_reported.unwrap(), Some(1)),
         }

@@ -149,7 +149,7 @@ impl<'a> AcquireLog<'a> {
         self.is_over = true;
         match end {
             // Logged by the hold.
-            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(|woken| source::elapsed(woken))),
+            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(source::elapsed)),
             Ok(false) => {
                 let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
                 self.given_up(why, "other contenders are ahead");
@@ -164,7 +164,7 @@ impl<'a> AcquireLog<'a> {
 
     /// The time since the call, if logged or measured.
     pub(super) fn waited(&self) -> Option<std::time::Duration> {
-        self.started.map(|started| source::elapsed(started))
+        self.started.map(source::elapsed)
     }
 
     fn given_up(&self, how: NotAcquired, why: impl Display) {

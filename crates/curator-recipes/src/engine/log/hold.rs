@@ -88,7 +88,7 @@ impl HoldLog {
 
     /// Logs the loss or the release of the lock, whichever comes first.
     pub(crate) fn ended(&self, end: &LockLost) {
-        let held = self.since.map(|since| source::elapsed(since));
+        let held = self.since.map(source::elapsed);
         let how = match end.reason {
             LossReason::Released => HoldEnded::Released,
             LossReason::SessionLost(_) => HoldEnded::SessionLost,
