@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
 use crate::error::{ClientEnd, Error, Result};
 use crate::process::Process;
 use crate::source;
+use crate::source::watch;
 
 /// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same
 /// client.

@@ -2,10 +2,15 @@
 //!
 //! What reads its time and its ids here can run in a `simulation` (a feature of this crate): there, the time is
 //! simulated, and a run with the same seed makes the same ids. Random numbers come from the crate `fastrand`, whose
-//! generator a simulation seeds.
+//! generator a simulation seeds. The receivers of the channel [`watch`] are woken in an order of that generator.
+
+#[cfg(feature = "simulation")]
+pub mod watch;
 
 use std::time::{Duration, Instant, SystemTime};
 
+#[cfg(not(feature = "simulation"))]
+pub use tokio::sync::watch;
 use uuid::Uuid;
 
 #[cfg(feature = "simulation")]

@@ -1,7 +1,5 @@
 //! The commands for set-up, tests, checks and generated pages: see `cargo xtask help`.
 
-#[cfg(test)]
-mod biased;
 mod choice;
 mod class_archive;
 mod clients;
@@ -41,6 +39,8 @@ mod plan;
 mod prepare;
 mod programs;
 mod promtool;
+#[cfg(test)]
+mod repeatable;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;

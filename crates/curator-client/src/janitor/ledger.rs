@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
@@ -15,6 +13,7 @@ use crate::meter::{Begun, ClientMeter};
 use crate::path::ZPath;
 use crate::session::Session;
 use crate::source;
+use crate::source::watch;
 use crate::truncated::Truncated;
 
 /// A delete that is not done yet.

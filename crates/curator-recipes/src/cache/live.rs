@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{
     ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _, Recovery,
     RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath, source,
 };
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 
 use super::batches::{Batch, Batches, Wanted, reads, want};
 use super::builder::CuratorCacheBuilder;

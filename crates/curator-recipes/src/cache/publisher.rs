@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use curator_client::source;
-use tokio::sync::{broadcast, watch};
+use curator_client::source::watch;
+use tokio::sync::broadcast;
 
 use super::error::CacheError;
 use super::events::{CacheEvent, Numbered};

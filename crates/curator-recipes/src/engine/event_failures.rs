@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, Recovery, source};
-use tokio::sync::watch;
 
 /// A [`FailureLog`] that remembers the state of a failure which was not logged, and when to report it again.
 #[derive(Debug)]

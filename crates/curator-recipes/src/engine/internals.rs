@@ -4,10 +4,10 @@ mod acquiring;
 
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, ZPath, source};
 use curator_protocol::{LockInternalsDriver, Uuid};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use self::acquiring::Acquiring;

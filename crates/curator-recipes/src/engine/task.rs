@@ -4,9 +4,9 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use futures_util::future::FutureExt as _;
-use tokio::sync::watch;
 
 use crate::engine::log::Truncated;
 use crate::error::Error;

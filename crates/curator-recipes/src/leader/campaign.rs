@@ -3,10 +3,10 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{
     ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath, source,
 };
-use tokio::sync::watch;
 
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;

@@ -2,11 +2,11 @@
 
 use std::pin::pin;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
 use futures_util::{poll, stream};
-use tokio::sync::watch;
 
 use super::head::QueueHead;
 use super::{LATCH_NAME, SELECTOR_NAME};

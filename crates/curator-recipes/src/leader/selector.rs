@@ -6,11 +6,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use curator_client::source::watch;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source,
 };
 use futures_util::future::{FusedFuture as _, FutureExt as _};
-use tokio::sync::watch;
 
 use super::SELECTOR_NAME;
 use super::leadership::Leadership;

@@ -5,11 +5,11 @@ mod creating;
 use std::mem;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{
     CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat,
     Watch, WatchEvent, ZPath, source,
 };
-use tokio::sync::watch;
 
 use self::creating::{Creating, replacement};
 use super::builder::PersistentNodeBuilder;
