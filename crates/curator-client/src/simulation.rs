@@ -33,6 +33,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::{fmt, io};
@@ -76,8 +77,15 @@ thread_local! {
 #[derive(Clone)]
 pub(crate) struct Simulated {
     network: Arc<dyn Network>,
+    run: Arc<Run>,
+}
+
+/// What all processes of a simulation share.
+struct Run {
     /// When the first network was entered on this thread.
     start: Instant,
+    /// The number of clients that were given a name.
+    clients: AtomicU64,
 }
 
 /// The time at the start of a simulation, since 1970.
@@ -107,12 +115,15 @@ impl Drop for Entered {
 
 /// Enters a simulation: clients that are started on this thread use `network`, and clocks and random numbers are
 /// simulated. Within another simulation, replaces its network and continues its time.
+///
+/// To be called inside a runtime whose clock is paused: the time of the simulation is tokio's. On a runtime that was
+/// [started paused](tokio::runtime::Builder::start_paused), timers and their rounding repeat exactly.
 pub fn enter(network: Arc<dyn Network>) -> Entered {
-    let start = with_current(|current| current.start).unwrap_or_else(|| {
+    let run = with_current(|current| Arc::clone(&current.run)).unwrap_or_else(|| {
         LATEST.set(None);
-        read_clock()
+        Arc::new(Run { start: read_clock(), clients: AtomicU64::new(0) })
     });
-    Simulated { network, start }.enter()
+    Simulated { network, run }.enter()
 }
 
 impl Simulated {
@@ -145,7 +156,7 @@ pub fn since_1970() -> Option<Duration> {
 
 /// The time since the start of this thread's simulation; `None` if there is none.
 pub(crate) fn elapsed() -> Option<Duration> {
-    with_current(|current| read_clock().saturating_duration_since(current.start))
+    with_current(|current| read_clock().saturating_duration_since(current.run.start))
 }
 
 /// The present time of this thread's simulation; `None` if there is none.
@@ -156,6 +167,11 @@ pub(crate) fn now() -> Option<std::time::Instant> {
 /// The network of this thread's simulation.
 pub(crate) fn network() -> Option<Arc<dyn Network>> {
     with_current(|current| Arc::clone(&current.network))
+}
+
+/// The number of the next client of this thread's simulation; `None` if there is none.
+pub(crate) fn next_client() -> Option<u64> {
+    with_current(|current| current.run.clients.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 /// Reads tokio's clock. Outside a runtime, as in the drop of what a runtime has left behind, there is only the real one:
@@ -225,7 +241,7 @@ impl<F> Drop for Task<F> {
 mod tests {
     use std::pin::pin;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
     use std::task::Waker;
 
     use futures_util::FutureExt as _;
@@ -347,6 +363,17 @@ mod tests {
         assert_eq!(first.get_version_num(), 4);
         drop(entered);
         assert_ne!(ids(), ids());
+    }
+
+    #[test]
+    fn clients_are_numbered_anew_in_each_simulation() {
+        assert_eq!(next_client(), None);
+        for _ in 0..2 {
+            let _entered = enter(Arc::<Pausable>::default());
+            assert_eq!(next_client(), Some(1));
+            let _other_process = enter(Arc::<Pausable>::default());
+            assert_eq!(next_client(), Some(2));
+        }
     }
 
     #[tokio::test(start_paused = true)]
