@@ -119,6 +119,7 @@ impl Connection {
         match &mut self.stage {
             Stage::Up { task, key, server, unproven } => {
                 let end = tokio::select! {
+                    biased;
                     end = task.ended() => end,
                     () = wait_until(&self.timer, *unproven) => {
                         self.journal.failed(&OpenFailure::unanswered(server, self.answer_timeout));
@@ -248,6 +249,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             // close request, even to a server whose replies do not arrive.
             drop(link);
             let end = tokio::select! {
+                biased;
                 end = task.0.ended() => end,
                 () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
             };

@@ -90,6 +90,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+// A simulation repeats a run: no other clock, no other source of chance, no thread.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::iter_over_hash_type))]
 
 mod acl;
 #[cfg(test)]
@@ -125,6 +127,8 @@ mod sessions;
 mod silence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod source;
+mod spawner;
 mod state;
 mod supervisor;
 #[cfg(feature = "serde")]
@@ -135,6 +139,7 @@ mod transport;
 mod truncated;
 #[cfg(feature = "simulation")]
 mod wire;
+#[allow(clippy::disallowed_methods, reason = "sockets, which a simulation does not have")]
 mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 pub use self::close_delay::CloseDelay;
 pub use self::held_nodes::HeldNode;
@@ -27,6 +27,7 @@ use crate::error::SessionEnd;
 use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
+use crate::source::watch;
 use crate::timer::Timer;
 use crate::transport::{Link, Removals};
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use crate::closing::Closing;
 use crate::error::{Error, Result, SessionEnd};
 use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::session::Session;
+use crate::source::watch;
 use crate::timer::Timer;
 use crate::transport::LinkEnd;
 

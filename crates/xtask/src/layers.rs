@@ -51,7 +51,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["connection", "journal", "session", "session_lease", "sessions", "supervisor"],
             &["retrier"],
             &["wire", "zk"],
-            &["closing", "extensions", "local_address", "outage", "silence", "timer"],
+            &["closing", "extensions", "local_address", "outage", "silence", "spawner", "timer"],
             &[
                 "acl",
                 "clock",
@@ -75,7 +75,8 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "tls",
                 "truncated",
             ],
-            &["debug"],
+            &["debug", "source"],
+            &["simulation"],
         ],
     ),
     (
@@ -365,7 +366,7 @@ fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
+pub(crate) fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());

@@ -318,8 +318,12 @@ pub(super) struct ValidOptions {
     pub(super) lock_data: Option<Arc<[u8]>>,
 }
 
-/// Generates a default name that is unique in this process.
+/// Generates a default name that is unique in this process, or in this simulation.
 fn next_name() -> String {
+    #[cfg(feature = "simulation")]
+    if let Some(number) = simulation::next_client() {
+        return format!("client-{number}");
+    }
     static CLIENTS: AtomicU64 = AtomicU64::new(1);
     format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{OptionFuture, join};
-use tokio::sync::watch;
 
 use super::Session;
 use super::arrival::HoldUntilWoken;
@@ -20,6 +19,7 @@ use crate::operation::{
     TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
+use crate::source::watch;
 use crate::transport::{Answer, ConfirmedBy, Link, Watch, translate};
 use crate::truncated::Truncated;
 

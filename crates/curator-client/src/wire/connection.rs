@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::task::AtomicWaker;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::jute::Malformed;
 use super::reply::{Body, EVENT_XID, Reply};
@@ -17,6 +17,7 @@ use super::request::Request;
 use super::watches::Watches;
 use crate::clock::ClockInstant;
 use crate::simulation::Socket;
+use crate::source::watch;
 use crate::transport::{Answer, LinkEnd, RequestError};
 
 /// The maximum number of frames that one poll reads, so that other tasks of the runtime get their turn.

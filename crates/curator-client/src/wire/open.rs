@@ -9,11 +9,14 @@ use super::connection::Connection;
 use super::link::Link;
 use super::reply::{Reply, connect_response};
 use super::request::{AUTH_XID, ConnectRequest, auth};
+use tokio::runtime::Handle;
+
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
 use crate::process::InProcess;
 use crate::simulation::{Network, Socket};
+use crate::spawner::Spawner;
 use crate::timer::Timer;
 use crate::transport::{ConnectFailure, Diagnosis, ErrorCode, Granted, RequestError, share};
 
@@ -149,8 +152,9 @@ impl Pass<'_> {
         let (password, timeout) = (session.password.into(), session.timeout);
         let key = SessionKey { network, session_id: session.session_id, password, timeout };
         let connection = Connection::new(socket, timeout);
-        // It ends with the connection: when the supervisor drops it, or the server closes it.
-        self.timer.runtime().spawn(InProcess::new(Box::pin(Arc::clone(&connection).read())));
+        // It ends with the connection: when the supervisor drops it, or the server closes it. Only the supervisor polls
+        // this, on the runtime of the client.
+        Spawner::new(Handle::current()).spawn(InProcess::new(Box::pin(Arc::clone(&connection).read())));
         let (resumes_session, verifies_identity) = (self.session.is_some(), self.options.uses_sasl());
         Ok(Link::new(connection, key, server.clone(), resumes_session, verifies_identity))
     }

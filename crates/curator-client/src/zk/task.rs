@@ -20,7 +20,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
 use super::in_place::InPlace;
@@ -28,6 +27,7 @@ pub(crate) use super::in_place::Work;
 use super::unfired::UnfiredWatches;
 use crate::clock::ClockInstant;
 use crate::process::{InProcess, Process};
+use crate::source::watch;
 use crate::transport::LinkEnd;
 
 /// A handle to the task of one connection.

@@ -88,6 +88,7 @@ impl Pass<'_> {
             }
         }
         tokio::select! {
+            biased;
             () = examinations.collect() => {}
             () = self.timer.sleep(self.share) => {}
         }
