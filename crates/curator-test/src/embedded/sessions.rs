@@ -68,6 +68,13 @@ impl Sessions {
         }
     }
 
+    /// Restarts all timeouts at a new leader, which does not know of sessions that were about to end.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn restart(&mut self, now: Millis) {
+        self.by_id.values_mut().for_each(|session| session.is_over = false);
+        self.touch_all(now);
+    }
+
     pub(crate) fn remove(&mut self, id: i64) {
         self.by_id.remove(&id);
     }
@@ -90,6 +97,12 @@ impl Sessions {
     /// When the next session expires, unless a client renews it.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
         self.by_id.values().map(|session| session.expires).min()
+    }
+
+    /// When the next one of these sessions expires, unless a client renews it.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn next_expiry_of(&self, includes: impl Fn(i64) -> bool) -> Option<Millis> {
+        self.by_id.iter().filter(|(id, _)| includes(**id)).map(|(_, session)| session.expires).min()
     }
 
     /// The password that a client needs to resume the session.

@@ -12,8 +12,10 @@ mod watching;
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-pub(crate) use replicated::{Change, Entry};
-pub(crate) use requests::{Arrived, Step};
+pub(crate) use replicated::Change;
+pub(crate) use requests::Arrived;
+#[cfg(feature = "simulation")]
+pub(crate) use {replicated::Entry, requests::Step};
 
 use super::{
     builder::Settings,
@@ -112,6 +114,12 @@ impl Processor {
         self.last_connection += 1;
         self.connections.insert(self.last_connection, Connection::new(peer, now.wall));
         self.last_connection
+    }
+
+    /// Adds a new connection with a number that the caller has chosen.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn open_as(&mut self, id: ConnectionId, peer: SocketAddr, now: Now) {
+        self.connections.insert(id, Connection::new(peer, now.wall));
     }
 
     /// Removes a connection that has ended. Its session stays.

@@ -42,7 +42,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// Whether only a client with a session gets a reply.
-    fn needs_session(&self) -> bool {
+    pub(crate) fn needs_session(&self) -> bool {
         !matches!(self, Self::Local(Request::Auth { .. } | Request::Sasl) | Self::Abort)
     }
 }

@@ -1,0 +1,1 @@
+//! What a test sees of the servers, and changes there.
