@@ -78,7 +78,7 @@ pub use server::{
     ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind,
 };
 #[cfg(feature = "simulation")]
-pub use simulation::{Process, Simulation, SimulationBuilder};
+pub use simulation::{Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate};
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
 

@@ -44,9 +44,10 @@ pub use request_info::RequestInfo;
 // For the simulation, whose servers have the same processor.
 #[cfg(feature = "simulation")]
 pub(crate) use {
+    acl::{Acl, Id},
     builder::Settings,
     code::Code,
-    codec::{Body, Request, Write},
+    codec::{Body, Request, Stat, Write},
     connection::ConnectionId,
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
     sessions::Millis,

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{Simulation, millis, world::Config};
+use super::{Faults, Simulation, millis, world::Config};
 use crate::embedded::{Millis, Settings};
 
 /// Settings for a [`Simulation`].
@@ -25,6 +25,8 @@ impl Default for SimulationBuilder {
                 election: (100, 500),
                 sync_limit: 5,
                 trace_limit: usize::MAX,
+                faults: Faults::default(),
+                heal_after: None,
             },
         }
     }
@@ -35,6 +37,10 @@ impl SimulationBuilder {
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self
+    }
+
+    pub(super) fn seed_number(&self) -> u64 {
+        self.config.seed
     }
 
     /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater of these; more than
@@ -96,6 +102,18 @@ impl SimulationBuilder {
     /// How many of the last lines of the trace are kept. By default, all.
     pub fn trace_lines(mut self, lines: usize) -> Self {
         self.config.trace_limit = lines;
+        self
+    }
+
+    /// The faults that happen by chance, from the start. Defaults to none.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.config.faults = faults;
+        self
+    }
+
+    /// When all faults [end](Simulation::heal), after the start. By default, they do not end by themselves.
+    pub fn heal_after(mut self, time: Duration) -> Self {
+        self.config.heal_after = Some(millis(time));
         self
     }
 

@@ -39,6 +39,11 @@ impl Shared {
         Self { state: Mutex::new(state), start: Instant::now() }
     }
 
+    /// The trace so far. Reads no clock, so it can be called outside of the runtime.
+    pub(crate) fn trace(&self) -> String {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).world.trace.text().to_owned()
+    }
+
     /// Changes the world at the current time, after everything that is due. Then wakes those whom it concerns.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         // Whole milliseconds, as tokio's timers.
@@ -72,9 +77,6 @@ impl Driver {
     }
 }
 
-/// Longer than any simulation.
-const FOREVER: Millis = 1000 * 60 * 60 * 24 * 365 * 10;
-
 impl Future for Driver {
     type Output = ();
 
@@ -83,10 +85,11 @@ impl Future for Driver {
             self.shared.update(|_| ());
             let next = {
                 let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-                let next = state.world.queue.next().unwrap_or(FOREVER);
-                (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next);
+                let next = state.world.queue.next();
+                (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next.unwrap_or(Millis::MAX));
                 next
             };
+            let Some(next) = next else { return Poll::Pending };
             let deadline = self.shared.start + Duration::from_millis(next);
             if self.sleep.deadline() != deadline || self.sleep.is_elapsed() {
                 self.sleep.as_mut().reset(deadline);

@@ -34,6 +34,12 @@ pub(crate) enum Change {
         identities: Vec<Id>,
         writes: Vec<Write>,
     },
+    /// Sets the number of the next sequential child of a node.
+    #[cfg(feature = "simulation")]
+    SetCreates {
+        path: String,
+        creates: i32,
+    },
     /// A transaction that failed before it changed anything. It uses up a zxid.
     Refused(Code),
 }
@@ -79,6 +85,8 @@ impl Processor {
             Change::Multi { session_id, identities, writes } => {
                 Ok(self.multi(writes, &context(entry, *session_id, identities)))
             }
+            #[cfg(feature = "simulation")]
+            Change::SetCreates { path, creates } => self.tree.set_creates(path, *creates).map(|()| Body::Empty),
             Change::Refused(code) => Err(*code),
         }
     }

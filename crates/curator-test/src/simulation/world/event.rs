@@ -48,6 +48,7 @@ pub(crate) enum Undo {
     ReconnectServers,
     Timeouts,
     Access(u64),
+    Silence(ConnectionId),
 }
 
 /// The events to come, by time and then in the order in which they were added.

@@ -141,6 +141,10 @@ impl World {
             },
             Forwarded::Resume { origin, session, timeout } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
+                if processor.sessions.is_over(session) && !leader.closing.contains(&session) {
+                    // Its client is about to know.
+                    processor.sessions.expire_soon(session, now);
+                }
                 let before = if is_alive { leader.owners.insert(session, origin.link) } else { None };
                 if let Some(old) = before.filter(|old| *old != origin.link)
                     && let Some(at) = self.links.get(&old).map(|link| link.server)
@@ -234,10 +238,16 @@ impl World {
 
     /// Proposes the end of expired sessions.
     pub(super) fn expire(&mut self, l: ServerId, epoch: u32) {
-        let now = self.now;
+        let (now, late) = (self.now, self.lateness());
         let Server { processor, role: Role::Leading(leader), name, .. } = &mut self.servers[l] else { return };
         // A later check was replaced by an earlier one.
         if leader.epoch != epoch || leader.check.is_none_or(|check| check > now) {
+            return;
+        }
+        if late > 0 {
+            self.trace.line(now, format_args!("{name} is late"));
+            leader.check = Some(now + late);
+            self.queue.add(now + late, Event::Expire { leader: l, epoch });
             return;
         }
         leader.check = None;

@@ -33,8 +33,8 @@ pub(crate) struct Link {
     pub(crate) is_open: bool,
     /// The requests without a reply, for the trace.
     pub(crate) asked: VecDeque<(i32, OpCode)>,
-    /// What chance does to the connection at the next request.
-    pub(crate) cut: Option<super::mischief::Cut>,
+    /// The connection is cut instead of the reply with this xid.
+    pub(crate) cut: Option<i32>,
 }
 
 /// What the client knows of a connection.

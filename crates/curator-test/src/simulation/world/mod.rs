@@ -14,7 +14,7 @@
 mod event;
 mod leader;
 mod link;
-pub(crate) mod mischief;
+mod mischief;
 mod operator;
 mod outage;
 mod roles;
@@ -31,9 +31,14 @@ pub(crate) use event::{Event, Undo};
 use leader::{Proposal, Record};
 use link::Link;
 use mischief::Mischief;
+pub(crate) use mischief::Strike;
+use operator::Taken;
 use server::Server;
 
-use super::trace::{Op, Trace};
+use super::{
+    Faults,
+    trace::{Op, Trace},
+};
 use crate::{
     OpCode, RequestInfo,
     embedded::{ConnectionId, Millis, Now, Processor, Settings},
@@ -67,6 +72,8 @@ pub(crate) struct Config {
     /// After how many ticks servers give up each other.
     pub(crate) sync_limit: u64,
     pub(crate) trace_limit: usize,
+    pub(crate) faults: Faults,
+    pub(crate) heal_after: Option<Millis>,
 }
 
 /// See the module.
@@ -104,6 +111,10 @@ pub(crate) struct World {
     /// The messages between servers that have not arrived for that reason.
     held: Vec<Event>,
     mischief: Mischief,
+    /// The nodes that no client has access to.
+    taken: Vec<Taken>,
+    /// The sessions that an operator has ended.
+    ended: BTreeSet<i64>,
 }
 
 /// A process of clients.
@@ -141,12 +152,18 @@ impl World {
             groups: vec![0; config.servers],
             held: Vec::new(),
             mischief: Mischief::default(),
+            taken: Vec::new(),
+            ended: BTreeSet::new(),
             config,
         };
         for number in 1..=world.config.servers {
             let processor = world.empty();
             world.servers.push(Server::new(number, processor));
         }
+        if let Some(time) = world.config.heal_after {
+            world.queue.add(time, Event::Heal);
+        }
+        world.set_faults(world.config.faults);
         let first = world.rng.usize(..world.servers.len());
         world.begin_epoch(first);
         for s in 0..world.servers.len() {
@@ -170,7 +187,8 @@ impl World {
             self.now = at;
             self.dispatch(event);
         }
-        self.now = now;
+        // A runtime that ends has no clock.
+        self.now = self.now.max(now);
     }
 
     fn dispatch(&mut self, event: Event) {
@@ -217,7 +235,7 @@ impl World {
             Event::Report(s) => self.report(s),
             Event::GiveUp { server, attempt } => self.give_up(server, attempt),
             Event::Commit { leader, epoch } => self.commit(leader, epoch),
-            Event::Expire { leader, epoch } => self.expire_late(leader, epoch),
+            Event::Expire { leader, epoch } => self.expire(leader, epoch),
             Event::Clean { leader, epoch } => self.clean(leader, epoch),
             other => self.dispatch(other),
         }

@@ -1,7 +1,10 @@
 //! Faults: of servers, of the network, and of processes.
 
 use super::{Event, ProcessId, ServerId, Undo, World};
-use crate::embedded::{ConnectionId, Millis};
+use crate::{
+    embedded::{ConnectionId, Millis},
+    simulation::Faults,
+};
 
 impl World {
     /// A server's process ends. Its disk is kept.
@@ -161,14 +164,22 @@ impl World {
             Undo::Start(s) => self.start(s),
             Undo::Reconnect(process, s) => self.rejoin(process, s),
             Undo::ReconnectServers => self.rejoin_servers(),
-            Undo::Timeouts => {}
-            Undo::Access(_) => {}
+            Undo::Timeouts => self.restore_timeouts(),
+            Undo::Access(number) => self.give_access(number),
+            Undo::Silence(id) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.is_silent = false;
+                    self.release();
+                }
+            }
         }
     }
 
     /// Ends all faults.
     pub(crate) fn heal(&mut self) {
         self.trace.line(self.now, format_args!("all faults end"));
+        self.set_faults(Faults::default());
+        self.disarm();
         self.partitions.clear();
         for link in self.links.values_mut() {
             link.is_silent = false;
@@ -182,5 +193,7 @@ impl World {
         for process in 0..self.processes.len() {
             self.resume_process(process);
         }
+        self.restore_timeouts();
+        self.give_all_access();
     }
 }

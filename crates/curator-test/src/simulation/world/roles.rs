@@ -202,6 +202,9 @@ impl World {
         server.attempt += 1;
         (server.is_doubtful, server.is_electing) = (false, false);
         server.processor.sessions.restart(now);
+        for session in &self.ended {
+            server.processor.sessions.end(*session);
+        }
         self.trace.line(now, format_args!("{} leads epoch {epoch}", self.servers[l].name));
         self.schedule_expiry(l);
         self.queue.add(now + self.settings.container_check(), Event::Clean { leader: l, epoch });

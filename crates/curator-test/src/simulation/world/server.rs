@@ -6,6 +6,7 @@ use super::{Event, ServerId, World, leader::Forwarded, leader::Origin, roles::Ro
 use crate::embedded::{
     Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Incoming, Millis, Output, Processor, Request, Step,
 };
+use crate::{OpCode, RequestInfo};
 
 /// A server of the ensemble.
 #[derive(Debug)]
@@ -148,7 +149,11 @@ impl World {
         let processor = &self.servers[s].processor;
         let timeout = processor.settings.negotiate(request.timeout);
         let knows = request.session_id == 0 || request.password == processor.sessions.password(request.session_id);
-        self.note(id, s, &crate::RequestInfo::new(crate::OpCode::CreateSession, None, request.session_id), 0);
+        let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
+        self.note(id, s, &info, HANDSHAKE);
+        if self.strikes(s, id, &info, HANDSHAKE) {
+            return;
+        }
         let ticket = self.ticket();
         let read_only_known = request.read_only.is_some();
         self.wait(s, id, Waiting::Session { ticket, timeout, read_only_known });
@@ -166,11 +171,11 @@ impl World {
     fn request(&mut self, s: ServerId, id: ConnectionId, arrived: Arrived) {
         self.note(id, s, &arrived.info, arrived.xid);
         let session = arrived.session;
+        if self.strikes(s, id, &arrived.info, arrived.xid) {
+            return;
+        }
         if arrived.step.needs_session() {
             self.renew(s, session.id, session.timeout);
-        }
-        if self.cut_before(s, id, &arrived) {
-            return;
         }
         let ticket = self.ticket();
         let origin = Origin { server: s, link: id, ticket };
@@ -192,12 +197,12 @@ impl World {
         }
     }
 
-    fn wait(&mut self, s: ServerId, id: ConnectionId, waiting: Waiting) {
+    pub(super) fn wait(&mut self, s: ServerId, id: ConnectionId, waiting: Waiting) {
         self.servers[s].queues.entry(id).or_default().push_back(waiting);
     }
 
     /// Answers, in order, what waits for nothing else.
-    fn answer_ready(&mut self, s: ServerId, id: ConnectionId) {
+    pub(super) fn answer_ready(&mut self, s: ServerId, id: ConnectionId) {
         loop {
             let server = &mut self.servers[s];
             let Some(queue) = server.queues.get_mut(&id) else { return };
@@ -308,17 +313,18 @@ impl World {
         for (id, output) in self.servers[s].processor.take_outbox() {
             match output {
                 Output::Close => self.close_link(id),
+                Output::Reply(frame) if self.cuts_reply(id, &frame[LENGTH..]) => self.cut_link(id),
                 Output::Reply(mut frame) | Output::Event(mut frame) => {
                     frame.drain(..LENGTH);
-                    if self.cut_after(id) {
-                        continue;
-                    }
                     self.send_to_client(id, Some(frame));
                 }
             }
         }
     }
 }
+
+/// What stands for the xid of a handshake, and where a reply has its xid.
+const HANDSHAKE: i32 = 0;
 
 /// The size of a frame's length.
 const LENGTH: usize = 4;
