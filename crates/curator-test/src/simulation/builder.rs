@@ -124,11 +124,11 @@ impl SimulationBuilder {
     /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused there.
     #[must_use = "the simulation ends when this is dropped"]
     pub fn start(self) -> Simulation {
-        Simulation::start(self.config)
+        Simulation::begin(self.config)
     }
 }
 
-fn bounds(range: &RangeInclusive<Duration>) -> (Millis, Millis) {
+pub(super) fn bounds(range: &RangeInclusive<Duration>) -> (Millis, Millis) {
     let (least, most) = (millis(*range.start()), millis(*range.end()));
     (least, most.max(least))
 }

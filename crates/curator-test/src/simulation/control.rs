@@ -1,9 +1,11 @@
 //! Faults that a test calls.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
-    Faults, Process, Simulation, millis,
+    Faults, Process, Simulation,
+    builder::bounds,
+    millis,
     world::{Strike, World},
 };
 use crate::{Error, RequestInfo};
@@ -20,7 +22,7 @@ impl Simulation {
     }
 
     /// Starts a stopped server.
-    pub fn start_server(&self, server: usize) {
+    pub fn start(&self, server: usize) {
         self.change(server, World::start);
     }
 
@@ -120,16 +122,22 @@ impl Simulation {
         self.shared.update(|world| world.set_timeouts(Some(min), max));
     }
 
-    /// An operator deletes a node and all below it, whatever their access lists. Returns whether there was a leader to
-    /// do that, and such a node. The effect follows in some milliseconds.
-    pub fn delete(&self, path: &str) -> bool {
-        self.shared.update(|world| world.delete(path))
+    /// An operator deletes a node and all below it, whatever their access lists. The effect follows in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when the node does not exist, or there is no leader.
+    pub fn delete(&self, path: &str) -> Result<(), Error> {
+        exists(path, self.shared.update(|world| world.delete(path)))
     }
 
-    /// An operator takes all access to a node from all clients. Returns whether there was a leader to do that, and such a
-    /// node that was accessible. The effect follows in some milliseconds.
-    pub fn take_access(&self, path: &str) -> bool {
-        self.shared.update(|world| world.take_access(path).is_some())
+    /// An operator takes all access to a node from all clients. The effect follows in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when the node does not exist, its access is taken already, or there is no leader.
+    pub fn take_access(&self, path: &str) -> Result<(), Error> {
+        exists(path, self.shared.update(|world| world.take_access(path).is_some()))
     }
 
     /// Reverses [`take_access`](Self::take_access).
@@ -145,8 +153,12 @@ impl Simulation {
     ///
     /// [`Error::NoNode`] when the node does not exist, or there is no leader.
     pub fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
-        let is_there = self.shared.update(|world| world.set_create_counter(path, counter));
-        if is_there { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
+        exists(path, self.shared.update(|world| world.set_create_counter(path, counter)))
+    }
+
+    /// How long a frame takes from a client to a server, or back, from now on: a random time, in whole milliseconds.
+    pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
+        self.shared.update(|world| world.set_latency(bounds(&latency)));
     }
 
     /// Replaces the faults that happen by chance. Those that have begun continue until their end.
@@ -163,4 +175,8 @@ impl Simulation {
     fn arm(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static, strike: Strike) {
         self.shared.update(|world| world.arm(Box::new(matches), strike));
     }
+}
+
+fn exists(path: &str, exists: bool) -> Result<(), Error> {
+    if exists { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
 }

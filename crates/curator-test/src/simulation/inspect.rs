@@ -38,6 +38,12 @@ impl Simulation {
         self.shared.update(|world| world.session_ids())
     }
 
+    /// The sessions that are connected from a process, in the order of their connections.
+    #[must_use]
+    pub fn sessions_of(&self, process: &Process) -> Vec<i64> {
+        self.shared.update(|world| world.sessions_of(process.id()))
+    }
+
     /// How many requests of each kind have arrived at the servers, from all processes. A handshake counts as
     /// [`OpCode::CreateSession`].
     #[must_use]

@@ -88,7 +88,7 @@ impl Simulation {
         SimulationBuilder::default()
     }
 
-    fn start(config: Config) -> Self {
+    fn begin(config: Config) -> Self {
         clock::pause_clock();
         simulation::seed(config.seed);
         let (seed, servers) = (config.seed, config.servers);

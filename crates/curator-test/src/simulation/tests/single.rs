@@ -30,7 +30,7 @@ async fn a_restarted_server_keeps_its_nodes_and_sessions() {
     simulation.stop(1);
     assert!(client.ends_within(10).await);
     assert!(client.resume(simulation.main(), 1, zxid).await.is_none());
-    simulation.start_server(1);
+    simulation.start(1);
     let mut client = client.resume(simulation.main(), 1, zxid).await.unwrap();
     assert_ne!(client.session, 0);
     assert_eq!(client.exists("/a", false).await, Some(true));

@@ -217,6 +217,10 @@ impl World {
         }
     }
 
+    pub(super) fn link(&self, id: ConnectionId) -> Option<&Link> {
+        self.links.get(&id)
+    }
+
     /// The open connections that a condition selects.
     pub(super) fn open_links(&self, condition: impl Fn(&Link) -> bool) -> Vec<ConnectionId> {
         let links: &BTreeMap<_, _> = &self.links;

@@ -90,6 +90,7 @@ pub(crate) struct World {
     pub(crate) wakers: Vec<Waker>,
     config: Config,
     settings: Settings,
+    latency: (Millis, Millis),
     rng: fastrand::Rng,
     links: BTreeMap<ConnectionId, Link>,
     last_link: ConnectionId,
@@ -138,6 +139,7 @@ impl World {
             counts: BTreeMap::new(),
             wakers: Vec::new(),
             settings: config.settings,
+            latency: config.latency,
             rng: fastrand::Rng::with_seed(config.seed),
             links: BTreeMap::new(),
             last_link: 0,
@@ -284,7 +286,7 @@ impl World {
     }
 
     fn latency(&mut self) -> Millis {
-        let (least, most) = self.config.latency;
+        let (least, most) = self.latency;
         self.rng.u64(least..=most)
     }
 

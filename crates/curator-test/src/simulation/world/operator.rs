@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ServerId, World, leader::Forwarded};
+use super::{ProcessId, ServerId, World, leader::Forwarded};
 use crate::{
-    embedded::{Acl, Change, Id, Processor, Write},
+    embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write},
     simulation::node::Node,
 };
 
@@ -49,6 +49,15 @@ impl World {
 
     pub(crate) fn session_ids(&self) -> Vec<i64> {
         self.servers[self.latest()].processor.sessions.ids().collect()
+    }
+
+    /// The sessions of the open connections of a process.
+    pub(crate) fn sessions_of(&self, process: ProcessId) -> Vec<i64> {
+        let session = |id: &ConnectionId| {
+            let server = self.link(*id)?.server;
+            self.servers[server].processor.connections.get(id)?.session.map(|session| session.id)
+        };
+        self.open_links(|link| link.process == process).iter().filter_map(session).collect()
     }
 
     /// Ends a session for its client, whose connection is closed. Its nodes stay until the client knows, or its timeout
@@ -147,13 +156,27 @@ impl World {
         }
     }
 
+    pub(crate) fn set_latency(&mut self, latency: (Millis, Millis)) {
+        self.trace.line(self.now, format_args!("a frame takes {} to {} ms", latency.0, latency.1));
+        self.latency = latency;
+    }
+
     /// Grants shorter timeouts, within the bounds.
     pub(super) fn shorten_timeouts(&mut self) {
         let (min, max) = self.config.settings.session_timeouts;
-        let least = self.config.settings.negotiate(0);
-        let most = self.config.settings.negotiate(i32::MAX);
-        let longest = self.rng.u64(least..=most.min(least * 10));
+        // What a client can rely on: a deposed leader gives up in time.
+        let least = self.config.settings.negotiate(0).max((self.config.sync_limit + 1) * self.config.settings.tick());
+        let most = self.config.settings.negotiate(i32::MAX).min(least * 5);
+        let longest = self.rng.u64(least.min(most)..=most);
         self.set_timeouts(min, Duration::from_millis(longest).min(max));
+    }
+
+    /// Undoes changes of settings.
+    pub(super) fn restore_settings(&mut self) {
+        self.restore_timeouts();
+        if self.latency != self.config.latency {
+            self.set_latency(self.config.latency);
+        }
     }
 
     pub(super) fn restore_timeouts(&mut self) {

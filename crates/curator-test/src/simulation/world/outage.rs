@@ -62,6 +62,7 @@ impl World {
     /// A server does nothing, but its connections stay open.
     pub(crate) fn pause_server(&mut self, s: ServerId) {
         if self.servers[s].is_up && !std::mem::replace(&mut self.servers[s].is_paused, true) {
+            self.servers[s].paused_at = self.now;
             self.trace.line(self.now, format_args!("{} pauses", self.servers[s].name));
             self.reconsider();
         }
@@ -72,8 +73,19 @@ impl World {
             return;
         }
         self.trace.line(self.now, format_args!("{} resumes", self.servers[s].name));
-        for event in std::mem::take(&mut self.servers[s].backlog) {
+        let backlog = std::mem::take(&mut self.servers[s].backlog);
+        // The leader has given it up. It notices before or after it has read what has arrived from clients.
+        let paused = self.now - self.servers[s].paused_at;
+        let is_given_up = self.servers.len() > 1 && paused > self.config.sync_limit * self.settings.tick();
+        let is_noticed = is_given_up && self.rng.bool();
+        if is_noticed {
+            self.look(s);
+        }
+        for event in backlog {
             self.dispatch(event);
+        }
+        if is_given_up && !is_noticed && !self.servers[s].role.is_leading() {
+            self.look(s);
         }
         self.reconsider();
     }
@@ -193,7 +205,7 @@ impl World {
         for process in 0..self.processes.len() {
             self.resume_process(process);
         }
-        self.restore_timeouts();
+        self.restore_settings();
         self.give_all_access();
     }
 }

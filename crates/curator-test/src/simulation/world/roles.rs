@@ -84,9 +84,10 @@ impl World {
             }
             let is_unhappy = self.is_unhappy(s);
             let was = std::mem::replace(&mut self.servers[s].is_doubtful, is_unhappy);
-            if is_unhappy && !was {
-                self.servers[s].attempt += 1;
-                let (wait, attempt) = (self.patience(s), self.servers[s].attempt);
+            let is_noticed = !self.is_silence(s);
+            if is_unhappy && (!was || is_noticed) {
+                self.servers[s].attempt += u64::from(!was);
+                let (wait, attempt) = (self.patience(is_noticed), self.servers[s].attempt);
                 self.queue.add(self.now + wait, Event::GiveUp { server: s, attempt });
             }
             if !is_unhappy && let Some(leader) = self.servers[s].role.leading_mut() {
@@ -109,18 +110,25 @@ impl World {
         }
     }
 
-    /// How long a server waits for its leader, or for its followers. It notices at once that the leader's process has
-    /// ended.
-    fn patience(&mut self, s: ServerId) -> Millis {
-        let tick = self.settings.tick();
-        let silent = match &self.servers[s].role {
-            Role::Following { leader, .. } => {
-                let leader = *leader;
-                self.is_parted(s, leader) || self.servers[leader].is_paused
+    /// Whether all that a server sees of its leader, or of its followers, is silence: no connection was closed.
+    fn is_silence(&self, s: ServerId) -> bool {
+        let is_silent = |other: ServerId| self.is_parted(s, other) || self.servers[other].is_paused;
+        match &self.servers[s].role {
+            Role::Looking => false,
+            Role::Following { leader, .. } => is_silent(*leader),
+            Role::Leading(leader) => {
+                let seems_to_follow =
+                    |other: &ServerId| is_silent(*other) || self.servers[*other].role.follows(s, leader.epoch);
+                (0..self.servers.len()).filter(|other| *other != s).filter(seems_to_follow).count() + 1
+                    >= self.majority()
             }
-            _ => true,
-        };
-        if silent { self.config.sync_limit * tick + self.rng.u64(0..=tick) } else { self.rng.u64(0..=tick / 2) }
+        }
+    }
+
+    /// How long a server waits for its leader, or for its followers.
+    fn patience(&mut self, is_noticed: bool) -> Millis {
+        let tick = self.settings.tick();
+        if is_noticed { self.rng.u64(0..=tick / 2) } else { self.config.sync_limit * tick + self.rng.u64(0..=tick) }
     }
 
     /// A server gives up its leader, or a leader its office.

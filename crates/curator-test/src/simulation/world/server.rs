@@ -15,6 +15,7 @@ pub(crate) struct Server {
     pub(crate) is_up: bool,
     /// It does nothing, but its connections stay open.
     pub(crate) is_paused: bool,
+    pub(crate) paused_at: Millis,
     /// Its tree, the sessions it knows, and the connections and watches of its clients.
     pub(crate) processor: Processor,
     /// How many entries of the log are in the tree.
@@ -100,6 +101,7 @@ impl Server {
             name: format!("zk{number}"),
             is_up: true,
             is_paused: false,
+            paused_at: 0,
             processor,
             applied: 0,
             logged: 0,
