@@ -40,6 +40,7 @@ use crate::path::ZPath;
 use crate::retry_policy::RetryPolicy;
 use crate::session::Session;
 use crate::sessions::Sessions;
+use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
 use crate::timer::Timer;
 
@@ -79,6 +80,7 @@ impl std::fmt::Debug for CuratorClient {
 /// Shared by all clones.
 struct Inner {
     options: Arc<SessionOptions>,
+    spawner: Spawner,
     timer: Timer,
     closing: Closing,
     sessions: Arc<Sessions>,
@@ -312,7 +314,7 @@ impl CuratorClient {
     /// The runtime on which this client runs, for tasks that belong to the client.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
-        self.inner.timer.runtime()
+        self.inner.spawner.runtime()
     }
 
     /// Runs a future of this client to completion on a plain thread.

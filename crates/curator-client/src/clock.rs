@@ -14,7 +14,8 @@ use std::time::Duration;
 /// includes sleep depends on the system (on Windows it does, on macOS it does not). Where it does not, a reading right
 /// after waking up can be too early, and only a fencing token is safe.
 ///
-/// Instants of different machines, or of different processes, cannot be compared.
+/// Instants of different machines, or of different processes, cannot be compared. In a simulation (the feature
+/// `simulation`), the clock is that of the simulation, and begins with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,6 +38,10 @@ impl ClockInstant {
     /// Reads the clock.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(feature = "simulation")]
+        if let Some(elapsed) = crate::simulation::elapsed() {
+            return Self::ZERO + elapsed + Duration::from_nanos(1);
+        }
         Self { nanos: read_clock() }
     }
 
@@ -99,6 +104,7 @@ fn read_clock() -> u64 {
 }
 
 #[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "outside of a simulation")]
 fn read_clock() -> u64 {
     use std::sync::OnceLock;
     use std::time::Instant;

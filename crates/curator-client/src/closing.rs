@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
 use crate::error::{ClientEnd, Error, Result};
 use crate::process::Process;
+use crate::source;
+use crate::source::watch;
 
 /// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same
 /// client.
@@ -55,7 +55,7 @@ impl Closing {
         self.progress.send_if_modified(|progress| {
             let is_open = *progress == Progress::Open;
             if is_open {
-                *progress = Progress::Begun { at: Instant::now() };
+                *progress = Progress::Begun { at: source::now() };
             }
             is_open
         });
@@ -95,7 +95,7 @@ impl Closing {
             _ if confirmed => Progress::Closed,
             Progress::Begun { at } => {
                 // In whole milliseconds, because error messages contain it.
-                let after = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let after = u64::try_from(source::elapsed(*at).as_millis()).unwrap_or(u64::MAX);
                 Progress::Unconfirmed { after: Duration::from_millis(after) }
             }
             _ => Progress::Unconfirmed { after: Duration::ZERO },

@@ -11,15 +11,15 @@ use std::time::Duration;
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::journal::Journal;
+use crate::link::{Diagnosis, Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
 use crate::panicked::caught;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::timer::{Deadline, Timer};
+use crate::transport::{Granted, LinkEnd};
 use crate::truncated::Truncated;
-use crate::zk::link::{Diagnosis, Granted, Link, SessionKey};
-use crate::zk::task::{LinkEnd, SessionTask};
 
 /// How long a new connection may leave its first probe unanswered. The limit doubles with each connection that is given
 /// up, because the servers may be slow.
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 enum Stage {
     /// There is a connection.
     Up {
-        task: SessionTask,
+        task: LinkTask,
         key: SessionKey,
         server: Arc<HostPort>,
         /// The deadline for the reply to the first probe over the connection, until it has arrived.
@@ -55,7 +55,7 @@ enum Stage {
 impl Stage {
     fn up(link: &Link, unproven: Option<Deadline>) -> Self {
         let server = Arc::clone(link.server());
-        Self::Up { task: link.task().clone(), key: link.session_key(), server, unproven }
+        Self::Up { task: link.task(), key: link.session_key(), server, unproven }
     }
 }
 
@@ -120,6 +120,7 @@ impl Connection {
         match &mut self.stage {
             Stage::Up { task, key, server, unproven } => {
                 let end = tokio::select! {
+                    biased;
                     end = task.ended() => end,
                     () = wait_until(&self.timer, *unproven) => {
                         self.journal.failed(&OpenFailure::unanswered(server, self.answer_timeout));
@@ -190,7 +191,7 @@ async fn resume(
         let failure = match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
             Ok(Ok(resumed)) => return Ok(resumed),
             Ok(Err(failure)) => {
-                if let Some(end) = SessionKey::end_of_session(&failure) {
+                if let Some(end) = failure.end_of_session() {
                     tracing::debug!(
                         client,
                         ?session,
@@ -242,13 +243,14 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             };
             let is_another = link.session_id() != key.session_id();
             // Ends the connection: a server may keep it open forever.
-            let task = AbortOnDrop(link.task().clone());
+            let task = AbortOnDrop(link.task());
             // The supervisor no longer probes the session, so its probes no longer keep the connection.
-            task.0.keep(limit);
+            link.keep(limit);
             // Drops the last handle, except those in requests that were neither awaited nor dropped. This sends the
             // close request, even to a server whose replies do not arrive.
             drop(link);
             let end = tokio::select! {
+                biased;
                 end = task.0.ended() => end,
                 () = timer.sleep(ANSWER_TIMEOUT) => LinkEnd::Lost,
             };
@@ -265,7 +267,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
     }
 }
 
-struct AbortOnDrop(SessionTask);
+struct AbortOnDrop(LinkTask);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

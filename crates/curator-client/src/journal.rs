@@ -9,7 +9,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tracing::field::DebugValue;
 
 use crate::clock::ClockInstant;
@@ -18,6 +17,7 @@ use crate::meter::ClientMeter;
 use crate::options::SessionOptions;
 use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
+use crate::source::watch;
 use crate::timer::Timer;
 use crate::tls::TlsFailure;
 use crate::truncated::Truncated;
@@ -298,6 +298,7 @@ impl Journal {
                 }
             };
             tokio::select! {
+                biased;
                 // The sender lives in `self`, so the channel cannot be closed.
                 _ = changes.changed() => {}
                 () = due => self.log_if_due(),

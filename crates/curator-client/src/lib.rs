@@ -90,6 +90,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+// A simulation repeats a run: no other clock, no other source of chance, no thread.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::iter_over_hash_type))]
 
 mod acl;
 #[cfg(test)]
@@ -105,6 +107,7 @@ mod extensions;
 mod failure_log;
 mod janitor;
 mod journal;
+mod link;
 mod local_address;
 mod meter;
 pub mod node;
@@ -125,13 +128,19 @@ mod sessions;
 mod silence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod source;
+mod spawner;
 mod state;
 mod supervisor;
 #[cfg(feature = "serde")]
 mod text;
 mod timer;
 mod tls;
+mod transport;
 mod truncated;
+#[cfg(feature = "simulation")]
+mod wire;
+#[allow(clippy::disallowed_methods, reason = "sockets, which a simulation does not have")]
 mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
@@ -144,6 +153,7 @@ pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, I
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
+pub use crate::link::{RecursiveWatch, Watch};
 #[cfg(feature = "metrics")]
 pub use crate::meter::describe_metrics;
 #[doc(inline)]
@@ -171,8 +181,7 @@ pub use crate::timer::Deadline;
 #[cfg(feature = "tls")]
 pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
 pub use crate::tls::{TlsFailure, TlsProblem};
-pub use crate::zk::recursive_watch::{RecursiveWatch, TreeEvent};
-pub use crate::zk::watch::{Watch, WatchEvent};
+pub use crate::transport::{TreeEvent, WatchEvent};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

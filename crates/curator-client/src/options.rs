@@ -20,6 +20,9 @@ pub(crate) struct SessionOptions {
     /// As given by the user; used in errors.
     pub(crate) connect_string: String,
     pub(crate) servers: ConnectString,
+    /// The simulated network through which the client connects, if it was started in a simulation.
+    #[cfg(feature = "simulation")]
+    pub(crate) network: Option<Arc<dyn crate::simulation::Network>>,
     pub(crate) auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsOptions>,
@@ -49,6 +52,8 @@ impl SessionOptions {
             metrics_name: None,
             connect_string: servers.to_owned(),
             servers: ConnectString::parse(servers).unwrap(),
+            #[cfg(feature = "simulation")]
+            network: None,
             auth: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,

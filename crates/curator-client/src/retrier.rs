@@ -1,11 +1,11 @@
 //! Paces the attempts of one operation.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::retry_policy::{Failures, RetryPolicy};
+use crate::source;
 use crate::timer::Timer;
 use crate::truncated::Truncated;
 
@@ -83,7 +83,7 @@ impl Retrier {
     }
 
     async fn waited(&mut self, error: Option<&Error>) -> Result<bool> {
-        let Some(delay) = self.failures.next_delay(&*self.policy, error, Instant::now()) else { return Ok(false) };
+        let Some(delay) = self.failures.next_delay(&*self.policy, error, source::now()) else { return Ok(false) };
         let pause = self.timer.sleep(delay);
         match &self.closing {
             Some(closing) => tokio::select! {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 pub use self::close_delay::CloseDelay;
 pub use self::held_nodes::HeldNode;
@@ -24,12 +24,12 @@ use self::turns::Turns;
 pub use self::watching::WatchingSession;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
+use crate::link::{Link, Removals};
 use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
+use crate::source::watch;
 use crate::timer::Timer;
-use crate::zk::link::Link;
-use crate::zk::recursive_watch::Removals;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -273,7 +273,7 @@ impl Session {
     /// ```
     pub fn pipelined<T>(&self, send: impl FnOnce() -> T) -> T {
         match self.link() {
-            Some(link) => link.task().together(send),
+            Some(link) => link.together(send),
             None => send(),
         }
     }
@@ -332,7 +332,7 @@ impl Session {
 
     /// The number of watches that have not fired.
     pub(crate) fn watches(&self) -> usize {
-        self.link().map(|link| link.task().watches()).unwrap_or_default()
+        self.link().map(|link| link.watches()).unwrap_or_default()
     }
 
     /// The server of the current connection, or of the previous one while there is none; empty when the session is

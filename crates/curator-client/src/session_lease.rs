@@ -82,7 +82,7 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 use crate::process::Process;
-use crate::zk::link::ConfirmedBy;
+use crate::transport::ConfirmedBy;
 
 /// The time for which a session is certainly alive.
 ///

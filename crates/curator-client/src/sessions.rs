@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use crate::closing::Closing;
 use crate::error::{Error, Result, SessionEnd};
 use crate::journal::Journal;
 use crate::options::SessionOptions;
 use crate::session::Session;
+use crate::source::watch;
 use crate::timer::Timer;
-use crate::zk::task::LinkEnd;
+use crate::transport::LinkEnd;
 
 /// Gives access to the current session. The supervisor replaces it after a loss.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ impl Sessions {
     pub(crate) fn finish(&self) -> Option<Session> {
         let session = self.current.borrow().clone()?;
         if let Some(link) = session.finish(SessionEnd::Closed) {
-            let task = link.task().clone();
+            let task = link.task();
             // If this is the last handle, the drop sends the request to close the session. Its reply is not awaited.
             drop(link);
             task.abort(LinkEnd::Closed);

@@ -28,15 +28,17 @@
 //! assert!(!simulation::is_active());
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::{fmt, io};
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 /// The servers that a simulated process can reach.
@@ -50,6 +52,12 @@ pub trait Network: Send + Sync {
     fn poll_resumed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
         Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for dyn Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Network")
     }
 }
 
@@ -67,13 +75,23 @@ pub trait Socket: Send + Sync {
 
 thread_local! {
     static CURRENT: RefCell<Option<Simulated>> = const { RefCell::new(None) };
+    /// The latest reading of the simulated clock.
+    static LATEST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
+/// A process of a simulation.
 #[derive(Clone)]
-struct Simulated {
+pub(crate) struct Simulated {
     network: Arc<dyn Network>,
+    run: Arc<Run>,
+}
+
+/// What all processes of a simulation share.
+struct Run {
     /// When the first network was entered on this thread.
     start: Instant,
+    /// The number of clients that were given a name.
+    clients: AtomicU64,
 }
 
 /// The time at the start of a simulation, since 1970.
@@ -95,7 +113,7 @@ impl fmt::Debug for Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let network = CURRENT.replace(self.previous.take());
+        let network = replace(self.previous.take());
         // Outside the borrow: the drop may start anything.
         drop(network);
     }
@@ -103,10 +121,26 @@ impl Drop for Entered {
 
 /// Enters a simulation: clients that are started on this thread use `network`, and clocks and random numbers are
 /// simulated. Within another simulation, replaces its network and continues its time.
+///
+/// To be called inside a runtime whose clock is paused: the time of the simulation is tokio's. On a runtime that was
+/// [started paused](tokio::runtime::Builder::start_paused), timers and their rounding repeat exactly.
 pub fn enter(network: Arc<dyn Network>) -> Entered {
-    let start = CURRENT.with_borrow(|current| current.as_ref().map(|current| current.start));
-    let start = start.unwrap_or_else(Instant::now);
-    Entered { previous: CURRENT.replace(Some(Simulated { network, start })), _thread: PhantomData }
+    let run = with_current(|current| Arc::clone(&current.run)).unwrap_or_else(|| {
+        LATEST.set(None);
+        Arc::new(Run { start: read_clock(), clients: AtomicU64::new(0) })
+    });
+    Simulated { network, run }.enter()
+}
+
+impl Simulated {
+    /// The process that is entered on this thread; `None` outside a simulation.
+    pub(crate) fn current() -> Option<Self> {
+        with_current(Self::clone)
+    }
+
+    fn enter(self) -> Entered {
+        Entered { previous: replace(Some(self)), _thread: PhantomData }
+    }
 }
 
 /// Seeds this thread's random numbers: the ids of nodes, the pauses of retries, the order of servers.
@@ -117,21 +151,279 @@ pub fn seed(seed: u64) {
 /// Whether this thread is in a simulation.
 #[must_use]
 pub fn is_active() -> bool {
-    CURRENT.with_borrow(Option::is_some)
+    with_current(|_| ()).is_some()
 }
 
 /// The time since 1970 in this thread's simulation; `None` if there is none.
 #[must_use]
 pub fn since_1970() -> Option<Duration> {
-    CURRENT.with_borrow(|current| current.as_ref().map(|current| START + current.start.elapsed()))
+    elapsed().map(|elapsed| START + elapsed)
 }
 
 /// The time since the start of this thread's simulation; `None` if there is none.
 pub(crate) fn elapsed() -> Option<Duration> {
-    CURRENT.with_borrow(|current| current.as_ref().map(|current| current.start.elapsed()))
+    with_current(|current| read_clock().saturating_duration_since(current.run.start))
+}
+
+/// The present time of this thread's simulation; `None` if there is none.
+pub(crate) fn now() -> Option<std::time::Instant> {
+    with_current(|_| read_clock().into_std())
 }
 
 /// The network of this thread's simulation.
 pub(crate) fn network() -> Option<Arc<dyn Network>> {
-    CURRENT.with_borrow(|current| current.as_ref().map(|current| Arc::clone(&current.network)))
+    with_current(|current| Arc::clone(&current.network))
+}
+
+/// The number of the next client of this thread's simulation; `None` if there is none.
+pub(crate) fn next_client() -> Option<u64> {
+    with_current(|current| current.run.clients.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+/// Reads tokio's clock. Outside a runtime, as in the drop of what a runtime has left behind, there is only the real one:
+/// there, simulated time stands still.
+#[expect(clippy::disallowed_methods, reason = "the source in a simulation")]
+fn read_clock() -> Instant {
+    let now = match Handle::try_current() {
+        Ok(_) => Instant::now(),
+        Err(_) => LATEST.get().unwrap_or_else(|| std::time::Instant::now().into()),
+    };
+    LATEST.set(Some(now));
+    now
+}
+
+/// `None` outside a simulation, and on a thread that has ended but for the drops of its variables.
+fn with_current<T>(read: impl FnOnce(&Simulated) -> T) -> Option<T> {
+    CURRENT.try_with(|current| current.borrow().as_ref().map(read)).ok().flatten()
+}
+
+/// Sets the simulation of this thread, and returns the previous one.
+fn replace(simulated: Option<Simulated>) -> Option<Simulated> {
+    CURRENT.try_with(|current| current.replace(simulated)).ok().flatten()
+}
+
+/// A task of a simulated process. It is not polled while the process is paused; what it starts belongs to the same
+/// process.
+pub(crate) struct Task<F> {
+    process: Option<Simulated>,
+    /// `None` only during the drop.
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F> Task<F> {
+    /// A task of this process; an ordinary task without one.
+    pub(crate) fn new(process: Option<Simulated>, future: F) -> Self {
+        Self { process, future: Some(Box::pin(future)) }
+    }
+
+    fn enter(&self) -> Option<Entered> {
+        self.process.clone().map(Simulated::enter)
+    }
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        if let Some(process) = &self.process {
+            ready!(process.network.poll_resumed(cx));
+        }
+        let _entered = self.enter();
+        match &mut self.future {
+            Some(future) => future.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for Task<F> {
+    fn drop(&mut self) {
+        let _entered = self.enter();
+        drop(self.future.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+    use std::task::Waker;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::clock::ClockInstant;
+    use crate::source;
+    use crate::spawner::Spawner;
+    use crate::timer::{Deadline, Timer};
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    /// A process without servers, which can be paused.
+    #[derive(Default)]
+    struct Pausable {
+        is_paused: AtomicBool,
+        waiting: Mutex<Vec<Waker>>,
+    }
+
+    impl Pausable {
+        fn resume(&self) {
+            self.is_paused.store(false, Ordering::Relaxed);
+            self.waiting.lock().unwrap().drain(..).for_each(Waker::wake);
+        }
+    }
+
+    impl Network for Pausable {
+        fn connect(&self, _host: &str, _port: u16) -> Connected {
+            Box::pin(std::future::pending())
+        }
+
+        fn poll_resumed(&self, cx: &mut Context<'_>) -> Poll<()> {
+            if !self.is_paused.load(Ordering::Relaxed) {
+                return Poll::Ready(());
+            }
+            self.waiting.lock().unwrap().push(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    fn is_network(pausable: &Arc<Pausable>) -> bool {
+        let current = network().map(|network| Arc::as_ptr(&network).cast::<()>());
+        current == Some(Arc::as_ptr(pausable).cast())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "compares with the real clock")]
+    fn real_now() -> std::time::Instant {
+        std::time::Instant::now()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_hour_passes_at_once_on_all_clocks() {
+        let _entered = enter(Arc::<Pausable>::default());
+        let (real, timer) = (real_now(), Timer::new(Handle::current()));
+        let (clock, instant, tokio) = (ClockInstant::now(), source::now(), Instant::now());
+        assert_eq!((clock.as_nanos(), instant), (1, tokio.into_std()));
+        assert_eq!(source::since_1970(), START);
+        let deadline = Deadline::after(2 * HOUR);
+        timer.sleep(HOUR).await;
+        assert_eq!(deadline.remaining(), Some(HOUR));
+        timer.sleep_until(deadline).await;
+        assert!(deadline.has_passed());
+        assert_eq!(ClockInstant::now(), clock + 2 * HOUR);
+        assert_eq!((source::elapsed(instant), tokio.elapsed()), (2 * HOUR, 2 * HOUR));
+        assert_eq!(source::since_1970(), START + 2 * HOUR);
+        assert!(real.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn outside_its_runtime_a_simulated_clock_stands_still() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let entered = runtime.block_on(async {
+            let entered = enter(Arc::<Pausable>::default());
+            tokio::time::sleep(HOUR).await;
+            assert_eq!(ClockInstant::now().as_nanos(), u64::try_from(HOUR.as_nanos()).unwrap() + 1);
+            entered
+        });
+        let (clock, instant) = (ClockInstant::now(), source::now());
+        assert_eq!(elapsed(), Some(HOUR));
+        drop(runtime);
+        assert_eq!((ClockInstant::now(), source::now()), (clock, instant));
+        drop(entered);
+        assert_eq!(elapsed(), None);
+        assert!(ClockInstant::now().as_nanos() != clock.as_nanos() && source::now() < instant);
+    }
+
+    #[test]
+    fn on_a_thread_that_ends_nothing_panics() {
+        struct ReadsOnDrop;
+        impl Drop for ReadsOnDrop {
+            fn drop(&mut self) {
+                // May be after the end of the simulation's variable.
+                let _ = (ClockInstant::now(), source::now(), source::new_uuid(), is_active(), network());
+                drop(enter(Arc::<Pausable>::default()));
+            }
+        }
+        thread_local! {
+            static FIRST: RefCell<Option<ReadsOnDrop>> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<ReadsOnDrop>> = const { RefCell::new(None) };
+        }
+        let thread = std::thread::spawn(|| {
+            FIRST.set(Some(ReadsOnDrop));
+            std::mem::forget(enter(Arc::<Pausable>::default()));
+            LAST.set(Some(ReadsOnDrop));
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn ids_repeat_with_the_seed_in_a_simulation_only() {
+        let ids = || {
+            seed(7);
+            [source::new_uuid(), source::new_uuid()]
+        };
+        let entered = enter(Arc::<Pausable>::default());
+        let [first, second] = ids();
+        assert_eq!(ids(), [first, second]);
+        assert_ne!(first, second);
+        assert_eq!(first.get_version_num(), 4);
+        drop(entered);
+        assert_ne!(ids(), ids());
+    }
+
+    #[test]
+    fn clients_are_numbered_anew_in_each_simulation() {
+        assert_eq!(next_client(), None);
+        for _ in 0..2 {
+            let _entered = enter(Arc::<Pausable>::default());
+            assert_eq!(next_client(), Some(1));
+            let _other_process = enter(Arc::<Pausable>::default());
+            assert_eq!(next_client(), Some(2));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_of_a_paused_process_is_polled_after_it_only_and_in_its_network() {
+        let process = Arc::<Pausable>::default();
+        let spawner = {
+            let network: Arc<dyn Network> = process.clone();
+            let _entered = enter(network);
+            Spawner::new(Handle::current())
+        };
+        process.is_paused.store(true, Ordering::Relaxed);
+        let (ended, is_ended) = tokio::sync::oneshot::channel();
+        let in_task = Arc::clone(&process);
+        spawner.spawn(async move {
+            assert!(is_network(&in_task));
+            Timer::new(Handle::current()).sleep(HOUR).await;
+            assert_eq!(ClockInstant::now().as_nanos(), u64::try_from(3 * HOUR.as_nanos()).unwrap() + 1);
+            ended.send(is_network(&in_task)).unwrap();
+        });
+        let mut is_ended = pin!(is_ended);
+        assert!(tokio::time::timeout(2 * HOUR, &mut is_ended).await.is_err());
+        process.resume();
+        assert_eq!(tokio::time::timeout(2 * HOUR, is_ended).await, Ok(Ok(true)));
+        assert!(!is_active());
+    }
+
+    #[tokio::test]
+    async fn a_task_is_dropped_in_its_network() {
+        struct OnDrop(Arc<Pausable>);
+        impl Drop for OnDrop {
+            fn drop(&mut self) {
+                assert!(is_network(&self.0));
+            }
+        }
+        let process = Arc::<Pausable>::default();
+        let on_drop = OnDrop(Arc::clone(&process));
+        let task = {
+            let _entered = enter(process);
+            Task::new(Simulated::current(), async move {
+                let _on_drop = on_drop;
+                std::future::pending::<()>().await;
+            })
+        };
+        let mut task = Box::pin(task);
+        assert_eq!(task.as_mut().now_or_never(), None);
+    }
 }

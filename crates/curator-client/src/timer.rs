@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use crate::process::Process;
+#[cfg(feature = "simulation")]
+use crate::simulation;
+use crate::source;
 
 /// Makes timers of the client's runtime that can be polled on any thread.
 ///
@@ -19,9 +22,9 @@ use crate::process::Process;
 /// makes tokio's timer. So a `Drop` may call them on any thread: a thread that is ending cannot enter a runtime any
 /// more.
 ///
-/// The timers run in real time. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
+/// The timers run in real time, but in a simulation. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
 /// is idle, for example while a reply is on its way: every reply would be late, and every session would expire. The
-/// network is not simulated, so its time must be real.
+/// network is not simulated, so its time must be real. In a simulation it is, and the timers are tokio's.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
@@ -40,15 +43,11 @@ impl Timer {
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
-        self.until(Instant::now() + duration.min(FAR))
+        self.until(source::now() + duration.min(FAR))
     }
 
     pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
-        self.until(deadline.at.unwrap_or_else(|| Instant::now() + FAR))
-    }
-
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
+        self.until(deadline.at.unwrap_or_else(|| source::now() + FAR))
     }
 
     /// Ends all timers permanently. A task of the runtime must call this when it is dropped: a runtime drops its tasks
@@ -80,27 +79,35 @@ impl Timer {
     }
 }
 
-/// A timer in real time. Boxed: a timer is large, and callers' futures contain it.
+/// A timer of the clock that [`source::now`] reads. Boxed: a timer is large, and callers' futures contain it.
 enum Sleep {
     Tokio(Instant, Pin<Box<tokio::time::Sleep>>),
     /// For a clock that is paused: a timer that tokio does not control.
     Paused(Box<async_io::Timer>),
+    #[cfg(feature = "simulation")]
+    Simulated(Pin<Box<tokio::time::Sleep>>),
 }
 
 impl Sleep {
     /// Must be called inside the runtime.
+    #[expect(clippy::disallowed_methods, reason = "makes the timers")]
     fn until(at: Instant) -> Self {
-        let before = Instant::now();
+        #[cfg(feature = "simulation")]
+        if simulation::is_active() {
+            return Self::Simulated(Box::pin(tokio::time::sleep_until(at.into())));
+        }
+        let before = source::now();
         let tokio = tokio::time::Instant::now().into_std();
         // Tokio's clock agrees with the system's, unless it is paused, or was paused: a resumed clock keeps its
         // difference.
-        if before <= tokio && tokio <= Instant::now() {
+        if before <= tokio && tokio <= source::now() {
             Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
         } else {
             Self::paused(at)
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "makes the timers")]
     fn paused(at: Instant) -> Self {
         Self::Paused(Box::new(async_io::Timer::at(at)))
     }
@@ -109,7 +116,7 @@ impl Sleep {
         match self {
             Self::Tokio(at, sleep) => {
                 ready!(sleep.as_mut().poll(cx));
-                if *at <= Instant::now() {
+                if *at <= source::now() {
                     return Poll::Ready(());
                 }
                 // The clock was paused in the meantime, and has jumped.
@@ -117,13 +124,15 @@ impl Sleep {
                 self.poll(cx)
             }
             Self::Paused(timer) => Pin::new(&mut **timer).poll(cx).map(drop),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(sleep) => sleep.as_mut().poll(cx),
         }
     }
 }
 
 /// A deadline for a whole operation, however many requests it makes, on the monotonic clock.
 ///
-/// It uses real time, even in a test that pauses tokio's clock.
+/// It uses real time, even in a test that pauses tokio's clock; in a simulation, simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     at: Option<Instant>,
@@ -136,19 +145,19 @@ impl Deadline {
     /// The deadline `timeout` from now. A timeout beyond the range of the clock is [`NEVER`](Self::NEVER).
     #[must_use]
     pub fn after(timeout: Duration) -> Self {
-        Self { at: Instant::now().checked_add(timeout) }
+        Self { at: source::now().checked_add(timeout) }
     }
 
     /// Whether the deadline has passed.
     #[must_use]
     pub fn has_passed(&self) -> bool {
-        self.at.is_some_and(|at| at <= Instant::now())
+        self.at.is_some_and(|at| at <= source::now())
     }
 
     /// The remaining time; `None` without a deadline.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        self.at.map(|at| at.saturating_duration_since(Instant::now()))
+        self.at.map(|at| at.saturating_duration_since(source::now()))
     }
 
     /// The earlier of the two.

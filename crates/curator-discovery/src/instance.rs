@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use curator_recipes::client::source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize, Serializer};
-use uuid::Uuid;
 
 use crate::coercion::{Boolean, Integer, Text, Type};
 use crate::debug::Length;
@@ -93,10 +92,10 @@ impl<P> ServiceInstance<P> {
     }
 
     fn of(name: String, payload: Option<P>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let now = source::since_1970().as_millis();
         Self {
             name,
-            id: Uuid::new_v4().to_string(),
+            id: source::new_uuid().to_string(),
             address: None,
             port: None,
             ssl_port: None,

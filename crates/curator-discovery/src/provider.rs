@@ -4,9 +4,9 @@ mod rest;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use curator_recipes::client::ZPath;
+use curator_recipes::client::{ZPath, source};
 
 use self::rest::{Node, Rests};
 use crate::cache::ServiceCache;
@@ -100,7 +100,7 @@ impl<P: Payload> ServiceProvider<P> {
     pub fn instances(&self) -> Vec<FoundInstance<P>> {
         let instances = self.cache.instances();
         let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
-        rests.forget(Instant::now());
+        rests.forget(source::now());
         let offered = instances.iter().filter(|instance| instance.is_in_service() && !rests.is_resting(instance));
         offered.cloned().collect()
     }
@@ -108,7 +108,7 @@ impl<P: Payload> ServiceProvider<P> {
     /// Notes that a request to this instance has failed. The error counts for this registration: when the instance is
     /// registered again, the count starts at 0.
     pub fn note_error(&self, instance: &FoundInstance<P>) {
-        self.rests.lock().unwrap_or_else(PoisonError::into_inner).note_error(Node::of(instance), Instant::now());
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner).note_error(Node::of(instance), source::now());
     }
 }
 

@@ -1,9 +1,8 @@
 //! Logs the nodes of a service that cannot be read as instances, but not each of their writes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use curator_recipes::client::{CuratorClient, FailureLog, Recovery, ZPath};
+use curator_recipes::client::{CuratorClient, FailureLog, Recovery, ZPath, source};
 
 use crate::error::UnreadableInstance;
 use crate::text::Escaped;
@@ -29,7 +28,7 @@ impl ReadLog {
     /// A node cannot be read.
     pub(crate) fn failed(&self, unreadable: &UnreadableInstance) {
         let UnreadableInstance { path, cause, .. } = unreadable;
-        let is_logged = self.failures().failed(format_args!("{path}: {cause}"), Instant::now());
+        let is_logged = self.failures().failed(format_args!("{path}: {cause}"), source::now());
         if is_logged {
             tracing::warn!(client = self.client, path = %Escaped(path.as_str()), %cause, "service discovery: a node cannot be read as an instance, and is left out");
         }
@@ -37,7 +36,7 @@ impl ReadLog {
 
     /// All nodes can be read.
     pub(crate) fn recovered(&self) {
-        let recovered = self.failures().recovered(Instant::now());
+        let recovered = self.failures().recovered(source::now());
         if let Some(Recovery { lasted, failures, .. }) = recovered {
             tracing::info!(client = self.client, path = %Escaped(self.service.as_str()), ?lasted, failures, "service discovery: all nodes can be read as instances again");
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tokio::sync::watch;
+use curator_client::source::watch;
 
 /// The latest value of a recipe's state, and its changes. A slow reader gets the latest value only.
 ///

@@ -49,9 +49,10 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["client"],
             &["janitor", "node"],
             &["connection", "journal", "session", "session_lease", "sessions", "supervisor"],
-            &["retrier"],
+            &["link", "retrier"],
+            &["wire"],
             &["zk"],
-            &["closing", "extensions", "local_address", "outage", "silence", "timer"],
+            &["closing", "extensions", "local_address", "outage", "silence", "spawner", "timer"],
             &[
                 "acl",
                 "clock",
@@ -69,12 +70,15 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "retry_policy",
                 "retry_policy::invalid",
                 "sasl",
+                "simulation",
                 "state",
                 "text",
                 "tls",
+                "transport",
                 "truncated",
             ],
-            &["debug"],
+            &["debug", "source"],
+            &["simulation"],
         ],
     ),
     (
@@ -364,7 +368,7 @@ fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
+pub(crate) fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());

@@ -15,6 +15,8 @@ use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::SaslOptions;
+#[cfg(feature = "simulation")]
+use crate::simulation::{self, Network};
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
@@ -64,6 +66,8 @@ pub struct CuratorClientBuilder {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     sasl: Option<SaslOptions>,
     lock_data: Option<Hidden>,
+    #[cfg(feature = "simulation")]
+    network: Option<Arc<dyn Network>>,
 }
 
 /// The accepted timeouts.
@@ -94,7 +98,18 @@ impl CuratorClientBuilder {
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
             sasl: None,
             lock_data: None,
+            #[cfg(feature = "simulation")]
+            network: None,
         }
+    }
+
+    /// Connects through `network` in place of sockets. Defaults to the network that the thread has
+    /// [entered](crate::simulation::enter) when the client is started, if there is one.
+    #[cfg(feature = "simulation")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "simulation")))]
+    pub fn network(mut self, network: Arc<dyn Network>) -> Self {
+        self.network = Some(network);
+        self
     }
 
     /// Sets the client's name: the field `client` of all its log events, and the label of its metrics, which is left out
@@ -245,6 +260,8 @@ impl CuratorClientBuilder {
             metrics_name: self.name.clone().map(Arc::from),
             name: self.name.unwrap_or_else(next_name).into(),
             connect_string: self.connect_string,
+            #[cfg(feature = "simulation")]
+            network: self.network.or_else(simulation::network),
             servers,
             auth: self.auth,
             #[cfg(feature = "tls")]
@@ -301,8 +318,12 @@ pub(super) struct ValidOptions {
     pub(super) lock_data: Option<Arc<[u8]>>,
 }
 
-/// Generates a default name that is unique in this process.
+/// Generates a default name that is unique in this process, or in this simulation.
 fn next_name() -> String {
+    #[cfg(feature = "simulation")]
+    if let Some(number) = simulation::next_client() {
+        return format!("client-{number}");
+    }
     static CLIENTS: AtomicU64 = AtomicU64::new(1);
     format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed))
 }

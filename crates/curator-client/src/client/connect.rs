@@ -14,14 +14,15 @@ use crate::error::{Error, Result};
 use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
+use crate::link::reactor;
 use crate::local_address::LockData;
 use crate::outage::LOG_INTERVAL;
 use crate::process::InProcess;
 use crate::sessions::Sessions;
+use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
-use crate::zk::reactor;
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, and keeps trying until it is closed: a service can start
@@ -63,10 +64,11 @@ impl CuratorClientBuilder {
         if reactor::has_forked() {
             return Err(Error::Forked);
         }
-        let runtime = Handle::current();
+        let spawner = Spawner::new(Handle::current());
         // Panics here, instead of in a task, if the runtime has no timers.
+        #[expect(clippy::disallowed_methods, reason = "is not polled")]
         drop(tokio::time::sleep(Duration::ZERO));
-        Ok(start(client, &runtime))
+        Ok(start(client, spawner))
     }
 
     /// Creates a client and waits for its first session. The client runs on the runtime on which this is called.
@@ -98,9 +100,9 @@ impl CuratorClientBuilder {
     }
 }
 
-/// Starts the tasks of a client on `runtime`.
-pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
-    let (options, timer) = (client.options, Timer::new(runtime.clone()));
+/// Starts the tasks of a client.
+pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
+    let (options, timer) = (client.options, Timer::new(spawner.runtime().clone()));
     let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options, LOG_INTERVAL)));
     let (session_options, session_journal) = (Arc::clone(&options), Arc::clone(&journal));
     let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), session_journal));
@@ -108,7 +110,7 @@ pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     let lock_data = Arc::new(LockData::new(client.lock_data));
     let (janitor, queue) = Janitor::new(&options.name, journal.meter());
     let mut worker = JoinSet::new();
-    worker.spawn_on(InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))), runtime);
+    spawner.spawn_in(&mut worker, InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))));
     let drained = wait_drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
     let supervisor = Supervisor {
         options: Arc::clone(&options),
@@ -121,9 +123,10 @@ pub(super) fn start(client: ValidOptions, runtime: &Handle) -> CuratorClient {
     };
     journal.started(&options.servers);
     // The client owns this task: it ends with `close`, or when the last handle is dropped.
-    runtime.spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
+    spawner.spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
     let inner = Inner {
         options,
+        spawner,
         timer,
         closing,
         sessions,
@@ -188,6 +191,7 @@ impl CuratorClient {
 async fn wait_drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
     closing.begun().await;
     tokio::select! {
+        biased;
         () = janitor.idle() => {}
         () = timer.sleep(limit) => {}
     }

@@ -50,6 +50,10 @@ pub trait RecipeSupport: Sealed {
     /// [`closing`](CuratorClient::closing) first to distinguish these cases.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
+    /// Starts a task on this client's [runtime](CuratorClient::runtime). In a simulation, the task belongs to the process
+    /// that has started the client.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
     /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or
     /// `Reconnected`.
     ///
@@ -163,6 +167,10 @@ impl RecipeSupport for CuratorClient {
 
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
         self.inner.timer.sleep_until(deadline)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.inner.spawner.spawn(task);
     }
 
     fn check_connected(&self) -> Result<()> {

@@ -75,7 +75,7 @@ impl CuratorClient {
             lock_data: None,
             root: self.root.clone(),
         };
-        let client = start(second_client, self.runtime());
+        let client = start(second_client, self.inner.spawner.clone());
         *watching = Some(client.clone());
         Ok(WatchingClient { client })
     }

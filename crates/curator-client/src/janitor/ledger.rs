@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
 pub use self::refused::Refusals;
 use self::refused::Refused;
 use crate::error::Error;
 use crate::meter::{Begun, ClientMeter};
 use crate::path::ZPath;
 use crate::session::Session;
+use crate::source;
+use crate::source::watch;
 use crate::truncated::Truncated;
 
 /// A delete that is not done yet.
@@ -186,7 +186,7 @@ impl Ledger {
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
         self.publish_count(&entries);
-        let (line, more) = entries.lines.next(Instant::now());
+        let (line, more) = entries.lines.next(source::now());
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
         let PendingDelete { path, last_error, .. } = &delete;

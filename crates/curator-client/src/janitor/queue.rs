@@ -126,6 +126,8 @@ impl JanitorQueue {
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
         loop {
             tokio::select! {
+                biased;
+                // First, so that new deletes cannot starve those that are in progress; at most `MAX_CONCURRENT` are.
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
                 Some(job) = self.jobs.recv(), if under_way.len() < MAX_CONCURRENT => {
                     let worker = Arc::clone(&worker);

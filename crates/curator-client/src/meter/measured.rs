@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Unit, describe_counter, describe_gauge, with_recorder};
 
 use crate::error::SessionEnd;
 use crate::process::Process;
+use crate::source::since_1970;
 
 static METADATA: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
@@ -253,10 +254,6 @@ fn registered_counter(key: &Key) -> Counter {
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::source;
+
 const START: &str = "_c_";
 const END: char = '-';
 /// The length of a UUID as text, such as `53345f98-9423-4e0c-a7b5-9f819e3ec2e1`.
@@ -36,7 +38,7 @@ impl ProtectionId {
     #[allow(clippy::new_without_default)]
     #[must_use]
     pub fn new() -> Self {
-        Self { uuid: Uuid::new_v4() }
+        Self { uuid: source::new_uuid() }
     }
 
     /// The prefix of the names of nodes with this mark: `_c_<uuid>-`.

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use tokio::sync::watch;
-
 use super::Session;
+use crate::source::watch;
 
 /// Delays the close of a lost session. See [`Session::delay_close`](super::Session::delay_close).
 #[must_use = "the session is closed without delay after this is dropped"]

@@ -8,22 +8,21 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{OptionFuture, join};
-use tokio::sync::watch;
 
 use super::Session;
 use super::arrival::HoldUntilWoken;
 use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
+use crate::link::{Link, Watch};
 use crate::operation::{
     Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
     TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
+use crate::source::watch;
+use crate::transport::{Answer, ConfirmedBy, translate};
 use crate::truncated::Truncated;
-use crate::zk::error::translate;
-use crate::zk::link::{Answer, ConfirmedBy, Link};
-use crate::zk::watch::Watch;
 
 /// The reply to a request that has been sent.
 ///
@@ -218,8 +217,8 @@ impl Session {
             Some(link) => {
                 // Keeps the connection for the rest of the lease, because the session is not used after that; and
                 // for at least two probe intervals, because replies may be late.
-                link.task().keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
-                link.task().together(|| {
+                link.keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
+                link.together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
                     (answer, is_new.then(|| self.check_held_nodes(&link)))
                 })
@@ -267,7 +266,7 @@ impl Session {
         let options = &self.inner.options;
         let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.answer_limit()), &*options.name);
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Truncated(path), size, "request");
-        let answer = link.task().together(|| call(&link));
+        let answer = link.together(|| call(&link));
         self.answer_to(operation, path, answer, after, permit)
     }
 

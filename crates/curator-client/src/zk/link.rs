@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use zookeeper_client::{
     Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError,
@@ -20,18 +19,18 @@ use zookeeper_client::{
 };
 
 pub(crate) use self::diagnosis::Diagnosis;
-pub(crate) use self::hosts::ConnectFailure;
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
 use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::start::start;
-use super::task::{LinkEnd, SessionTask};
+use super::task::SessionTask;
 use super::unfired::Kind;
 use super::watch::{Requested, Watch};
 use crate::acl::Acl;
 use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
+use crate::transport::{Answer, ConfirmedBy};
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
 ///
@@ -47,15 +46,6 @@ pub(crate) struct Link {
     verified: Arc<OnceLock<ConfirmedBy>>,
 }
 
-/// Which servers have confirmed something over a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConfirmedBy {
-    /// A quorum: it has committed a write of this session that was sent over this connection.
-    Quorum,
-    /// A leader, which may be deposed without knowing it.
-    Leader,
-}
-
 /// What the first probe of a connection must also verify.
 #[derive(Debug, Clone, Copy)]
 struct Unverified {
@@ -64,12 +54,6 @@ struct Unverified {
     /// Whether the server may have accepted an authenticating client as anonymous.
     identity: bool,
 }
-
-/// Called with the id of the session that a server has granted, and its timeout. Must not block.
-pub(crate) type Granted = Arc<dyn Fn(i64, Duration) + Send + Sync>;
-
-/// The reply to a request that has been sent, with the error of `zookeeper-client`.
-pub(crate) type Answer<T> = BoxFuture<'static, Result<T, ZkError>>;
 
 impl Link {
     pub(crate) fn session_id(&self) -> i64 {
@@ -97,11 +81,6 @@ impl Link {
         &self.task
     }
 
-    /// Why the connection is over, if it is.
-    pub(crate) fn end(&self) -> Option<LinkEnd> {
-        self.task.end()
-    }
-
     /// Ends the connection without closing the session.
     pub(crate) fn abandon(self) {
         self.task.abandon(self.client);
@@ -126,13 +105,13 @@ impl Link {
         start(async move { answer.await.map(|(data, stat)| (data, from_stat(stat))) })
     }
 
-    pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
+    pub(crate) fn watch_data<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer = self.watch(path, Kind::Data, async move {
             let (data, stat, watcher) = client.get_and_watch_data(node.as_str()).await?;
             Ok(((data, from_stat(stat)), watcher))
         });
-        answer.map_ok(|((data, stat), watch)| (data, stat, watch)).boxed()
+        answer.map_ok(|((data, stat), watch)| (data, stat, watch.into())).boxed()
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
@@ -140,13 +119,13 @@ impl Link {
         start(async move { answer.await.map(|stat| stat.map(from_stat)) })
     }
 
-    pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
+    pub(crate) fn watch_exists<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer = self.watch(path, Kind::Data, async move {
             let (stat, watcher) = client.check_and_watch_stat(node.as_str()).await?;
             Ok((stat.map(from_stat), watcher))
         });
-        answer.boxed()
+        answer.map_ok(|(stat, watch)| (stat, watch.into())).boxed()
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
@@ -154,11 +133,11 @@ impl Link {
         start(async move { client.list_children(path.as_str()).await })
     }
 
-    pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, Watch)> {
+    pub(crate) fn watch_children<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer =
             self.watch(path, Kind::Children, async move { client.list_and_watch_children(node.as_str()).await });
-        answer.boxed()
+        answer.map_ok(|(children, watch)| (children, watch.into())).boxed()
     }
 
     /// Sends `request`, which sets a watch; usually immediately, see `unfired.rs`.
@@ -210,12 +189,6 @@ impl Link {
     pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
         let (client, path) = (self.client.clone(), path.clone());
         start(async move { client.sync(path.as_str()).await })
-    }
-}
-
-impl std::fmt::Debug for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Link({})", self.client.session_id())
     }
 }
 

@@ -4,14 +4,14 @@ use zookeeper_client::{Error as ZkError, MultiReadResult, MultiWriteError, Multi
 
 use super::created::with_stats;
 use super::data::{from_stat, to_acl};
-use super::error::translate;
-use super::link::{Answer, Link, create_options};
+use super::link::{Link, create_options};
 use super::start::start;
 use crate::error::{Error, Result};
 use crate::operation::{
     Created, MULTI_READ, ReadOperation, ReadResult, TRANSACTION, TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
+use crate::transport::{Answer, translate};
 
 impl Link {
     /// Applies all operations, or none. The outer error is about the request, the inner one about one of its
@@ -78,7 +78,7 @@ impl Link {
 }
 
 fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Error {
-    Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error)) }
+    Error::TransactionFailed { index, cause: Box::new(translate(operation.name(), operation.path(), error.into())) }
 }
 
 /// Whether there is one result for each operation, and of the operation's kind. Callers that read the results rely on
@@ -120,7 +120,7 @@ fn read(operation: &ReadOperation, result: MultiReadResult) -> Result<ReadResult
         (ReadOperation::Data(_), MultiReadResult::Data { data, stat }) => {
             Ok(ReadResult::Data { data, stat: from_stat(stat) })
         }
-        (_, MultiReadResult::Error { err }) => Err(translate(operation.name(), operation.path(), err)),
+        (_, MultiReadResult::Error { err }) => Err(translate(operation.name(), operation.path(), err.into())),
         (_, other) => Err(Error::Unexpected {
             operation: operation.name(),
             path: operation.path().clone(),

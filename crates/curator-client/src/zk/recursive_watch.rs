@@ -12,33 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use zookeeper_client::{Error as ZkError, EventType, PersistentWatcher, WatchedEvent};
+use zookeeper_client::{EventType, PersistentWatcher, WatchedEvent};
 
-use super::task::{CountedWatch, LinkEnd, SessionTask};
+use super::task::{CountedWatch, SessionTask};
 use crate::path::ZPath;
+use crate::transport::{self, ErrorCode, LinkEnd, RequestError, TreeEvent};
 
-/// What a [`RecursiveWatch`] saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TreeEvent {
-    /// This node was created.
-    Created(ZPath),
-    /// This node was deleted.
-    Deleted(ZPath),
-    /// The data of this node changed.
-    DataChanged(ZPath),
-    /// The connection of the watch has ended, and the watch with it. Changes since then are not reported: set a new
-    /// watch, then read everything again.
-    Interrupted,
-}
-
-/// A watch on a node and everything below it, whether or not the node exists.
-///
-/// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
-/// change. By the time an event is read, the node may have changed again: read the node.
-#[must_use = "a watch that is dropped is removed from the server"]
-pub struct RecursiveWatch {
+/// See [`RecursiveWatch`](crate::RecursiveWatch).
+pub(crate) struct RecursiveWatch {
     /// `None` once `Interrupted` was returned. `zookeeper-client` panics if a watcher is polled after the end of its
     /// connection.
     watcher: Option<PersistentWatcher>,
@@ -53,24 +34,11 @@ impl RecursiveWatch {
         Self { watcher: Some(watcher), task, removals, _counted }
     }
 
-    /// Whether its connection still exists. If not, [`next`](Self::next) returns
-    /// [`Interrupted`](TreeEvent::Interrupted), and events that were not read are lost.
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.watcher.is_some() && self.task.end().is_none()
     }
 
-    /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return it again.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> TreeEvent {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// Like [`next`](Self::next), for a hand-written future.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
         let Some(watcher) = &mut self.watcher else { return Poll::Ready(TreeEvent::Interrupted) };
         // `zookeeper-client` panics if its task is gone. Without the task there is no event, and the end of the task
         // wakes this future.
@@ -95,12 +63,6 @@ impl RecursiveWatch {
 impl Drop for RecursiveWatch {
     fn drop(&mut self) {
         self.give_up();
-    }
-}
-
-impl std::fmt::Debug for RecursiveWatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecursiveWatch").field("is_interrupted", &self.watcher.is_none()).finish_non_exhaustive()
     }
 }
 
@@ -139,7 +101,7 @@ struct Unwanted {
 /// A watcher of the crate, which removes its watch when it is dropped.
 type Watcher = Box<dyn Send>;
 
-type Answer = BoxFuture<'static, Result<RecursiveWatch, ZkError>>;
+type Answer = transport::Answer<RecursiveWatch>;
 
 /// Permission to set a watch.
 pub(crate) struct SetPermit<'a> {
@@ -277,7 +239,7 @@ struct Requested {
 }
 
 impl Future for Requested {
-    type Output = Result<RecursiveWatch, ZkError>;
+    type Output = Result<RecursiveWatch, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answer) = &mut self.answer else { return Poll::Pending };
@@ -299,7 +261,7 @@ impl Drop for Requested {
 
 /// The reply to a request that sets a watch.
 pub(super) fn requested(
-    watcher: BoxFuture<'static, Result<PersistentWatcher, ZkError>>,
+    watcher: transport::Answer<PersistentWatcher>,
     task: &SessionTask,
     removals: &Arc<Removals>,
 ) -> Answer {
@@ -308,16 +270,16 @@ pub(super) fn requested(
     let (for_watch, of_watch) = (Weak::clone(&removals), task.clone());
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;
-        let removals = for_watch.upgrade().ok_or(ZkError::ClientClosed)?;
+        let removals = for_watch.upgrade().ok_or(RequestError::Closed)?;
         Ok(RecursiveWatch::new(watcher, of_watch, removals))
     };
     Requested { answer: Some(answer.boxed()), task: task.clone(), removals }.boxed()
 }
 
 /// A server without recursive watches in its watch manager answers that it cannot read the request.
-fn refused(error: ZkError) -> ZkError {
+fn refused(error: RequestError) -> RequestError {
     match error {
-        ZkError::MarshallingError => ZkError::Unimplemented,
+        RequestError::Code(ErrorCode::MARSHALLING_ERROR) => RequestError::Code(ErrorCode::UNIMPLEMENTED),
         error => error,
     }
 }

@@ -3,9 +3,10 @@
 use std::future::{Future, ready};
 use std::panic::AssertUnwindSafe;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use zookeeper_client::Error as ZkError;
+
+use crate::transport::{Answer, RequestError};
 
 /// Polls `future` once, which sends its request.
 ///
@@ -18,11 +19,16 @@ use zookeeper_client::Error as ZkError;
 /// A panic is turned into an error. `zookeeper-client` assumes that the reply to `getData` contains a stat, and that
 /// the path in the reply to a create is not empty. A working server never sends another reply, but such a reply must
 /// not make the caller's task panic. The panic hook still sees the panic; with `panic = "abort"`, the process ends.
-pub(super) fn start<T: Send + 'static>(
-    future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
-) -> BoxFuture<'static, Result<T, ZkError>> {
+pub(super) fn start<T: Send + 'static>(future: impl Future<Output = Result<T, ZkError>> + Send + 'static) -> Answer<T> {
+    start_translated(future.err_into())
+}
+
+/// Like [`start`], for a future that has translated its errors.
+pub(super) fn start_translated<T: Send + 'static>(
+    future: impl Future<Output = Result<T, RequestError>> + Send + 'static,
+) -> Answer<T> {
     let caught = AssertUnwindSafe(future).catch_unwind();
-    let undecodable = || ZkError::UnexpectedError("the reply cannot be decoded".to_owned());
+    let undecodable = || RequestError::Lost("the reply cannot be decoded".to_owned());
     let mut future = caught.map(move |answer| answer.unwrap_or_else(|_| Err(undecodable()))).boxed();
     match (&mut future).now_or_never() {
         Some(answer) => ready(answer).boxed(),
@@ -40,7 +46,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_zookeeper_client_becomes_an_error() {
         let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
-        assert!(matches!(answer, Err(ZkError::UnexpectedError(_))), "{answer:?}");
+        assert!(matches!(answer, Err(RequestError::Lost(_))), "{answer:?}");
     }
 
     #[tokio::test]

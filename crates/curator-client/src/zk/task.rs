@@ -20,7 +20,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
 use super::in_place::InPlace;
@@ -28,19 +27,8 @@ pub(crate) use super::in_place::Work;
 use super::unfired::UnfiredWatches;
 use crate::clock::ClockInstant;
 use crate::process::{InProcess, Process};
-
-/// Why a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkEnd {
-    /// The connection broke. The session may continue over another one.
-    Lost,
-    /// The server has ended the session.
-    Expired,
-    /// The server has refused the session's credentials, and ended the session.
-    AuthFailed,
-    /// The client closed the session.
-    Closed,
-}
+use crate::source::watch;
+use crate::transport::LinkEnd;
 
 /// A handle to the task of one connection.
 #[derive(Clone)]

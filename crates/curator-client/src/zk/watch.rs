@@ -6,38 +6,14 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use zookeeper_client::{Error as ZkError, EventType, OneshotWatcher, WatchedEvent};
+use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
-use super::task::{CountedWatch, LinkEnd, SessionTask};
+use super::task::{CountedWatch, SessionTask};
 use super::unfired::Unfired;
+use crate::transport::{Answer, LinkEnd, RequestError, WatchEvent};
 
-/// What a watch saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WatchEvent {
-    /// The node was created.
-    Created,
-    /// The node was deleted.
-    Deleted,
-    /// The node's data changed.
-    DataChanged,
-    /// A child of the node was created or deleted.
-    ChildrenChanged,
-    /// The watch is gone because its connection is broken, and changes may have been missed. The session may continue
-    /// over another connection; if so, read the node again, and set a new watch.
-    Interrupted,
-    /// The session is over, and the watch with it.
-    SessionEnded,
-}
-
-/// A one-shot watch on one node, and a future of its event.
-///
-/// The server keeps the watch until the node changes. If the connection breaks first, the watch fires with
-/// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
-///
-/// On one connection, events arrive in the order in which the server made the changes.
-#[must_use = "a watch that is dropped is removed from the server"]
-pub struct Watch {
+/// See [`Watch`](crate::Watch).
+pub(crate) struct Watch {
     unfired: Unfired,
     /// `None` once it has fired.
     event: Option<BoxFuture<'static, WatchedEvent>>,
@@ -54,17 +30,12 @@ impl Watch {
         Self { unfired, event: Some(watcher.changed().boxed()), task, fired: None, counted }
     }
 
-    /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut watch).await`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped: the watch stays.
-    pub async fn fired(&mut self) -> WatchEvent {
-        std::future::poll_fn(|cx| self.poll_fired(cx)).await
+    /// The event, if it was read.
+    pub(crate) fn fired(&self) -> Option<WatchEvent> {
+        self.fired
     }
 
-    /// Like [`fired`](Self::fired), for a hand-written future.
-    pub fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+    pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
@@ -106,41 +77,22 @@ impl Drop for Watch {
     }
 }
 
-/// Like [`fired`](Watch::fired). The watch may be polled again after it has returned the event.
-impl Future for Watch {
-    type Output = WatchEvent;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchEvent> {
-        self.poll_fired(cx)
-    }
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("fired", &self.fired).finish_non_exhaustive()
-    }
-}
-
 /// A request that sets a watch.
 pub(super) struct Requested<T: 'static> {
     /// `None` once it has been read.
-    answer: Option<BoxFuture<'static, Result<(T, OneshotWatcher), ZkError>>>,
+    answer: Option<Answer<(T, OneshotWatcher)>>,
     unfired: Option<Unfired>,
     task: SessionTask,
 }
 
 impl<T: 'static> Requested<T> {
-    pub(super) fn new(
-        answer: BoxFuture<'static, Result<(T, OneshotWatcher), ZkError>>,
-        unfired: Unfired,
-        task: &SessionTask,
-    ) -> Self {
+    pub(super) fn new(answer: Answer<(T, OneshotWatcher)>, unfired: Unfired, task: &SessionTask) -> Self {
         Self { answer: Some(answer), unfired: Some(unfired), task: task.clone() }
     }
 }
 
 impl<T: 'static> Future for Requested<T> {
-    type Output = Result<(T, Watch), ZkError>;
+    type Output = Result<(T, Watch), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answer) = &mut self.answer else { return Poll::Pending };
@@ -215,7 +167,8 @@ mod tests {
                 Watch { unfired, event: Some(event.boxed()), task: task.clone(), fired: None, counted: None };
             task.abort(LinkEnd::Lost);
             if is_read {
-                assert_eq!((&mut watch).now_or_never(), Some(WatchEvent::Interrupted));
+                let event = watch.poll_fired(&mut Context::from_waker(std::task::Waker::noop()));
+                assert_eq!(event, Poll::Ready(WatchEvent::Interrupted));
             }
             drop(watch);
             go_on();

@@ -7,6 +7,7 @@ mod alone;
 #[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
+mod tcp_network;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
+use self::tcp_network::TcpNetwork;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 
 /// A session timeout that no test exceeds accidentally.
@@ -30,7 +32,11 @@ pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
-    CuratorClient::builder(connect_string).session_timeout(LONG)
+    let client = CuratorClient::builder(connect_string).session_timeout(LONG);
+    match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
+        Ok("wire") => client.network(Arc::new(TcpNetwork)),
+        _ => client,
+    }
 }
 
 /// A policy that allows one attempt.

@@ -1,6 +1,6 @@
 //! Counts the errors of instances: an instance with too many errors rests, so the provider skips it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::ZPath;
@@ -8,7 +8,7 @@ use curator_recipes::client::ZPath;
 use crate::found::FoundInstance;
 
 /// One registration of an instance: a recreated node is another registration.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Node {
     path: ZPath,
     czxid: i64,
@@ -25,7 +25,7 @@ impl Node {
 pub(super) struct Rests {
     errors: u32,
     period: Duration,
-    noted: HashMap<Node, Noted>,
+    noted: BTreeMap<Node, Noted>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Default for Rests {
 
 impl Rests {
     pub(super) fn new(errors: u32, period: Duration) -> Self {
-        Self { errors, period, noted: HashMap::new() }
+        Self { errors, period, noted: BTreeMap::new() }
     }
 
     pub(super) fn note_error(&mut self, node: Node, now: Instant) {

@@ -1,8 +1,9 @@
 //! The changes of a cache, as one stream for each consumer.
 
+use curator_client::source::watch;
 use futures_util::stream;
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;

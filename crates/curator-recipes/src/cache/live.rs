@@ -4,14 +4,13 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
+use curator_client::source::watch;
 use curator_client::{
     ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _, Recovery,
-    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath,
+    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath, source,
 };
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 
 use super::batches::{Batch, Batches, Wanted, reads, want};
 use super::builder::CuratorCacheBuilder;
@@ -106,7 +105,7 @@ impl Followed for LiveTree {
             // The session for recursive watches has ended. The client may continue without it.
             Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
             Ok(end) => {
-                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(Instant::now()) {
+                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(source::now()) {
                     let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
                     tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
                 }
@@ -122,7 +121,7 @@ impl Followed for LiveTree {
         self.publisher.stale();
         let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
         // The client logs its outages.
-        if !error.is_retryable() && self.failures.failed(error, Instant::now()) {
+        if !error.is_retryable() && self.failures.failed(error, source::now()) {
             tracing::warn!(client, %path, error = %Truncated(error), "cache: cannot read, and will try again");
         } else {
             tracing::debug!(client, %path, error = %Truncated(error), "a cache cannot read");

@@ -14,8 +14,9 @@ mod tree;
 
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{NodePath, ZPath};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 
 pub use self::builder::CuratorCacheBuilder;
 pub use self::error::CacheError;

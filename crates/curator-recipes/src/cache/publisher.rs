@@ -1,9 +1,10 @@
 //! Publishes the nodes, the state and the events of a cache, consistent with each other.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use tokio::sync::{broadcast, watch};
+use curator_client::source;
+use curator_client::source::watch;
+use tokio::sync::broadcast;
 
 use super::error::CacheError;
 use super::events::{CacheEvent, Numbered};
@@ -51,7 +52,7 @@ impl Publisher {
     /// Records that the connection is broken or unconfirmed, or that reads fail.
     pub(super) fn stale(&self) {
         self.set(|state| match state {
-            CacheState::Current => CacheState::Stale { since: Instant::now() },
+            CacheState::Current => CacheState::Stale { since: source::now() },
             state => state,
         });
     }
@@ -85,7 +86,7 @@ impl Publisher {
     fn measure(&self, before: CacheState, now: CacheState) {
         match (before, now) {
             (CacheState::Current, CacheState::Stale { .. }) => self.stale_count.count(),
-            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(since.elapsed())),
+            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(source::elapsed(since))),
             (_, CacheState::Ended) if !self.is_closed() => self.stale_count.count(),
             (CacheState::Loading | CacheState::Stale { .. }, _) => self.stale_count.end(None),
             _ => {}

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, WatchingSession};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 
 use super::CuratorCache;
 use super::batches::{Batches, Wanted};

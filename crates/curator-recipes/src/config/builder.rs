@@ -4,9 +4,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, Deadline, NodePath, RecipeSupport as _, ZPath};
 use futures_util::future::FutureExt as _;
-use tokio::sync::watch;
 
 use super::decoder::{Decode, Decoder, IfAbsent};
 use super::following::{Following, follow, read_first_value};

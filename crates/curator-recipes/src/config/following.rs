@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use curator_client::source::watch;
 use curator_client::{
     CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent, ZPath,
 };
 use futures_util::poll;
-use tokio::sync::watch;
 
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};

@@ -9,7 +9,7 @@ mod status;
 use std::sync::Arc;
 
 use curator_client::ZPath;
-use tokio::sync::watch;
+use curator_client::source::watch;
 
 pub use self::builder::ConfigBuilder;
 pub use self::decoder::IfAbsent;

@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::time::Instant;
 
+use curator_client::source;
+
 use super::ConfigError;
 use crate::engine::state_sender::ReportedState;
 
@@ -45,7 +47,7 @@ impl ConfigStatus {
 
 impl ReportedState for ConfigStatus {
     fn unknown() -> Self {
-        Self::Stale { since: Instant::now() }
+        Self::Stale { since: source::now() }
     }
 
     /// Keeps the first `since` of `Stale`.

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, Recovery};
-use tokio::sync::watch;
+use curator_client::source::watch;
+use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, Recovery, source};
 
 /// A [`FailureLog`] that remembers the state of a failure which was not logged, and when to report it again.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl<S: Clone> EventFailures<S> {
     pub(crate) fn failed(&self, failure: impl Display, state: &S) -> bool {
         let (is_logged, due) = {
             let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-            (log.failed(failure, Instant::now()), log.due())
+            (log.failed(failure, source::now()), log.due())
         };
         self.due.send_replace(due.map(|at| (at, state.clone())));
         is_logged
@@ -34,7 +34,7 @@ impl<S: Clone> EventFailures<S> {
     #[must_use]
     pub(crate) fn recovered(&self) -> Option<Recovery> {
         self.due.send_replace(None);
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).recovered(Instant::now())
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).recovered(source::now())
     }
 
     /// Records that the task neither works nor fails: the latest failure is not reported again.
@@ -51,7 +51,7 @@ impl<S: Clone> EventFailures<S> {
             let until_due = async {
                 match due {
                     Some((at, state)) => {
-                        client.sleep_until(Deadline::after(at.saturating_duration_since(Instant::now()))).await;
+                        client.sleep_until(Deadline::after(at.saturating_duration_since(source::now()))).await;
                         state
                     }
                     None => std::future::pending().await,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath, source};
 use curator_protocol::Request;
 
 use crate::error::{Error, Result};
@@ -35,13 +35,13 @@ struct Creates {
 impl<'a> Failures<'a> {
     /// An empty count, for an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
-        Self { client, lock, retrier: None, changes: None, since: Instant::now(), creates: None }
+        Self { client, lock, retrier: None, changes: None, since: source::now(), creates: None }
     }
 
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
     pub(crate) fn attempt(&mut self) {
         if self.retrier.is_none() {
-            self.since = Instant::now();
+            self.since = source::now();
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Failures<'a> {
         if !cause.is_retryable() {
             return cause.into();
         }
-        let failing_for = self.since.elapsed();
+        let failing_for = source::elapsed(self.since);
         Error::AcquireFailed { lock: self.lock.clone(), attempts, failing_for, cause: Box::new(cause) }
     }
 }

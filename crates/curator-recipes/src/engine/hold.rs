@@ -5,9 +5,9 @@ mod end;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, HeldNode, Session, ZPath};
 use futures_util::future::try_join_all;
-use tokio::sync::watch;
 use tracing::Span;
 
 pub(crate) use self::end::HoldEnd;

@@ -4,10 +4,10 @@ mod acquiring;
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::source::watch;
+use curator_client::{CuratorClient, ZPath, source};
 use curator_protocol::{LockInternalsDriver, Uuid};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use tokio::sync::watch;
 use tracing::Instrument as _;
 
 use self::acquiring::Acquiring;
@@ -214,7 +214,7 @@ fn line(client: &CuratorClient, dirs: &Arc<[ZPath]>, driver: &dyn LockInternalsD
 
 /// Rejects invalid names when the lock is made, not at the first create.
 fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
-    let id = Uuid::new_v4();
+    let id = source::new_uuid();
     let prefix = driver.node_prefix(&id);
     let invalid = |expected| Error::InvalidDriver { prefix: prefix.clone(), expected };
     if prefix.is_empty() || prefix.contains('/') {

@@ -1,7 +1,7 @@
 //! Records whether a client has requested a holder's lock back.
 
+use curator_client::source::watch;
 use curator_client::{Error, ZPath};
-use tokio::sync::watch;
 
 use super::log::HoldLog;
 

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::pending;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, RecipeSupport as _};
-use tokio::sync::watch;
 
 /// A state that is known only while there is a connection.
 pub(crate) trait ReportedState: Clone + Debug {
@@ -113,6 +113,7 @@ mod tests {
         until(async || client.check_connected().is_ok()).await;
         let mut reported = sender.reported.subscribe();
         tokio::select! {
+            biased;
             never = sender.follow_connection() => match never {},
             is_reported = soon(reported.wait_for(Option::is_some)) => assert_eq!(*is_reported.unwrap(), Some(1)),
         }

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, ZPath};
+use curator_client::source::watch;
+use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use futures_util::future::FutureExt as _;
-use tokio::sync::watch;
 
 use crate::engine::log::Truncated;
 use crate::error::Error;
@@ -90,7 +90,7 @@ impl<E: TaskError> RecipeTask<E> {
     ) -> Self {
         let (ended, end) = watch::channel(None);
         let (at, name) = (path.clone(), client.name().to_owned());
-        client.runtime().spawn(async move {
+        client.spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let error = done.unwrap_or_else(|panic| {
                 // Without the message, which may quote data.

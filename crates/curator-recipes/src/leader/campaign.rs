@@ -2,12 +2,11 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
+use curator_client::source::watch;
 use curator_client::{
-    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath,
+    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath, source,
 };
-use tokio::sync::watch;
 
 use super::leadership::Leadership;
 use super::leaving::wait_until_left;
@@ -137,7 +136,7 @@ impl Campaign {
             // A participant outside the queue has no failure to report.
             if intent != Intent::TakePart && self.pauses.end() {
                 self.reporter.report_error(None);
-                let _ = self.failures.recovered(Instant::now());
+                let _ = self.failures.recovered(source::now());
             }
             let step = match next {
                 Next::Abandoned => return self.closed(),
@@ -254,7 +253,7 @@ impl Campaign {
         self.reporter.report_no_term(LeaderState::Unknown);
         // The client logs its outages.
         let is_outage = error.is_retryable() && self.client.check_connected().is_err();
-        if !is_outage && self.failures.failed(&error, Instant::now()) {
+        if !is_outage && self.failures.failed(&error, source::now()) {
             tracing::warn!(client = self.client.name(), path = %Truncated(self.path()), error = %Truncated(&error), "leader latch: cannot take part, and will try again");
         } else {
             self.log(&error, "the latch cannot take part, and will try again");
@@ -279,7 +278,7 @@ impl Campaign {
     fn recovered(&mut self) {
         self.pauses.end();
         self.reporter.report_error(None);
-        if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(Instant::now()) {
+        if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(source::now()) {
             tracing::info!(client = self.client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader latch: takes part again");
         }
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, ZPath};
-use tokio::sync::watch;
 
 use crate::engine::hold::Hold;
 use crate::error::LockLost;

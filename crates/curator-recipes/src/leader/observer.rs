@@ -1,13 +1,12 @@
 //! Reports the leader of an election to a client that does not take part.
 
 use std::pin::pin;
-use std::time::Instant;
 
-use curator_client::{CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath};
+use curator_client::source::watch;
+use curator_client::{CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
 use futures_util::{poll, stream};
-use tokio::sync::watch;
 
 use super::head::QueueHead;
 use super::{LATCH_NAME, SELECTOR_NAME};
@@ -250,7 +249,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
             Ok(first) => {
                 retrier.reset();
                 reporter.errors.send_replace(None);
-                if let Some(Recovery { lasted, failures, .. }) = failures.recovered(Instant::now()) {
+                if let Some(Recovery { lasted, failures, .. }) = failures.recovered(source::now()) {
                     tracing::info!(client = reporter.client.name(), path = %Truncated(&reporter.path), ?lasted, failures, "leader observer: reads the leader again");
                 }
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
@@ -274,7 +273,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 reporter.report(&ObservedLeader::Unknown);
                 let (client, path) = (reporter.client.name(), Truncated(&reporter.path));
                 // The client logs its outages.
-                if !error.is_retryable() && failures.failed(&error, Instant::now()) {
+                if !error.is_retryable() && failures.failed(&error, source::now()) {
                     tracing::warn!(client, %path, error = %Truncated(&error), "leader observer: cannot read the leader, and will try again");
                 } else {
                     tracing::debug!(client, %path, error = %Truncated(&error), "the leader cannot be read");

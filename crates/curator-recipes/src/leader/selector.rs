@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath,
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source,
 };
 use futures_util::future::{FusedFuture as _, FutureExt as _};
-use tokio::sync::watch;
 
 use super::SELECTOR_NAME;
 use super::leadership::Leadership;
@@ -183,7 +183,7 @@ impl<'a> Attempts<'a> {
         let client = self.selector.mutex.client();
         // The client logs its outages.
         let is_outage = error.is_retryable() && client.check_connected().is_err();
-        let is_logged = !is_outage && self.log.failed(&error, Instant::now());
+        let is_logged = !is_outage && self.log.failed(&error, source::now());
         self.report(Some(error.clone()));
         if is_logged {
             self.selector.log(&error, "cannot take part, and will try again");
@@ -196,7 +196,7 @@ impl<'a> Attempts<'a> {
             return;
         }
         self.report(None);
-        if let Some(Recovery { lasted, failures, .. }) = self.log.recovered(Instant::now()) {
+        if let Some(Recovery { lasted, failures, .. }) = self.log.recovered(source::now()) {
             let (client, path) = (self.selector.mutex.client().name(), Truncated(self.selector.path()));
             tracing::info!(client, %path, ?lasted, failures, "leader selector: takes part again");
         }
@@ -310,22 +310,22 @@ impl LeaderSelector {
                 }
             };
             attempts.succeeded();
-            let began = Instant::now();
+            let began = source::now();
             let leadership = Leadership::new(guard.hold(), guard.loss());
             leadership.log_begin(&client);
             let logged = LoggedTerm { client: &client, term: leadership.clone() };
             let end = self.run_term(leadership, &mut job, shutdown.as_mut()).await;
             drop(logged);
-            let is_short = began.elapsed() < SHORT_TERM;
+            let is_short = source::elapsed(began) < SHORT_TERM;
             if !is_short {
                 pause_after_term = PAUSES.0;
             }
             let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
-                Ok(()) => drop(releases.recovered(Instant::now())),
+                Ok(()) => drop(releases.recovered(source::now())),
                 Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
                 Err(error) => {
-                    if releases.failed(&error, Instant::now()) {
+                    if releases.failed(&error, source::now()) {
                         self.log(&error, "the term has ended, and its release is not confirmed");
                     }
                     if let Error::ReleaseRefused { .. } = error {
@@ -338,12 +338,12 @@ impl LeaderSelector {
                 // The term was lost or interrupted: no pause.
                 None => continue,
                 Some(Ok(Ok(()))) => {
-                    if let Some(Recovery { lasted, failures, .. }) = jobs.recovered(Instant::now()) {
+                    if let Some(Recovery { lasted, failures, .. }) = jobs.recovered(source::now()) {
                         tracing::info!(client = client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader selector: the job succeeds again");
                     }
                 }
                 Some(Ok(Err(cause))) => {
-                    if jobs.failed(&cause, Instant::now()) {
+                    if jobs.failed(&cause, source::now()) {
                         self.log(&cause, "the job failed");
                     }
                     if self.stops_on_failure {
@@ -351,7 +351,7 @@ impl LeaderSelector {
                     }
                 }
                 Some(Err(message)) => {
-                    if jobs.failed(&message, Instant::now()) {
+                    if jobs.failed(&message, source::now()) {
                         self.log(&message, "the job panicked");
                     }
                     if self.stops_on_failure {

@@ -67,7 +67,10 @@ impl Holds {
 
     /// Whether any owner in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
-        let holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
+        #[expect(clippy::disallowed_methods, reason = "sorted")]
+        let mut holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
+        // The first one that is held ends the search, and a loss that is found on the way wakes other futures.
+        holds.sort_unstable_by(|one, other| one.path().cmp(other.path()));
         holds.iter().any(|hold| hold.is_held())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use curator_client::{CuratorClient, NodePath, ZPath};
 use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
-use tokio::sync::watch;
+use curator_client::source::watch;
 
 use super::acquire_methods::{acquire_methods, holder_methods};
 use super::guard::LockGuard;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_protocol::LockInternalsDriver;
-use tokio::sync::watch;
 
 use super::guard::LockGuard;
 use super::holds::{Holds, Share};

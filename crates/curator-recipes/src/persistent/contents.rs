@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::Error;
-use tokio::sync::watch;
+use curator_client::source::watch;
 
 use super::state::{Command, Report};
 

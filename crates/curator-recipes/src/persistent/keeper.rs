@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::mem;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
 use futures_util::FutureExt as _;
-use tokio::sync::watch;
 
 use super::PersistentNode;
 use super::builder::PersistentNodeBuilder;

@@ -4,13 +4,12 @@ mod creating;
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
 
+use curator_client::source::watch;
 use curator_client::{
     CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat,
-    Watch, WatchEvent, ZPath,
+    Watch, WatchEvent, ZPath, source,
 };
-use tokio::sync::watch;
 
 use self::creating::{Creating, replacement};
 use super::builder::PersistentNodeBuilder;
@@ -320,7 +319,7 @@ impl Kept {
                 self.mzxid = stat.mzxid;
                 if self.claims.confirm(&node) {
                     self.contents.applied();
-                    if let Some(Recovery { lasted, failures, .. }) = self.data_failures.recovered(Instant::now()) {
+                    if let Some(Recovery { lasted, failures, .. }) = self.data_failures.recovered(source::now()) {
                         let client = self.client.name();
                         tracing::info!(client, %path, ?lasted, failures, "persistent node: the server accepts its data again");
                     }
@@ -367,17 +366,17 @@ impl Kept {
     /// Records that the node or its name is lost. Returns whether to log it.
     fn logs_loss(&mut self, loss: &str) -> bool {
         self.is_lost = true;
-        self.losses.failed(loss, Instant::now())
+        self.losses.failed(loss, source::now())
     }
 
     /// Records that the node was created. Returns whether to log it: not if it was lost and that was not logged.
     fn logs_creation(&mut self) -> bool {
-        let recovery = self.losses.recovered(Instant::now());
+        let recovery = self.losses.recovered(source::now());
         !mem::take(&mut self.is_lost) || recovery.is_some()
     }
 
     fn refuse_data(&mut self, error: Error) {
-        let is_logged = self.data_failures.failed(&error, Instant::now());
+        let is_logged = self.data_failures.failed(&error, source::now());
         self.contents.refused(error.clone());
         if is_logged {
             let (client, path) = (self.client.name(), &self.options.path);

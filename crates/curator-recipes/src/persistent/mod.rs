@@ -11,8 +11,8 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
+use curator_client::source::watch;
 use curator_client::{CreateMode, Deadline, Error as ClientError, RecipeSupport as _, ZPath};
-use tokio::sync::watch;
 
 pub use self::builder::PersistentNodeBuilder;
 pub use self::error::PersistentNodeError;

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use curator_client::source::watch;
 use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, ZPath};
-use tokio::sync::watch;
 
 use super::error::{PersistentNodeError, owner_text};
 use crate::engine::event_failures::EventFailures;

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
+use crate::source::watch;
 
 /// The maximum number of refused deletes that are kept of those without a session, such as guaranteed deletes. No
 /// session's end removes them, so a service whose deletes are refused repeatedly would collect them without a limit.

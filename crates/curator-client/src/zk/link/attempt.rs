@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 use zookeeper_client::Error as ZkError;
 
-use super::{Granted, Link};
+use super::Link;
+use crate::transport::Granted;
 use crate::zk::in_place::InPlace;
 
 /// Waits for a connection that is opened inline.

@@ -6,11 +6,11 @@
 //! wait for the examinations.
 
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, TryFutureExt as _};
@@ -18,45 +18,12 @@ use zookeeper_client::{Connector, Error as ZkError};
 
 use super::attempt::Attempt;
 use super::diagnosis::{Diagnosis, ExaminationCause};
-use super::{Granted, Link, Unverified};
+use super::{Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
-use crate::tls::TlsFailure;
-use crate::zk::error::describe_failure;
-
-/// Why no connection was opened.
-#[derive(Debug)]
-pub(crate) enum ConnectFailure {
-    /// A server has answered, and the others would answer the same.
-    Answered { server: HostPort, error: ZkError },
-    /// Each server and its failure.
-    NoServer(String),
-    /// Like `NoServer`, if TLS has failed with all servers in a way that waiting does not solve.
-    Tls(String, Vec<TlsFailure>),
-}
-
-impl ConnectFailure {
-    /// Whether a server refuses this client, independently of its session.
-    pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Answered { error: ZkError::AuthFailed | ZkError::BadArguments(_), .. } | Self::Tls(..))
-    }
-
-    /// The TLS failure of each server, if TLS has failed with all of them.
-    pub(crate) fn into_tls(self) -> Vec<TlsFailure> {
-        if let Self::Tls(_, failures) = self { failures } else { Vec::new() }
-    }
-}
-
-impl fmt::Display for ConnectFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Answered { server, error } => write!(f, "{server}: {}", describe_failure(error)),
-            Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
-        }
-    }
-}
+use crate::transport::{ConnectFailure, Granted};
 
 /// A pass over the servers.
 pub(super) struct Pass<'a> {
@@ -114,13 +81,14 @@ impl Pass<'_> {
             match attempted {
                 Ok(link) => return Ok((link, started)),
                 Err(Failed::Answered(error)) => {
-                    return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
+                    return Err(ConnectFailure::Answered { server: servers[index].clone(), error: error.into() });
                 }
                 Err(Failed::Early(addresses)) => examinations.push(self.examine(index, addresses)),
                 Err(Failed::Noted) => {}
             }
         }
         tokio::select! {
+            biased;
             () = examinations.collect() => {}
             () = self.timer.sleep(self.share) => {}
         }

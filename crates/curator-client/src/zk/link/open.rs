@@ -10,8 +10,8 @@ use zookeeper_client::{
 };
 
 use super::diagnosis::Diagnosis;
-use super::hosts::{ConnectFailure, Pass, Target};
-use super::{Answer, ConfirmedBy, Granted, Link, Unverified};
+use super::hosts::{Pass, Target};
+use super::{Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::options::{Credentials, SessionOptions};
@@ -19,10 +19,12 @@ use crate::path::ZPath;
 use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
-use crate::zk::error::{ends_session, is_server_reply};
+use crate::transport::{
+    ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION, RequestError, share,
+};
 use crate::zk::sockets::Socket;
-use crate::zk::start::start;
-use crate::zk::task::{LinkEnd, SessionTask, catch_task};
+use crate::zk::start::start_translated;
+use crate::zk::task::{SessionTask, catch_task};
 use crate::zk::watchdog::Watchdog;
 
 impl Link {
@@ -88,24 +90,12 @@ impl Link {
         SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
     }
 
-    /// Sends a request that only the leader can answer.
-    ///
-    /// A server rejects a session that has seen newer state than the server has; but `zookeeper-client` resumes a
-    /// session as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing:
-    /// a quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
-    /// That quorum also proves the lease, see `session_lease.rs`.
-    ///
-    /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
-    /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
-    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the reply is the error
-    /// `InvalidAcl`.
-    ///
-    /// Returns what has confirmed the session over this connection, in this probe or an earlier one.
+    /// See [`Link::probe`](crate::link::Link::probe).
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         if let Some(by) = self.verified.get().copied() {
             let unfired = Arc::clone(self.task.unfired());
             let (drops, synced) = (unfired.drops(), self.sync(&ZPath::root()));
-            return start(async move {
+            return start_translated(async move {
                 synced.await?;
                 unfired.probed(drops);
                 Ok(by)
@@ -113,43 +103,26 @@ impl Link {
         }
         let (client, verifies_identity, verified) =
             (self.client.clone(), self.unverified.identity, Arc::clone(&self.verified));
-        start(async move {
+        start_translated(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {
                 let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
-                writer.add_create("/curator-client-asks-who-it-is", &[], &for_us)?;
+                writer.add_create(IDENTITY_NODE, &[], &for_us)?;
             }
             writer
                 .add_check_version(ZPath::root().as_str(), if verifies_identity { NO_VERSION } else { ANY_VERSION })?;
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
-            let by = confirmed_by(written.map(drop))?;
+            let failed = |error| match error {
+                MultiWriteError::RequestFailed { source } => (None, source.into()),
+                MultiWriteError::OperationFailed { index, source } => (Some(index), source.into()),
+            };
+            let by = ConfirmedBy::of_write(written.map(drop).map_err(failed))?;
             let _first = verified.set(by);
-            synced.map(|()| by)
+            synced.map(|()| by).map_err(RequestError::from)
         })
     }
 }
-
-/// What has confirmed the write of a probe, by the reply to it.
-fn confirmed_by(written: Result<(), MultiWriteError>) -> Result<ConfirmedBy, ZkError> {
-    match written {
-        Ok(()) => Ok(ConfirmedBy::Quorum),
-        Err(MultiWriteError::OperationFailed { index: 0, source: ZkError::InvalidAcl }) => Err(ZkError::InvalidAcl),
-        // The leader reports an ended session as the failure of an operation.
-        Err(MultiWriteError::OperationFailed { source, .. }) if ends_session(&source) => Err(source),
-        // The leader checks the session before the operation, and proposes the failure of a transaction to the quorum
-        // as well.
-        Err(MultiWriteError::OperationFailed { source, .. }) if is_server_reply(&source) => Ok(ConfirmedBy::Quorum),
-        // A reply without the results of the operations: no transaction was proposed.
-        Err(MultiWriteError::RequestFailed { source }) if !is_leader_reply(&source) => Err(source),
-        Err(_) => Ok(ConfirmedBy::Leader),
-    }
-}
-
-/// The version with which a check accepts any version.
-const ANY_VERSION: i32 = -1;
-/// The version that no node has.
-const NO_VERSION: i32 = -2;
 
 /// The key by which a session is resumed: its id and password, and the timeout to request. Holding it does not keep the
 /// session open.
@@ -188,33 +161,6 @@ impl SessionKey {
         let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: true };
         pass.run().await
     }
-
-    /// Returns how the session has ended, if a failed [`resume`](Self::resume) shows that it has.
-    pub(crate) fn end_of_session(failure: &ConnectFailure) -> Option<LinkEnd> {
-        match failure {
-            ConnectFailure::Answered { error: ZkError::SessionExpired | ZkError::SessionMoved, .. } => {
-                Some(LinkEnd::Expired)
-            }
-            ConnectFailure::Answered { error: ZkError::AuthFailed, .. } => Some(LinkEnd::AuthFailed),
-            _ => None,
-        }
-    }
-}
-
-/// The id, in the format of ZooKeeper's own logs. Not the password.
-impl std::fmt::Debug for SessionKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.session.id())
-    }
-}
-
-/// The time limit for one server, if all of them together may take `limit`.
-fn share(options: &SessionOptions, limit: Duration) -> Duration {
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-    let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
-    // In whole milliseconds, because error messages contain it.
-    let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
-    share.saturating_sub(rest).max(Duration::from_millis(1))
 }
 
 /// The connector with which a connection to `server` is opened.
@@ -253,47 +199,5 @@ fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions
     match &certificates.identity {
         Some(identity) => tls.with_pem_identity(&identity.certificate_pem, &identity.key_pem),
         None => Ok(tls),
-    }
-}
-
-/// Whether the leader has answered. An overloaded server sends `Throttled` without asking the leader.
-fn is_leader_reply(error: &ZkError) -> bool {
-    is_server_reply(error) && !matches!(error, ZkError::Throttled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_committed_transaction_counts_as_confirmed_by_a_quorum() {
-        let failed = |index, source| Err(MultiWriteError::OperationFailed { index, source });
-        let refused = |source| Err(MultiWriteError::RequestFailed { source });
-        for (written, by) in [
-            (Ok(()), Ok(ConfirmedBy::Quorum)),
-            // The check that always fails, and a root that this client may not read.
-            (failed(1, ZkError::BadVersion), Ok(ConfirmedBy::Quorum)),
-            (failed(0, ZkError::NoAuth), Ok(ConfirmedBy::Quorum)),
-            (failed(0, ZkError::InvalidAcl), Err(ZkError::InvalidAcl)),
-            (failed(0, ZkError::SessionExpired), Err(ZkError::SessionExpired)),
-            (failed(0, ZkError::SessionMoved), Err(ZkError::SessionMoved)),
-            // The code of an unknown session.
-            (failed(0, ZkError::UnexpectedErrorCode(-12)), Err(ZkError::UnexpectedErrorCode(-12))),
-            (failed(0, ZkError::UnexpectedErrorCode(-77)), Ok(ConfirmedBy::Leader)),
-            (refused(ZkError::Unimplemented), Ok(ConfirmedBy::Leader)),
-            (refused(ZkError::NoAuth), Ok(ConfirmedBy::Leader)),
-            (refused(ZkError::Throttled), Err(ZkError::Throttled)),
-            (refused(ZkError::ConnectionLoss), Err(ZkError::ConnectionLoss)),
-        ] {
-            let case = format!("{written:?}");
-            assert_eq!(confirmed_by(written), by, "{case}");
-        }
-    }
-
-    #[test]
-    fn throttled_and_connection_loss_do_not_count_as_replies_of_the_leader() {
-        assert!(is_leader_reply(&ZkError::NoAuth));
-        assert!(!is_leader_reply(&ZkError::Throttled));
-        assert!(!is_leader_reply(&ZkError::ConnectionLoss));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use curator_client::ZPath;
-use tokio::sync::watch;
+use curator_client::source::watch;
 
 use super::Hold;
 use crate::error::{LockLost, LossReason};

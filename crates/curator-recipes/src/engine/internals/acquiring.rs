@@ -3,8 +3,8 @@
 use std::future::pending;
 use std::pin::pin;
 
-use curator_client::{Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn};
-use curator_protocol::{Contest, ContestError, Event, Pace, Step, Uuid};
+use curator_client::{Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn, source};
+use curator_protocol::{Contest, ContestError, Event, Pace, Step};
 use futures_util::future::FutureExt as _;
 
 use super::LockInternals;
@@ -130,7 +130,7 @@ impl<'a, 'l> Acquiring<'a, 'l> {
     }
 
     async fn run_contest(&mut self, session: &Session, permit: &mut QueuePermit) -> Result<ContestEnd> {
-        let (lock, id) = (self.lock, Uuid::new_v4());
+        let (lock, id) = (self.lock, source::new_uuid());
         lock.note_queued(false);
         let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, lock.data())?;
         let mut contest = Contest::new(id, session.id(), lock.dirs.len());

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source};
 use curator_protocol::Contest;
 use tracing::Span;
 
@@ -49,7 +49,7 @@ impl<'a> AcquireLog<'a> {
             %owner,
         );
         let is_logged = !span.is_disabled();
-        let started = if is_logged { Some(Instant::now()) } else { subject.meter.now() };
+        let started = if is_logged { Some(source::now()) } else { subject.meter.now() };
         tracing::debug!(parent: &span, wait = %WaitText(wait), "acquiring");
         let (last_logged, woken) = (None, None);
         Self {
@@ -102,7 +102,7 @@ impl<'a> AcquireLog<'a> {
     /// Logs that the acquire pauses because others keep creating and deleting what it needs: it may do so for ever.
     pub(crate) fn directories_keep_changing(&mut self) {
         const MESSAGE: &str = "others created or deleted directories of the lock during each attempt; trying again";
-        if self.pauses.get_or_insert_default().failed(MESSAGE, Instant::now()) {
+        if self.pauses.get_or_insert_default().failed(MESSAGE, source::now()) {
             let Subject { client, kind, paths, .. } = &self.subject;
             tracing::warn!(client = client.name(), kind, lock = %Paths(paths), "{MESSAGE}");
         } else {
@@ -149,7 +149,7 @@ impl<'a> AcquireLog<'a> {
         self.is_over = true;
         match end {
             // Logged by the hold.
-            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(|woken| woken.elapsed())),
+            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(source::elapsed)),
             Ok(false) => {
                 let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
                 self.given_up(why, "other contenders are ahead");
@@ -164,7 +164,7 @@ impl<'a> AcquireLog<'a> {
 
     /// The time since the call, if logged or measured.
     pub(super) fn waited(&self) -> Option<std::time::Duration> {
-        self.started.map(|started| started.elapsed())
+        self.started.map(source::elapsed)
     }
 
     fn given_up(&self, how: NotAcquired, why: impl Display) {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use curator_client::{Error as ClientError, Session, ZPath};
+use curator_client::{Error as ClientError, Session, ZPath, source};
 use tracing::Span;
 
 use super::AcquireLog;
@@ -45,7 +45,7 @@ impl HoldLog {
             %token,
         );
         span.follows_from(&acquire.span);
-        let since = if span.is_disabled() { subject.meter.now() } else { Some(Instant::now()) };
+        let since = if span.is_disabled() { subject.meter.now() } else { Some(source::now()) };
         subject.meter.hold_begins();
         tracing::debug!(parent: &span, waited = format_args!("{:.1?}", acquire.waited().unwrap_or_default()), "owned");
         Self { span, owner: owner.clone(), meter: subject.meter.clone(), since }
@@ -88,7 +88,7 @@ impl HoldLog {
 
     /// Logs the loss or the release of the lock, whichever comes first.
     pub(crate) fn ended(&self, end: &LockLost) {
-        let held = self.since.map(|since| since.elapsed());
+        let held = self.since.map(source::elapsed);
         let how = match end.reason {
             LossReason::Released => HoldEnded::Released,
             LossReason::SessionLost(_) => HoldEnded::SessionLost,

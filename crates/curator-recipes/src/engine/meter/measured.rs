@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use curator_client::source;
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, counter, gauge, histogram, with_recorder};
 
 use super::{HoldEnded, NotAcquired};
@@ -46,7 +47,7 @@ impl Meter {
     }
 
     pub(crate) fn now(&self) -> Option<Instant> {
-        Some(Instant::now())
+        Some(source::now())
     }
 
     fn labels(&self) -> Vec<Label> {

@@ -1,5 +1,6 @@
 //! Cancellation tokens for the work under a lock.
 
+use curator_client::RecipeSupport as _;
 use tokio_util::sync::CancellationToken;
 
 use super::LockGuard;
@@ -53,9 +54,10 @@ impl LockGuard {
         let (token, loss) = (CancellationToken::new(), self.loss());
         // The drop guard cancels the token when the runtime drops the task, too.
         let (cancelled, cancel) = (token.clone(), token.clone().drop_guard());
-        self.client().runtime().spawn(async move {
+        self.client().spawn(async move {
             let cancel = cancel;
             tokio::select! {
+                biased;
                 end = loss => if !cancels(end.reason) {
                     cancel.disarm();
                 },

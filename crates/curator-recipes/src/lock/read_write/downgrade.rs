@@ -2,9 +2,11 @@
 //!
 //! The read node has the same number as the write node, so every contender that waits for one also waits for the other.
 
-use curator_client::{CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath};
+use curator_client::{
+    CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath, source,
+};
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
-use curator_protocol::{Uuid, downgraded_read_name};
+use curator_protocol::downgraded_read_name;
 use tracing::Instrument as _;
 
 use crate::engine::hold::Hold;
@@ -63,7 +65,7 @@ async fn create(
     let (client, session, dir) = (reader.client(), write.session(), reader.dir());
     let number = reader.driver().sequence(write.path().name());
     let number = number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
-    let name = downgraded_read_name(&Uuid::new_v4(), number);
+    let name = downgraded_read_name(&source::new_uuid(), number);
     let path = dir.join(&name).map_err(ClientError::from)?;
     let node = NodeSpec {
         path: path.clone(),

@@ -1,0 +1,145 @@
+//! Watches: one-shot ones, and recursive ones.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::of_either;
+use crate::transport::{TreeEvent, WatchEvent};
+#[cfg(feature = "simulation")]
+use crate::wire;
+use crate::zk;
+
+/// A one-shot watch on one node, and a future of its event.
+///
+/// The server keeps the watch until the node changes. If the connection breaks first, the watch fires with
+/// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
+///
+/// On one connection, events arrive in the order in which the server made the changes.
+#[must_use = "a watch that is dropped is removed from the server"]
+pub struct Watch(OneShot);
+
+enum OneShot {
+    Crate(zk::watch::Watch),
+    #[cfg(feature = "simulation")]
+    Wire(wire::Watch),
+}
+
+impl OneShot {
+    fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        of_either!(self, watch => watch.poll_fired(cx))
+    }
+
+    fn fired(&self) -> Option<WatchEvent> {
+        of_either!(self, watch => watch.fired())
+    }
+}
+
+impl From<zk::watch::Watch> for Watch {
+    fn from(watch: zk::watch::Watch) -> Self {
+        Self(OneShot::Crate(watch))
+    }
+}
+
+#[cfg(feature = "simulation")]
+impl From<wire::Watch> for Watch {
+    fn from(watch: wire::Watch) -> Self {
+        Self(OneShot::Wire(watch))
+    }
+}
+
+impl Watch {
+    /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut watch).await`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: the watch stays.
+    pub async fn fired(&mut self) -> WatchEvent {
+        std::future::poll_fn(|cx| self.poll_fired(cx)).await
+    }
+
+    /// Like [`fired`](Self::fired), for a hand-written future.
+    pub fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        self.0.poll_fired(cx)
+    }
+}
+
+/// Like [`fired`](Watch::fired). The watch may be polled again after it has returned the event.
+impl Future for Watch {
+    type Output = WatchEvent;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        self.poll_fired(cx)
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("fired", &self.0.fired()).finish_non_exhaustive()
+    }
+}
+
+/// A watch on a node and everything below it, whether or not the node exists.
+///
+/// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
+/// change. By the time an event is read, the node may have changed again: read the node.
+#[must_use = "a watch that is dropped is removed from the server"]
+pub struct RecursiveWatch(Recursive);
+
+enum Recursive {
+    Crate(zk::recursive_watch::RecursiveWatch),
+    #[cfg(feature = "simulation")]
+    Wire(wire::RecursiveWatch),
+}
+
+impl Recursive {
+    fn is_alive(&self) -> bool {
+        of_either!(self, watch => watch.is_alive())
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+        of_either!(self, watch => watch.poll_next(cx))
+    }
+}
+
+impl From<zk::recursive_watch::RecursiveWatch> for RecursiveWatch {
+    fn from(watch: zk::recursive_watch::RecursiveWatch) -> Self {
+        Self(Recursive::Crate(watch))
+    }
+}
+
+#[cfg(feature = "simulation")]
+impl From<wire::RecursiveWatch> for RecursiveWatch {
+    fn from(watch: wire::RecursiveWatch) -> Self {
+        Self(Recursive::Wire(watch))
+    }
+}
+
+impl RecursiveWatch {
+    /// Whether its connection still exists. If not, [`next`](Self::next) returns
+    /// [`Interrupted`](TreeEvent::Interrupted), and events that were not read are lost.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.0.is_alive()
+    }
+
+    /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return it again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> TreeEvent {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Like [`next`](Self::next), for a hand-written future.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+        self.0.poll_next(cx)
+    }
+}
+
+impl std::fmt::Debug for RecursiveWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecursiveWatch").field("is_alive", &self.is_alive()).finish_non_exhaustive()
+    }
+}

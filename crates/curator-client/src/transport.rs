@@ -1,0 +1,171 @@
+//! What a session needs of a connection: the contract of a [`Link`](crate::link::Link). `zk/` and `wire/` implement it,
+//! and nothing but `link.rs` knows which of them a connection is.
+//!
+//! # The contract
+//!
+//! - A request is *sent by the call*: it is in the connection before the method returns, whether or not its [`Answer`]
+//!   is polled. Dropping the answer does not cancel it.
+//! - Replies arrive in the order of the requests, and events in the server's order between them: an event that the
+//!   server has sent before a reply can be read when the reply can.
+//! - A connection has one [end](LinkEnd), for all its handles. It never reconnects. With it, requests without a reply
+//!   fail with [`RequestError::Lost`] or the end of the session, and watches are interrupted.
+//! - Dropping the last `Link` closes the session, if the connection still works. A `LinkTask` does not keep the
+//!   session open.
+//! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.
+
+mod error;
+mod error_code;
+mod event;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+pub(crate) use self::error::{RequestError, translate};
+pub(crate) use self::error_code::ErrorCode;
+pub use self::event::{TreeEvent, WatchEvent};
+use crate::connect_string::HostPort;
+use crate::options::SessionOptions;
+use crate::tls::TlsFailure;
+
+/// The reply to a request that has been sent.
+pub(crate) type Answer<T> = BoxFuture<'static, Result<T, RequestError>>;
+
+/// Called with the id of the session that a server has granted, and its timeout. Must not block.
+pub(crate) type Granted = Arc<dyn Fn(i64, Duration) + Send + Sync>;
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkEnd {
+    /// The connection broke. The session may continue over another one.
+    Lost,
+    /// The server has ended the session.
+    Expired,
+    /// The server has refused the session's credentials, and ended the session.
+    AuthFailed,
+    /// The client closed the session.
+    Closed,
+}
+
+/// Which servers have confirmed something over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfirmedBy {
+    /// A quorum: it has committed a write of this session that was sent over this connection.
+    Quorum,
+    /// A leader, which may be deposed without knowing it.
+    Leader,
+}
+
+impl ConfirmedBy {
+    /// What has confirmed the write of a [probe](crate::link::Link::probe), by the reply to it. A failure has the index of the
+    /// operation that has failed, if it was one of them.
+    pub(crate) fn of_write(written: Result<(), (Option<usize>, RequestError)>) -> Result<Self, RequestError> {
+        match written {
+            Ok(()) => Ok(Self::Quorum),
+            Err((Some(0), error)) if error.is_invalid_acl() => Err(error),
+            // The leader reports an ended session as the failure of an operation.
+            Err((Some(_), error)) if error.ends_session() => Err(error),
+            // The leader checks the session before the operation, and proposes the failure of a transaction to the
+            // quorum as well.
+            Err((Some(_), error)) if error.is_reply() => Ok(Self::Quorum),
+            // A reply without the results of the operations: no transaction was proposed.
+            Err((None, error)) if !error.is_leader_reply() => Err(error),
+            Err(_) => Ok(Self::Leader),
+        }
+    }
+}
+
+/// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity, and nothing ever creates.
+pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
+/// The version with which a check accepts any version.
+pub(crate) const ANY_VERSION: i32 = -1;
+/// The version that no node has.
+pub(crate) const NO_VERSION: i32 = -2;
+
+/// The time limit for one server, if all of them together may take `limit`.
+pub(crate) fn share(options: &SessionOptions, limit: Duration) -> Duration {
+    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
+    let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
+    // In whole milliseconds, because error messages contain it.
+    let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
+    share.saturating_sub(rest).max(Duration::from_millis(1))
+}
+
+/// Why no connection was opened.
+#[derive(Debug)]
+pub(crate) enum ConnectFailure {
+    /// A server has answered, and the others would answer the same.
+    Answered { server: HostPort, error: RequestError },
+    /// Each server and its failure.
+    NoServer(String),
+    /// Like `NoServer`, if TLS has failed with all servers in a way that waiting does not solve.
+    Tls(String, Vec<TlsFailure>),
+}
+
+impl ConnectFailure {
+    /// Whether a server refuses this client, independently of its session.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Answered { error, .. } => error.is_refusal(),
+            Self::NoServer(_) => false,
+            Self::Tls(..) => true,
+        }
+    }
+
+    /// How the session has ended, if a failed [resume](crate::link::SessionKey::resume) shows that it has.
+    pub(crate) fn end_of_session(&self) -> Option<LinkEnd> {
+        match self {
+            Self::Answered { error, .. } if error.ends_session() => Some(LinkEnd::Expired),
+            Self::Answered { error, .. } if error.is_auth_failed() => Some(LinkEnd::AuthFailed),
+            _ => None,
+        }
+    }
+
+    /// The TLS failure of each server, if TLS has failed with all of them.
+    pub(crate) fn into_tls(self) -> Vec<TlsFailure> {
+        if let Self::Tls(_, failures) = self { failures } else { Vec::new() }
+    }
+}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { server, error } => write!(f, "{server}: {error}"),
+            Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_committed_transaction_counts_as_confirmed_by_a_quorum() {
+        let lost = || RequestError::Lost("?".to_owned());
+        let failed = |index, error| Err((Some(index), RequestError::Code(error)));
+        let refused = |error| Err((None, error));
+        let code = RequestError::Code;
+        for (written, by) in [
+            (Ok(()), Ok(ConfirmedBy::Quorum)),
+            // The check that always fails, and a root that this client may not read.
+            (failed(1, ErrorCode::BAD_VERSION), Ok(ConfirmedBy::Quorum)),
+            (failed(0, ErrorCode::NO_AUTH), Ok(ConfirmedBy::Quorum)),
+            (failed(0, ErrorCode::INVALID_ACL), Err(code(ErrorCode::INVALID_ACL))),
+            (failed(0, ErrorCode::SESSION_EXPIRED), Err(code(ErrorCode::SESSION_EXPIRED))),
+            (failed(0, ErrorCode::SESSION_MOVED), Err(code(ErrorCode::SESSION_MOVED))),
+            (failed(0, ErrorCode::UNKNOWN_SESSION), Err(code(ErrorCode::UNKNOWN_SESSION))),
+            (failed(0, ErrorCode::new(-77).unwrap()), Ok(ConfirmedBy::Leader)),
+            (refused(code(ErrorCode::UNIMPLEMENTED)), Ok(ConfirmedBy::Leader)),
+            (refused(code(ErrorCode::NO_AUTH)), Ok(ConfirmedBy::Leader)),
+            // An overloaded server sends it without asking the leader.
+            (refused(code(ErrorCode::THROTTLED)), Err(code(ErrorCode::THROTTLED))),
+            (refused(lost()), Err(lost())),
+        ] {
+            let case = format!("{written:?}");
+            assert_eq!(ConfirmedBy::of_write(written), by, "{case}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! One connection: its requests in flight, its watches, and its end.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn, ready};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::task::AtomicWaker;
+use tokio::sync::oneshot;
+
+use super::jute::Malformed;
+use super::reply::{Body, EVENT_XID, Reply};
+use super::request::Request;
+use super::watches::Watches;
+use crate::clock::ClockInstant;
+use crate::simulation::Socket;
+use crate::source::watch;
+use crate::transport::{Answer, LinkEnd, RequestError};
+
+/// The maximum number of frames that one poll reads, so that other tasks of the runtime get their turn.
+const FRAMES_IN_A_POLL: usize = 64;
+
+/// See the module.
+pub(super) struct Connection {
+    end: watch::Sender<Option<LinkEnd>>,
+    /// When the connection ends if [`keep`](Self::keep) is not called again, in nanoseconds of the clock.
+    kept_until: AtomicU64,
+    reader: AtomicWaker,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None` once the connection is over. Dropping it closes the connection.
+    socket: Option<Arc<dyn Socket>>,
+    xid: i32,
+    /// The requests in flight, in order.
+    sent: VecDeque<Sent>,
+    watches: Watches,
+}
+
+struct Sent {
+    xid: i32,
+    on_reply: OnReply,
+}
+
+/// Handles the reply to a request. Called without a lock.
+type OnReply = Box<dyn FnOnce(&Arc<Connection>, Result<Body<'_>, RequestError>) + Send>;
+
+impl Connection {
+    pub(super) fn new(socket: Box<dyn Socket>, keep: Duration) -> Arc<Self> {
+        let state = State { socket: Some(socket.into()), xid: 0, sent: VecDeque::new(), watches: Watches::default() };
+        let connection = Self {
+            end: watch::Sender::new(None),
+            kept_until: AtomicU64::new(0),
+            reader: AtomicWaker::new(),
+            state: Mutex::new(state),
+        };
+        connection.keep(keep);
+        Arc::new(connection)
+    }
+
+    /// Sends a request. `read` gets the reply; what it returns is the answer.
+    pub(super) fn request<T: Send + 'static>(
+        &self,
+        request: &Request<'_>,
+        read: impl FnOnce(&Arc<Self>, Result<Body<'_>, RequestError>) -> Result<Result<T, RequestError>, Malformed>
+        + Send
+        + 'static,
+    ) -> Answer<T> {
+        let (sender, answer) = oneshot::channel();
+        let on_reply = move |connection: &Arc<Self>, body: Result<Body<'_>, RequestError>| {
+            // The frame is complete, so the frames after it can be read.
+            let answer = read(connection, body)
+                .unwrap_or_else(|malformed| Err(RequestError::Lost(format!("the reply cannot be read: {malformed}"))));
+            // Fails if the caller no longer waits. A watch in the answer is then dropped, and removed.
+            drop(sender.send(answer));
+        };
+        if let Err(error) = self.send(request, Box::new(on_reply)) {
+            return ready(Err(error)).boxed();
+        }
+        let lost = || RequestError::Lost("it has ended".to_owned());
+        answer.map(move |answer| answer.unwrap_or_else(|_| Err(lost()))).boxed()
+    }
+
+    fn send(&self, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {
+        let mut state = self.state();
+        let Some(socket) = state.socket.clone() else { return Err(RequestError::Lost("it has ended".to_owned())) };
+        let xid = state.xid.checked_add(1).unwrap_or(1);
+        let frame = request.frame(xid).map_err(|error| RequestError::Invalid(error.to_string()))?;
+        state.xid = xid;
+        state.sent.push_back(Sent { xid, on_reply });
+        // Within the lock, so that requests are sent in the order of `sent`.
+        socket.send(frame);
+        Ok(())
+    }
+
+    /// Calls `change` with the watches.
+    pub(super) fn with_watches<T>(&self, change: impl FnOnce(&mut Watches) -> T) -> T {
+        change(&mut self.state().watches)
+    }
+
+    /// See [`Link::keep`](crate::link::Link::keep).
+    pub(super) fn keep(&self, time: Duration) {
+        self.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) -> Option<LinkEnd> {
+        *self.end.borrow()
+    }
+
+    /// Waits until the connection is over.
+    pub(super) async fn ended(&self) -> LinkEnd {
+        let mut end = self.end.subscribe();
+        // The sender lives in `self`, so the channel cannot be closed.
+        let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        end.unwrap_or(LinkEnd::Lost)
+    }
+
+    /// Ends the connection. The first reason is kept.
+    pub(super) fn finish(&self, end: LinkEnd) {
+        // Recorded before the requests and watches end: the tasks that they wake find it.
+        self.end.send_if_modified(|current| {
+            let first = current.is_none();
+            current.get_or_insert(end);
+            first
+        });
+        let mut state = self.state();
+        let ended = (state.socket.take(), std::mem::take(&mut state.sent), std::mem::take(&mut state.watches));
+        drop(state);
+        drop(ended);
+        self.reader.wake();
+    }
+
+    /// Reads until the connection is over.
+    pub(super) fn read(self: Arc<Self>) -> impl Future<Output = ()> + Send {
+        // If the runtime drops the task, nothing reads any more.
+        let reading = EndOnDrop(self);
+        poll_fn(move |cx| reading.0.poll_read(cx))
+    }
+
+    fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.reader.register(cx.waker());
+        for _ in 0..FRAMES_IN_A_POLL {
+            let Some(socket) = self.state().socket.clone() else { return Poll::Ready(()) };
+            let Poll::Ready(frame) = socket.poll_receive(cx) else { return Poll::Pending };
+            drop(socket);
+            let is_kept = ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed);
+            if !is_kept || frame.is_none_or(|frame| self.receive(&frame).is_err()) {
+                self.finish(LinkEnd::Lost);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn receive(self: &Arc<Self>, frame: &[u8]) -> Result<(), Malformed> {
+        let reply = Reply::parse(frame)?;
+        if reply.xid == EVENT_XID {
+            if let Ok(body) = reply.body {
+                let event = body.event()?;
+                self.with_watches(|watches| watches.fire(&event));
+            }
+            return Ok(());
+        }
+        // A server answers in order. If a reply is missing nevertheless, its request stays unanswered.
+        let mut state = self.state();
+        let index = state.sent.iter().position(|sent| sent.xid == reply.xid);
+        let sent = index.and_then(|index| state.sent.remove(index)).ok_or_else(|| reply.unexpected())?;
+        drop(state);
+        (sent.on_reply)(self, reply.body.map_err(RequestError::Code));
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct EndOnDrop(Arc<Connection>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.finish(LinkEnd::Lost);
+    }
+}

@@ -1,0 +1,444 @@
+//! The requests of a session over one connection.
+#![expect(clippy::redundant_closure_for_method_calls, reason = "a method of `Body` fits one lifetime only")]
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::Connection;
+use super::jute::Malformed;
+use super::reply::{Body, FailedOperation, OperationResult};
+use super::request::{Request, WatchKind};
+use super::watches::OneShotKind;
+use crate::acl::{Acl, AuthId, Permission};
+use crate::connect_string::HostPort;
+use crate::error::{Error, Result};
+use crate::operation::{
+    CreateMode, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation, TransactionResult,
+};
+use crate::path::ZPath;
+use crate::simulation::Network;
+use crate::transport::{
+    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, NO_VERSION, RequestError, TreeEvent, WatchEvent, translate,
+};
+
+/// One connection of a session. Clones share it; dropping the last one closes the session, if the connection still
+/// works.
+#[derive(Clone)]
+pub(crate) struct Link {
+    task: LinkTask,
+    open: Arc<Open>,
+}
+
+/// What resumes a session: its id, its password and its timeout.
+#[derive(Clone)]
+pub(crate) struct SessionKey {
+    pub(super) network: Arc<dyn Network>,
+    pub(super) session_id: i64,
+    pub(super) password: Arc<[u8]>,
+    pub(super) timeout: Duration,
+}
+
+impl SessionKey {
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session_id
+    }
+}
+
+/// What the clones of a link share.
+struct Open {
+    task: LinkTask,
+    key: SessionKey,
+    server: Arc<HostPort>,
+    /// Whether the first probe must verify that the server has not accepted an authenticating client as anonymous.
+    verifies_identity: bool,
+    /// Set when a probe has confirmed the connection.
+    confirmed: OnceLock<ConfirmedBy>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let closed = |connection: &Arc<Connection>, _: Result<Body<'_>, RequestError>| {
+            connection.finish(LinkEnd::Closed);
+            Ok(Ok(()))
+        };
+        drop(self.task.0.request(&Request::CloseSession, closed));
+    }
+}
+
+/// A handle to a connection that does not keep the session open.
+#[derive(Clone)]
+pub(crate) struct LinkTask(Arc<Connection>);
+
+impl LinkTask {
+    pub(crate) fn end(&self) -> Option<LinkEnd> {
+        self.0.end()
+    }
+
+    pub(crate) async fn ended(&self) -> LinkEnd {
+        self.0.ended().await
+    }
+
+    pub(crate) fn abort(&self, end: LinkEnd) {
+        self.0.finish(end);
+    }
+
+    pub(crate) fn keep(&self, time: Duration) {
+        self.0.keep(time);
+    }
+
+    pub(crate) fn watches(&self) -> usize {
+        self.0.with_watches(|watches| watches.len())
+    }
+
+    /// Frames are not gathered: the network is in memory.
+    #[expect(clippy::unused_self, reason = "the other transport gathers requests")]
+    pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
+        send()
+    }
+}
+
+/// The connection.
+impl Link {
+    /// A new connection that nothing has confirmed. A resumed session may be connected to a server with older state.
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        key: SessionKey,
+        server: HostPort,
+        resumes_session: bool,
+        verifies_identity: bool,
+    ) -> Self {
+        let task = LinkTask(connection);
+        let confirmed = OnceLock::new();
+        if !resumes_session && !verifies_identity {
+            let _first = confirmed.set(ConfirmedBy::Leader);
+        }
+        let open = Open { task: task.clone(), key, server: Arc::new(server), verifies_identity, confirmed };
+        Self { task, open: Arc::new(open) }
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        self.open.key.session_id
+    }
+
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.open.key.timeout
+    }
+
+    pub(crate) fn session_key(&self) -> SessionKey {
+        self.open.key.clone()
+    }
+
+    pub(crate) fn server(&self) -> &Arc<HostPort> {
+        &self.open.server
+    }
+
+    /// A server in memory has none.
+    #[expect(clippy::unused_self, reason = "the other transport has an address")]
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    pub(crate) fn task(&self) -> &LinkTask {
+        &self.task
+    }
+
+    pub(crate) fn abandon(self) {
+        self.task.abort(LinkEnd::Lost);
+    }
+}
+
+/// The requests.
+impl Link {
+    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
+        let (path, is_sequential) = (node.path.clone(), node.mode.is_sequential());
+        self.request(&Request::Create(node), move |body| {
+            let created = body.created()?;
+            let number = created.path.as_str().strip_prefix(path.as_str()).and_then(|number| number.parse().ok());
+            Ok((created.stat, number.filter(|_| is_sequential)))
+        })
+    }
+
+    pub(crate) fn delete(&self, path: &ZPath, version: Option<i32>) -> Answer<()> {
+        self.request(&Request::Delete { path, version }, |body| body.empty())
+    }
+
+    pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
+        self.request(&Request::GetData { path, watch: false }, |body| body.data())
+    }
+
+    pub(crate) fn watch_data<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
+        let request = Request::GetData { path, watch: true };
+        let answer = self.watch(&request, path, OneShotKind::Data, |body| body.data(), |_| None);
+        answer.map(|answer| answer.map(|((data, stat), watch)| (data, stat, watch))).boxed()
+    }
+
+    pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
+        let answer = self.request(&Request::Exists { path, watch: false }, |body| body.stat().map(Some));
+        answer.map(|answer| answer.or_else(|error| no_node(&error).ok_or(error))).boxed()
+    }
+
+    pub(crate) fn watch_exists<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
+        let request = Request::Exists { path, watch: true };
+        self.watch(&request, path, OneShotKind::Data, |body| body.stat().map(Some), no_node)
+    }
+
+    pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
+        self.request(&Request::GetChildren { path, watch: false }, |body| body.children())
+    }
+
+    pub(crate) fn watch_children<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
+        let request = Request::GetChildren { path, watch: true };
+        self.watch(&request, path, OneShotKind::Children, |body| body.children(), |_| None)
+    }
+
+    pub(crate) fn watch_recursive(&self, path: &ZPath) -> Answer<RecursiveWatch> {
+        let (connection, path) = (&self.task.0, path.clone());
+        let request = Request::AddWatch { path: &path.clone() };
+        connection.with_watches(|watches| watches.recursive_requested(&path));
+        connection.request(&request, move |connection, body| {
+            let refused = match body {
+                Ok(body) => body.watch_added()?.err().map(RequestError::Code),
+                Err(error) => Some(error),
+            };
+            let watch = connection.with_watches(|watches| watches.recursive_answered(&path, refused.is_none()));
+            Ok(match (watch, refused) {
+                (Some((id, events)), _) => {
+                    let connection = Arc::clone(connection);
+                    Ok(RecursiveWatch { connection, path, id, events: Some(events) })
+                }
+                // A server without recursive watches cannot read the request.
+                (None, Some(RequestError::Code(ErrorCode::MARSHALLING_ERROR)) | None) => {
+                    Err(RequestError::Code(ErrorCode::UNIMPLEMENTED))
+                }
+                (None, Some(error)) => Err(error),
+            })
+        })
+    }
+
+    pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
+        self.request(&Request::SetData { path, data, version }, |body| body.stat())
+    }
+
+    pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
+        self.request(&Request::GetAcl { path }, |body| body.acl())
+    }
+
+    pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
+        self.request(&Request::SetAcl { path, acl, version }, |body| body.stat())
+    }
+
+    pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
+        self.request(&Request::Sync { path }, |body| body.synced())
+    }
+
+    pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
+        let request = Request::Multi(&operations.clone());
+        self.request(&request, move |body| {
+            Ok(match body.transaction(&operations)? {
+                Ok(results) => results.into_iter().map(applied).collect(),
+                Err(failed) => Err(not_applied(&operations, failed)),
+            })
+        })
+    }
+
+    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
+        let request = Request::MultiRead(&operations.clone());
+        self.request(&request, move |body| {
+            let read = |(operation, result): (&ReadOperation, Result<ReadResult, ErrorCode>)| {
+                result.map_err(|code| translate(operation.name(), operation.path(), RequestError::Code(code)))
+            };
+            Ok(Ok(operations.iter().zip(body.reads(&operations)?).map(read).collect()))
+        })
+    }
+
+    pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
+        let open = Arc::clone(&self.open);
+        if let Some(by) = open.confirmed.get().copied() {
+            return self.sync(&ZPath::root()).map(move |synced| synced.map(|()| by)).boxed();
+        }
+        let (written, synced) = (self.write_nothing(), self.sync(&ZPath::root()));
+        let probed = async move {
+            let (written, synced) = join(written, synced).await;
+            // The outer error is that of the request.
+            let written = written.map_err(|error| (None, error)).and_then(|failed| match failed {
+                None => Ok(()),
+                Some(FailedOperation { index, error }) => Err((Some(index), RequestError::Code(error))),
+            });
+            let by = ConfirmedBy::of_write(written)?;
+            let _first = open.confirmed.set(by);
+            synced.map(|()| by)
+        };
+        probed.boxed()
+    }
+
+    /// A transaction that changes nothing. See [`probe`](crate::link::Link::probe).
+    fn write_nothing(&self) -> Answer<Option<FailedOperation>> {
+        let mut operations = Vec::new();
+        let check = |version| TransactionOperation::Check { path: ZPath::root(), version };
+        if self.open.verifies_identity
+            && let Ok(path) = ZPath::on_server(IDENTITY_NODE)
+        {
+            let acl = [Acl::new(Permission::ALL, AuthId::authed())].into();
+            let node = NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl };
+            operations.extend([TransactionOperation::Create(node), check(Some(NO_VERSION))]);
+        } else {
+            operations.push(check(None));
+        }
+        let request = Request::Multi(&operations.clone());
+        self.request(&request, move |body| Ok(body.transaction(&operations)?.err()))
+    }
+
+    fn request<T: Send + 'static>(
+        &self,
+        request: &Request<'_>,
+        read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
+    ) -> Answer<T> {
+        self.task.0.request(request, |_, body| body.map_or_else(|error| Ok(Err(error)), |body| read(body).map(Ok)))
+    }
+
+    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which a watch is set too.
+    fn watch<T: Send + 'static, W: From<Watch> + Send + 'static>(
+        &self,
+        request: &Request<'_>,
+        path: &ZPath,
+        kind: OneShotKind,
+        read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
+        missing: impl FnOnce(&RequestError) -> Option<T> + Send + 'static,
+    ) -> Answer<(T, W)> {
+        let (connection, path) = (&self.task.0, path.clone());
+        connection.with_watches(|watches| watches.requested(&path, kind));
+        connection.request(request, move |connection, body| {
+            let found = match body {
+                Ok(body) => Ok(read(body)?),
+                Err(error) => missing(&error).ok_or(error),
+            };
+            match (connection.with_watches(|watches| watches.answered(&path, kind, found.is_ok())), found) {
+                (Some((id, event)), Ok(found)) => {
+                    let connection = Arc::clone(connection);
+                    let watch = Watch { connection, path, kind, id, event: Some(event), fired: None };
+                    Ok(Ok((found, watch.into())))
+                }
+                (_, found) => {
+                    remove_if_unused(connection, &path, kind, None);
+                    Ok(Err(found.err().unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))))
+                }
+            }
+        })
+    }
+}
+
+/// What `exists` returns for an error which says that there is no node.
+fn no_node<T>(error: &RequestError) -> Option<Option<T>> {
+    (*error == RequestError::Code(ErrorCode::NO_NODE)).then_some(None)
+}
+
+fn applied(result: OperationResult) -> Result<TransactionResult> {
+    Ok(match result {
+        OperationResult::Checked => TransactionResult::Checked,
+        OperationResult::Created(created) => TransactionResult::Created(created),
+        OperationResult::DataSet(stat) => TransactionResult::DataSet(stat),
+        OperationResult::Deleted => TransactionResult::Deleted,
+        OperationResult::CreatedWithoutStat(path) => {
+            let cause = "the server does not return it".to_owned();
+            return Err(Error::StatUnknown { operation: TRANSACTION, path, cause });
+        }
+    })
+}
+
+fn not_applied(operations: &[TransactionOperation], FailedOperation { index, error }: FailedOperation) -> Error {
+    let root = ZPath::root();
+    let (name, path) = operations.get(index).map_or((TRANSACTION, &root), |failed| (failed.name(), failed.path()));
+    Error::TransactionFailed { index, cause: Box::new(translate(name, path, RequestError::Code(error))) }
+}
+
+/// A one-shot watch.
+pub(crate) struct Watch {
+    connection: Arc<Connection>,
+    path: ZPath,
+    kind: OneShotKind,
+    id: u64,
+    /// `None` once it has fired.
+    event: Option<oneshot::Receiver<WatchEvent>>,
+    fired: Option<WatchEvent>,
+}
+
+impl Watch {
+    /// The event, if it was read.
+    pub(crate) fn fired(&self) -> Option<WatchEvent> {
+        self.fired
+    }
+
+    pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        let Some(event) = &mut self.event else {
+            return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
+        };
+        let Poll::Ready(event) = event.poll_unpin(cx) else { return Poll::Pending };
+        self.event = None;
+        let event = event.unwrap_or_else(|_| match self.connection.end() {
+            Some(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
+            Some(LinkEnd::Lost) | None => WatchEvent::Interrupted,
+        });
+        self.fired = Some(event);
+        Poll::Ready(event)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.event.is_some() {
+            remove_if_unused(&self.connection, &self.path, self.kind, Some(self.id));
+        }
+    }
+}
+
+/// Removes the server's watch, if no watch here needs it.
+fn remove_if_unused(connection: &Arc<Connection>, path: &ZPath, kind: OneShotKind, id: Option<u64>) {
+    if connection.with_watches(|watches| watches.dropped(path, kind, id)) {
+        remove(connection, path, kind.on_wire());
+    }
+}
+
+/// The reply is not awaited: the watch may have fired meanwhile.
+fn remove(connection: &Connection, path: &ZPath, kind: WatchKind) {
+    drop(connection.request(&Request::RemoveWatches { path, kind }, |_, body| Ok(body.map(drop))));
+}
+
+/// A recursive watch.
+pub(crate) struct RecursiveWatch {
+    connection: Arc<Connection>,
+    path: ZPath,
+    id: u64,
+    /// `None` once `Interrupted` was returned.
+    events: Option<mpsc::UnboundedReceiver<TreeEvent>>,
+}
+
+impl RecursiveWatch {
+    pub(crate) fn is_alive(&self) -> bool {
+        self.events.is_some() && self.connection.end().is_none()
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+        let Some(events) = &mut self.events else { return Poll::Ready(TreeEvent::Interrupted) };
+        // As with the other transport, events that were not read by the end of the connection are lost.
+        let event = if self.connection.end().is_some() { None } else { std::task::ready!(events.poll_recv(cx)) };
+        if event.is_none() {
+            self.events = None;
+        }
+        Poll::Ready(event.unwrap_or(TreeEvent::Interrupted))
+    }
+}
+
+impl Drop for RecursiveWatch {
+    fn drop(&mut self) {
+        let (path, id) = (&self.path, Some(self.id));
+        if self.events.is_some() && self.connection.with_watches(|watches| watches.recursive_dropped(path, id)) {
+            remove(&self.connection, path, WatchKind::Any);
+        }
+    }
+}

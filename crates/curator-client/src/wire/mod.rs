@@ -1,0 +1,32 @@
+//! A transport of our own: frames over a [`Socket`](crate::simulation::Socket), in memory.
+//!
+//! The codec is pure: no I/O, no clock, no runtime. Frames have no length prefix; that is the matter of the socket.
+//! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and replies are decoded
+//! into them. Bytes of any content are decoded, or result in a [`Malformed`](jute::Malformed); no length is trusted
+//! before it is checked.
+//!
+//! | File | Contents |
+//! |---|---|
+//! | `jute.rs` | the serialization of numbers, strings, lists, ACLs and stats |
+//! | `op_code.rs` | the numbers of the requests |
+//! | `request.rs` | the first frame of a connection, and all requests |
+//! | `reply.rs` | the reply to the first frame, all other replies, and events |
+//! | `watches.rs` | which watches an event fires |
+//! | `connection.rs` | the requests in flight, and the end of a connection |
+//! | `link.rs` | the requests of a session |
+//! | `open.rs` | opens a connection for a new session, or an existing one |
+
+mod connection;
+mod jute;
+mod link;
+mod op_code;
+mod open;
+mod reply;
+mod request;
+mod watches;
+
+pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
+pub(crate) use self::open::open;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! Tests of the codec: with bytes of the protocol, with random bytes, and with an embedded server.
+
+mod server;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::jute::{Malformed, Writer};
+use super::reply::{self, Body, Event, FailedOperation, OperationResult, Reply};
+use super::request::{self, ConnectRequest, InvalidRequest, Request, WatchKind};
+use crate::acl::{Acl, AuthId, Permission};
+use crate::operation::{CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation};
+use crate::path::ZPath;
+use crate::transport::ErrorCode;
+
+fn path(text: &str) -> ZPath {
+    ZPath::on_server(text).unwrap()
+}
+
+fn node(text: &str, mode: CreateMode) -> NodeSpec {
+    let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
+    NodeSpec { path: path(text), data: (*b"xy").into(), mode, acl: acl.into() }
+}
+
+/// A frame from values, each after the method of [`Writer`] that writes it.
+macro_rules! frame {
+    ($($kind:ident($value:expr)),* $(,)?) => {{
+        let mut writer = Writer::default();
+        $(writer.$kind($value);)*
+        writer.into_frame()
+    }};
+}
+
+#[test]
+fn a_create_has_the_bytes_of_the_protocol() {
+    let frame = Request::Create(&node("/a", CreateMode::EphemeralSequential)).frame(7).unwrap();
+    let expected = [
+        &[0, 0, 0, 7, 0, 0, 0, 15][..],
+        b"\0\0\0\x02/a\0\0\0\x02xy",
+        b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone",
+        &[0, 0, 0, 3],
+    ];
+    assert_eq!(frame, expected.concat());
+}
+
+#[test]
+fn the_mode_of_a_node_decides_the_request_and_its_flags() {
+    let ttl = Duration::from_micros(2_999);
+    for (mode, op, flags, millis) in [
+        (CreateMode::Persistent, 15, 0, None),
+        (CreateMode::Ephemeral, 15, 1, None),
+        (CreateMode::PersistentSequential, 15, 2, None),
+        (CreateMode::Container, 19, 4, None),
+        (CreateMode::PersistentWithTtl(ttl), 21, 5, Some(2)),
+        (CreateMode::PersistentSequentialWithTtl(Duration::MAX), 21, 6, Some(i64::MAX)),
+    ] {
+        let spec = node("/a", mode);
+        let mut expected = Writer::default();
+        expected.int(1).int(op).string("/a").string("xy").acl(&spec.acl).int(flags);
+        millis.map(|millis| expected.long(millis));
+        assert_eq!(Request::Create(&spec).frame(1).unwrap(), expected.into_frame(), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_time_to_live_below_a_millisecond_is_refused() {
+    let short = node("/a", CreateMode::PersistentWithTtl(Duration::from_micros(999)));
+    let refused = |index| Err(InvalidRequest { index, reason: "the time to live is shorter than a millisecond" });
+    assert_eq!(Request::Create(&short).frame(1), refused(0));
+    let check = TransactionOperation::Check { path: path("/"), version: None };
+    assert_eq!(Request::Multi(&[check, TransactionOperation::Create(short)]).frame(1), refused(1));
+}
+
+#[test]
+fn requests_have_the_bytes_of_the_protocol() {
+    let a = &path("/a");
+    let connect =
+        ConnectRequest { last_zxid_seen: 5, timeout: Duration::from_secs(4), session_id: 6, password: b"secret" };
+    assert_eq!(connect.frame(), frame![int(0), long(5), int(4_000), long(6), string("secret"), boolean(false)]);
+    assert_eq!(request::auth("digest", b"u:p"), frame![int(-4), int(100), int(0), string("digest"), string("u:p")]);
+    let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::new("ip", "::1"))];
+    for (request, expected) in [
+        (Request::Delete { path: a, version: Some(3) }, frame![int(2), string("/a"), int(3)]),
+        (Request::Exists { path: a, watch: true }, frame![int(3), string("/a"), boolean(true)]),
+        (Request::GetData { path: a, watch: false }, frame![int(4), string("/a"), boolean(false)]),
+        (Request::SetData { path: a, data: b"", version: None }, frame![int(5), string("/a"), string(""), int(-1)]),
+        (Request::GetAcl { path: a }, frame![int(6), string("/a")]),
+        (
+            Request::SetAcl { path: a, acl: &acl, version: None },
+            frame![int(7), string("/a"), int(1), int(17), string("ip"), string("::1"), int(-1)],
+        ),
+        (Request::GetChildren { path: a, watch: true }, frame![int(8), string("/a"), boolean(true)]),
+        (Request::Sync { path: a }, frame![int(9), string("/a")]),
+        (Request::AddWatch { path: a }, frame![int(106), string("/a"), int(1)]),
+        (Request::RemoveWatches { path: a, kind: WatchKind::Children }, frame![int(18), string("/a"), int(1)]),
+        (Request::RemoveWatches { path: a, kind: WatchKind::Data }, frame![int(18), string("/a"), int(2)]),
+        (Request::CloseSession, frame![int(-11)]),
+        (
+            Request::Multi(&[TransactionOperation::Check { path: a.clone(), version: Some(2) }]),
+            frame![int(14), int(13), boolean(false), int(-1), string("/a"), int(2), int(-1), boolean(true), int(-1)],
+        ),
+        (
+            Request::MultiRead(&[ReadOperation::Children(a.clone())]),
+            frame![
+                int(22),
+                int(8),
+                boolean(false),
+                int(-1),
+                string("/a"),
+                boolean(false),
+                int(-1),
+                boolean(true),
+                int(-1)
+            ],
+        ),
+    ] {
+        assert_eq!(request.frame(9).unwrap(), [frame![int(9)], expected].concat());
+    }
+}
+
+const STAT: Stat = Stat {
+    czxid: 1,
+    mzxid: 2,
+    ctime: 3,
+    mtime: 4,
+    version: 5,
+    cversion: 6,
+    aversion: 7,
+    ephemeral_owner: 8,
+    data_length: 9,
+    num_children: 10,
+    pzxid: 11,
+};
+
+fn stat() -> Vec<u8> {
+    frame![long(1), long(2), long(3), long(4), int(5), int(6), int(7), long(8), int(9), int(10), long(11)]
+}
+
+/// The operations of the transaction in [`replies`].
+fn writes() -> [TransactionOperation; 5] {
+    let (path, version) = (path("/a"), None);
+    let create = TransactionOperation::Create(node("/a", CreateMode::Persistent));
+    [
+        TransactionOperation::Check { path: path.clone(), version },
+        create.clone(),
+        create,
+        TransactionOperation::SetData { path: path.clone(), data: [].into(), version },
+        TransactionOperation::Delete { path, version },
+    ]
+}
+
+fn reads() -> [ReadOperation; 3] {
+    [ReadOperation::Data(path("/a")), ReadOperation::Children(path("/a")), ReadOperation::Data(path("/b"))]
+}
+
+type Decoder = fn(Body<'_>) -> Result<String, Malformed>;
+
+/// Every decoder, with a body for it and what it makes of it.
+fn replies() -> Vec<(Decoder, Vec<u8>, String)> {
+    macro_rules! decoder {
+        ($name:ident $(, $operations:expr)?) => {
+            |body| body.$name($(&$operations)?).map(|decoded| format!("{decoded:?}"))
+        };
+    }
+    let created = Created { path: path("/a"), stat: STAT };
+    let acl = vec![Acl::new(Permission::READ | Permission::ADMIN, AuthId::new("ip", "::1"))];
+    let names = vec!["b".to_owned(), String::new()];
+    let end = frame![int(-1), boolean(true), int(-1)];
+    let result = |op| frame![int(op), boolean(false), int(0)];
+    let error = |code| frame![int(-1), boolean(false), int(code), int(code)];
+    let results = [
+        result(13),
+        [result(15), frame![string("/a")], stat()].concat(),
+        [result(1), frame![string("/a")]].concat(),
+        [result(5), stat()].concat(),
+        [result(2), end.clone()].concat(),
+    ];
+    let applied = vec![
+        OperationResult::Checked,
+        OperationResult::Created(created.clone()),
+        OperationResult::CreatedWithoutStat(path("/a")),
+        OperationResult::DataSet(STAT),
+        OperationResult::Deleted,
+    ];
+    let applied: Result<_, FailedOperation> = Ok(applied);
+    let failed = |index, error| format!("{:?}", Err::<(), _>(FailedOperation { index, error }));
+    let read = vec![
+        Ok(ReadResult::Data { data: b"xy".to_vec(), stat: STAT }),
+        Ok(ReadResult::Children(names.clone())),
+        Err(ErrorCode::NO_NODE),
+    ];
+    let read_results = [
+        [result(4), frame![string("xy")], stat()].concat(),
+        [result(8), frame![int(2), string("b"), string("")]].concat(),
+        error(-101),
+        end.clone(),
+    ];
+    let errors = |codes: [i32; 5]| [codes.map(error).concat(), end.clone()].concat();
+    vec![
+        (decoder!(created), [frame![string("/a")], stat()].concat(), format!("{created:?}")),
+        (decoder!(data), [frame![string("xy")], stat()].concat(), format!("{:?}", (b"xy", STAT))),
+        (decoder!(data), [frame![int(-1)], stat()].concat(), format!("{:?}", ([0; 0], STAT))),
+        (decoder!(stat), stat(), format!("{STAT:?}")),
+        (decoder!(children), frame![int(2), string("b"), string("")], format!("{names:?}")),
+        (
+            decoder!(acl),
+            // With a bit that has no meaning.
+            [frame![int(1), int(49), string("ip"), string("::1")], stat()].concat(),
+            format!("{:?}", (acl, STAT)),
+        ),
+        (decoder!(synced), frame![string("/a")], "()".to_owned()),
+        (decoder!(watch_added), frame![int(0)], "Ok(())".to_owned()),
+        (decoder!(watch_added), frame![int(-6)], "Err(Unimplemented (-6))".to_owned()),
+        (decoder!(event), frame![int(3), int(3), string("/a")], format!("{:?}", Event::DataChanged(path("/a")))),
+        (decoder!(event), frame![int(-1), int(5), int(-1)], format!("{:?}", Event::Session(5))),
+        (decoder!(transaction, writes()), results.concat(), format!("{applied:?}")),
+        (decoder!(transaction, writes()), errors([0, 0, -110, -2, -2]), failed(2, ErrorCode::NODE_EXISTS)),
+        (decoder!(transaction, writes()), errors([0, -2, -2, -2, -2]), failed(1, ErrorCode::RUNTIME_INCONSISTENCY)),
+        (decoder!(reads, reads()), read_results.concat(), format!("{read:?}")),
+    ]
+}
+
+/// Decodes a successful reply.
+fn decode(decoder: Decoder, body: &[u8]) -> Result<String, Malformed> {
+    let frame = [frame![int(1), long(2), int(0)], body.to_vec()].concat();
+    decoder(Reply::parse(&frame).unwrap().body.unwrap())
+}
+
+#[test]
+fn replies_are_decoded() {
+    for (index, (decoder, body, expected)) in replies().into_iter().enumerate() {
+        assert_eq!(decode(decoder, &body), Ok(expected), "{index}");
+    }
+}
+
+#[test]
+fn a_reply_that_is_cut_off_or_too_long_is_malformed() {
+    for (index, (decoder, body, _)) in replies().into_iter().enumerate() {
+        for length in 0..body.len() {
+            assert!(decode(decoder, &body[..length]).is_err(), "{index}: {length} of {} bytes", body.len());
+        }
+        let too_long = Malformed { expected: "the end", at: 16 + body.len(), length: 17 + body.len() };
+        assert_eq!(decode(decoder, &[&body[..], &[0]].concat()), Err(too_long), "{index}");
+    }
+    assert!((0..16).all(|length| Reply::parse(&[0; 16][..length]).is_err()));
+}
+
+#[test]
+fn a_malformed_reply_is_described() {
+    let problem = |decoder: Decoder, body: &[u8]| decode(decoder, body).unwrap_err().to_string();
+    let children: Decoder = |body| body.children().map(|names| format!("{names:?}"));
+    let millions = frame![int(i32::MAX), int(0)];
+    assert_eq!(problem(children, &millions), "expected the names of children at byte 16 of 24");
+    assert_eq!(problem(children, &frame![int(-2)]), "expected the names of children at byte 16 of 20");
+    let transaction: Decoder = |body| body.transaction(&writes()).map(|_| String::new());
+    let other = frame![int(5), boolean(false), int(0)];
+    assert_eq!(problem(transaction, &other), "expected the result of the next operation at byte 16 of 25");
+    let undone = [frame![int(-1), boolean(false), int(0), int(0)].repeat(5), frame![int(-1), boolean(true), int(-1)]];
+    assert_eq!(problem(transaction, &undone.concat()), "expected the error of an operation at byte 16 of 90");
+}
+
+#[test]
+fn a_connect_response_grants_a_session_or_refuses_it() {
+    let granted = frame![int(0), int(4_000), long(7), string("secret")];
+    for read_only in [&[][..], &[0], &[1]] {
+        let session = reply::connect_response(&[&granted[..], read_only].concat()).unwrap().unwrap();
+        assert_eq!(
+            (session.timeout, session.session_id, &session.password[..]),
+            (Duration::from_secs(4), 7, &b"secret"[..])
+        );
+        assert!(!format!("{session:?}").contains("115"), "the password is hidden");
+    }
+    assert!((0..granted.len()).all(|length| reply::connect_response(&granted[..length]).is_err()));
+    assert_eq!(reply::connect_response(&frame![int(0), int(0), long(0), string(""), boolean(false)]), Ok(None));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_decoder_panic(start in 0_usize..200, bytes: Vec<u8>) {
+        let _ = reply::connect_response(&bytes);
+        let _ = Reply::parse(&bytes).map(|reply| reply.xid);
+        // Random alone, and in place of some bytes of a valid body.
+        for (decoder, body, _) in replies() {
+            let _ = decode(decoder, &bytes);
+            let (before, after) = body.split_at(start.min(body.len()));
+            let _ = decode(decoder, &[before, &bytes, after.get(bytes.len()..).unwrap_or_default()].concat());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The watches of one connection, and which of them an event fires. No I/O.
+//!
+//! The server keeps one watch for each path and kind, however often it is requested. A watch is added when the reply to
+//! its request arrives: events arrive in order with the replies, so an earlier event is not meant for it.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::reply::Event;
+use super::request::WatchKind;
+use crate::path::ZPath;
+use crate::transport::{TreeEvent, WatchEvent};
+
+/// The watches of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    last_id: u64,
+    data: BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>,
+    children: BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>,
+    recursive: BTreeMap<ZPath, Watched<mpsc::UnboundedSender<TreeEvent>>>,
+}
+
+/// The watches of one kind on one path.
+#[derive(Debug)]
+struct Watched<S> {
+    /// Requests whose replies have not arrived.
+    requested: usize,
+    watchers: Vec<(u64, S)>,
+    /// Whether the server has a watch that no watcher here may want any more.
+    is_set: bool,
+}
+
+impl<S> Default for Watched<S> {
+    fn default() -> Self {
+        Self { requested: 0, watchers: Vec::new(), is_set: false }
+    }
+}
+
+impl<S> Watched<S> {
+    fn answered(&mut self, watcher: Option<(u64, S)>) {
+        self.requested = self.requested.saturating_sub(1);
+        self.is_set |= watcher.is_some();
+        self.watchers.extend(watcher);
+    }
+
+    fn is_unused(&self) -> bool {
+        self.requested == 0 && self.watchers.is_empty()
+    }
+}
+
+/// Which table a watch is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OneShotKind {
+    Data,
+    Children,
+}
+
+impl OneShotKind {
+    pub(super) fn on_wire(self) -> WatchKind {
+        match self {
+            Self::Data => WatchKind::Data,
+            Self::Children => WatchKind::Children,
+        }
+    }
+}
+
+impl Watches {
+    /// The number of watches that have not fired.
+    pub(super) fn len(&self) -> usize {
+        let one_shot = self.data.values().chain(self.children.values()).map(|watched| watched.watchers.len());
+        one_shot.sum::<usize>() + self.recursive.values().map(|watched| watched.watchers.len()).sum::<usize>()
+    }
+
+    /// A request for a watch is being sent.
+    pub(super) fn requested(&mut self, path: &ZPath, kind: OneShotKind) {
+        self.table(kind).entry(path.clone()).or_default().requested += 1;
+    }
+
+    /// The reply to a request has arrived. If the watch `is_set`, returns its id and its event.
+    pub(super) fn answered(
+        &mut self,
+        path: &ZPath,
+        kind: OneShotKind,
+        is_set: bool,
+    ) -> Option<(u64, oneshot::Receiver<WatchEvent>)> {
+        let (sender, event) = oneshot::channel();
+        let id = self.next_id();
+        self.table(kind).entry(path.clone()).or_default().answered(is_set.then_some((id, sender)));
+        is_set.then_some((id, event))
+    }
+
+    /// A watch is dropped, or the reply to a request without a watch has arrived. Returns whether the server must
+    /// remove its watch.
+    pub(super) fn dropped(&mut self, path: &ZPath, kind: OneShotKind, id: Option<u64>) -> bool {
+        dropped(self.table(kind), path, id)
+    }
+
+    /// A request for a recursive watch is being sent.
+    pub(super) fn recursive_requested(&mut self, path: &ZPath) {
+        self.recursive.entry(path.clone()).or_default().requested += 1;
+    }
+
+    /// See [`answered`](Self::answered).
+    pub(super) fn recursive_answered(
+        &mut self,
+        path: &ZPath,
+        is_set: bool,
+    ) -> Option<(u64, mpsc::UnboundedReceiver<TreeEvent>)> {
+        let (sender, events) = mpsc::unbounded_channel();
+        let id = self.next_id();
+        self.recursive.entry(path.clone()).or_default().answered(is_set.then_some((id, sender)));
+        is_set.then_some((id, events))
+    }
+
+    /// See [`dropped`](Self::dropped).
+    pub(super) fn recursive_dropped(&mut self, path: &ZPath, id: Option<u64>) -> bool {
+        dropped(&mut self.recursive, path, id)
+    }
+
+    /// Fires the watches that report `event`.
+    pub(super) fn fire(&mut self, event: &Event) {
+        let (path, one_shot, tree_event) = match event {
+            Event::Created(path) => (path, WatchEvent::Created, TreeEvent::Created(path.clone())),
+            Event::Deleted(path) => (path, WatchEvent::Deleted, TreeEvent::Deleted(path.clone())),
+            Event::DataChanged(path) => (path, WatchEvent::DataChanged, TreeEvent::DataChanged(path.clone())),
+            Event::ChildrenChanged(path) => {
+                fire(&mut self.children, path, WatchEvent::ChildrenChanged);
+                return;
+            }
+            Event::Session(_) => return,
+        };
+        fire(&mut self.data, path, one_shot);
+        if one_shot == WatchEvent::Deleted {
+            fire(&mut self.children, path, one_shot);
+        }
+        let mut watched = Some(path.clone());
+        while let Some(path) = watched {
+            for (_, events) in self.recursive.get(&path).into_iter().flat_map(|watched| &watched.watchers) {
+                // Fails if the watch is being dropped.
+                drop(events.send(tree_event.clone()));
+            }
+            watched = path.parent();
+        }
+    }
+
+    fn table(&mut self, kind: OneShotKind) -> &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>> {
+        match kind {
+            OneShotKind::Data => &mut self.data,
+            OneShotKind::Children => &mut self.children,
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+}
+
+fn dropped<S>(table: &mut BTreeMap<ZPath, Watched<S>>, path: &ZPath, id: Option<u64>) -> bool {
+    let Some(watched) = table.get_mut(path) else { return false };
+    watched.watchers.retain(|(watcher, _)| Some(*watcher) != id);
+    if !watched.is_unused() {
+        return false;
+    }
+    table.remove(path).is_some_and(|watched| watched.is_set)
+}
+
+/// The server has removed the watch on `path`.
+fn fire(table: &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>, path: &ZPath, event: WatchEvent) {
+    let Some(watched) = table.get_mut(path) else { return };
+    watched.is_set = false;
+    for (_, watcher) in watched.watchers.drain(..) {
+        // Fails if the watch is being dropped.
+        let _ = watcher.send(event);
+    }
+    if watched.is_unused() {
+        table.remove(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> ZPath {
+        ZPath::on_server(text).unwrap()
+    }
+
+    fn set(watches: &mut Watches, path: &ZPath, kind: OneShotKind) -> (u64, oneshot::Receiver<WatchEvent>) {
+        watches.requested(path, kind);
+        watches.answered(path, kind, true).unwrap()
+    }
+
+    #[test]
+    fn a_delete_fires_the_watches_of_both_kinds_once_and_leaves_nothing() {
+        let (mut watches, a) = (Watches::default(), path("/a"));
+        let (_, mut data) = set(&mut watches, &a, OneShotKind::Data);
+        let (_, mut again) = set(&mut watches, &a, OneShotKind::Data);
+        let (_, mut children) = set(&mut watches, &a, OneShotKind::Children);
+        assert_eq!(watches.len(), 3);
+        watches.fire(&Event::ChildrenChanged(path("/b")));
+        watches.fire(&Event::Deleted(a));
+        for event in [&mut data, &mut again, &mut children] {
+            assert_eq!(event.try_recv(), Ok(WatchEvent::Deleted));
+        }
+        assert!(watches.len() == 0 && watches.data.is_empty() && watches.children.is_empty());
+    }
+
+    #[test]
+    fn the_server_removes_a_watch_only_when_the_last_watcher_is_dropped_and_none_is_requested() {
+        let (mut watches, a) = (Watches::default(), path("/a"));
+        let (first, _event) = set(&mut watches, &a, OneShotKind::Data);
+        let (second, _event) = set(&mut watches, &a, OneShotKind::Data);
+        assert!(!watches.dropped(&a, OneShotKind::Data, Some(first)));
+        watches.requested(&a, OneShotKind::Data);
+        assert!(!watches.dropped(&a, OneShotKind::Data, Some(second)));
+        // The node is gone: no watch is set, but the previous one may be.
+        assert_eq!(watches.answered(&a, OneShotKind::Data, false).map(drop), None);
+        assert!(watches.dropped(&a, OneShotKind::Data, None));
+        assert!(watches.data.is_empty());
+    }
+
+    #[test]
+    fn a_watch_that_has_fired_is_not_removed() {
+        let (mut watches, a) = (Watches::default(), path("/a"));
+        let (id, _event) = set(&mut watches, &a, OneShotKind::Data);
+        watches.fire(&Event::DataChanged(a.clone()));
+        assert!(!watches.dropped(&a, OneShotKind::Data, Some(id)));
+    }
+
+    #[test]
+    fn a_recursive_watch_reports_its_node_and_all_below_in_order() {
+        let (mut watches, a, b) = (Watches::default(), path("/a"), path("/a/b/c"));
+        watches.recursive_requested(&a);
+        let (id, mut events) = watches.recursive_answered(&a, true).unwrap();
+        for event in [Event::Created(a.clone()), Event::DataChanged(b.clone()), Event::Created(path("/ab"))] {
+            watches.fire(&event);
+        }
+        assert_eq!(events.try_recv(), Ok(TreeEvent::Created(a.clone())));
+        assert_eq!(events.try_recv(), Ok(TreeEvent::DataChanged(b)));
+        assert!(events.try_recv().is_err());
+        assert!(watches.recursive_dropped(&a, Some(id)));
+    }
+}

@@ -1,0 +1,68 @@
+//! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random numbers have no seed: a
+//! simulation repeats a run exactly.
+//!
+//! - `select!` without `biased` draws its first branch.
+//! - `tokio::sync::watch` draws the order in which receivers are woken. `curator_client::source::watch` stands for it.
+//!
+//! What else cannot be repeated are methods, which Clippy finds: see `clippy.toml`.
+
+use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
+
+/// The crates that run in a simulation.
+const CRATES: [&str; 4] = ["curator-client", "curator-discovery", "curator-protocol", "curator-recipes"];
+
+/// Re-exports tokio's channel for builds without a simulation.
+const SOURCE: &str = "curator-client/src/source.rs";
+
+/// The starts of what draws an order.
+fn drawn(tokens: TokenStream) -> Vec<String> {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let is_word = |token: &TokenTree, name: &str| matches!(token, Ident(word) if word == name);
+    let (mut found, mut rest) = (Vec::new(), &tokens[..]);
+    while let [token, next @ ..] = rest {
+        rest = next;
+        match (token, next) {
+            (Ident(name), [Punct(_), Group(branches), ..]) if name == "select" => {
+                let branches = branches.stream();
+                if !branches.clone().into_iter().next().is_some_and(|first| is_word(&first, "biased")) {
+                    found.push(format!("select! {}", branches.to_string().chars().take(60).collect::<String>()));
+                }
+            }
+            (Ident(name), [Punct(_), Punct(_), Group(names), ..])
+                if name == "sync" && names.stream().into_iter().any(|name| is_word(&name, "watch")) =>
+            {
+                found.push("sync::{watch}".to_owned());
+            }
+            (Ident(name), [Punct(_), Punct(_), item, ..]) if name == "sync" && is_word(item, "watch") => {
+                found.push("sync::watch".to_owned());
+            }
+            (Group(group), _) => found.extend(drawn(group.stream())),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn no_order_is_drawn_by_tokio() {
+    for name in CRATES {
+        let mut files = Vec::new();
+        crate::layers::read(&crate::workspace().join("crates").join(name).join("src"), "", &mut files);
+        for (file, text) in files {
+            let file = format!("{name}/src/{file}");
+            assert!(
+                file == SOURCE || drawn(text.parse().unwrap()).is_empty(),
+                "{file}: {:?}",
+                drawn(text.parse().unwrap())
+            );
+        }
+    }
+}
+
+#[test]
+fn an_order_that_is_drawn_is_found() {
+    let found = |text: &str| drawn(text.parse().unwrap()).join("; ");
+    assert_eq!(found("fn f() { tokio::select! { biased; a = b => select! { c = d => {} } } }"), "select! c = d => { }");
+    assert_eq!(found("use tokio::sync::{mpsc, watch}; use tokio::sync::watch::Sender;"), "sync::{watch}; sync::watch");
+    assert_eq!(found("/// select! { a = b => {} }\nuse crate::source::watch; use std::sync::{Arc, Mutex};"), "");
+}
