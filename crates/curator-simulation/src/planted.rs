@@ -101,8 +101,8 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     let seeds = SEEDS.to_string();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(copy.join("workspace")).env("CARGO_TARGET_DIR", copy.join("target"));
-    cargo.env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-    cargo.args(["run", "--quiet", "--release", "--package", "curator-simulation", "--", "--first", "--seeds", &seeds]);
+    cargo.args(["run", "--quiet", "--profile", "simulation", "--package", "curator-simulation", "--"]);
+    cargo.args(["--first", "--seeds", &seeds]);
     cargo.args(["--workload", &defect.workload]);
     let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curator_test::{OpCode, Process, Simulation};
+use curator_test::{Faults, OpCode, Process, Simulation};
 use futures_util::future::BoxFuture;
 
 use crate::schedule::{self, Times, Verdict};
@@ -40,7 +40,8 @@ pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Ve
             .seed(seed)
             .servers([1, 3, 3, 5][random.usize(0..4)])
             .session_timeouts(Duration::from_millis(200), Duration::from_secs(60))
-            .container_check_interval(Duration::from_secs(5));
+            .container_check_interval(Duration::from_secs(5))
+            .faults(Faults::of_network_and_servers().some(seed));
         if !traces {
             simulation = simulation.trace_lines(0);
         }
@@ -81,6 +82,17 @@ impl Simulated {
     }
 }
 
+fn seen(node: curator_test::Node) -> Node {
+    let owner = node.owner.unwrap_or_default();
+    Node {
+        is_container: owner == 0 && node.data.is_empty(),
+        data: node.data,
+        czxid: node.czxid,
+        mzxid: node.mzxid,
+        owner,
+    }
+}
+
 impl Servers for Simulated {
     fn connect_string(&self) -> String {
         simulation(Simulation::connect_string).unwrap_or_default()
@@ -94,15 +106,16 @@ impl Servers for Simulated {
     }
 
     fn nodes(&self) -> Nodes {
-        Nodes::new()
+        let nodes = simulation(Simulation::nodes).unwrap_or_default();
+        nodes.into_iter().map(|(path, node)| (path, seen(node))).collect()
     }
 
     fn node(&self, path: &str) -> Option<Node> {
-        self.nodes().remove(path)
+        simulation(|simulation| simulation.nodes().remove(path)).flatten().map(seen)
     }
 
     fn delete(&self, path: &str) {
-        let _ = path;
+        simulation(|simulation| simulation.delete(path));
     }
 
     fn requests(&self) -> Requests {

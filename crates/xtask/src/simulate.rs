@@ -9,7 +9,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 fn command_line(arguments: &[String]) -> Vec<String> {
     // Optimized: a search of some thousand schedules takes much longer than the build.
-    let cargo = ["run", "--quiet", "--release", "--package", "curator-simulation", "--"].map(str::to_owned);
+    let cargo =
+        ["run", "--quiet", "--profile", "simulation", "--package", "curator-simulation", "--"].map(str::to_owned);
     cargo.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
@@ -21,6 +22,9 @@ mod tests {
     #[test]
     fn arguments_are_passed_on() {
         let line = command_line(&words("--seeds 500 --from commit"));
-        assert_eq!(line, words("run --quiet --release --package curator-simulation -- --seeds 500 --from commit"));
+        assert_eq!(
+            line,
+            words("run --quiet --profile simulation --package curator-simulation -- --seeds 500 --from commit")
+        );
     }
 }
