@@ -107,7 +107,7 @@ impl Life {
 
     /// Waits a little, or not at all.
     pub async fn think(&self) {
-        self.think_for(Duration::from_millis(1500)).await;
+        self.think_for(Duration::from_millis(700)).await;
     }
 
     /// Waits at most this long.

@@ -77,6 +77,7 @@ async fn conduct(
     tasks: usize,
 ) {
     prepare(world, workload).await;
+    let shortest = world.servers().begin_faults(workload.faults());
     let end = Instant::now() + times.faults;
     let mut processes = tokio::task::JoinSet::new();
     for number in 0..PROCESSES {
@@ -92,7 +93,7 @@ async fn conduct(
     sleep(times.settling).await;
     world.begin(Phase::Rest);
     within(world, "do its work at rest", times.healing, || world.all_wait_for(Phase::Close)).await;
-    count_idle_requests(world, times.idle).await;
+    count_idle_requests(world, workload, times.idle, shortest).await;
     world.begin(Phase::Close);
     let closed = timeout(times.closing, async {
         while let Some(ended) = processes.join_next().await {
@@ -140,13 +141,16 @@ async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> b
 }
 
 /// At rest, clients send nothing but probes.
-async fn count_idle_requests(world: &World, time: Duration) {
+async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: Duration, shortest: Option<Duration>) {
     let before = world.servers().requests();
     sleep(time).await;
-    let after = world.servers().requests();
-    // The shortest session timeout; each client has up to two sessions, and a probe may be just due.
-    let probes = 2 * (6 * time.as_secs() / SESSION_TIMEOUTS[0] + 2);
-    for (process, operations) in &after {
+    if !workload.is_idle_at_rest() {
+        return;
+    }
+    let shortest = shortest.unwrap_or(Duration::from_secs(SESSION_TIMEOUTS[0]));
+    // Each client has up to two sessions, and a probe may be just due.
+    let probes = u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
+    for (process, operations) in &world.servers().requests() {
         for (operation, requests) in operations {
             let sent = requests - number(&before, process, operation);
             let most = if operation == "Sync" { probes } else { 0 };

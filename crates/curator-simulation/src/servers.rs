@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
+use curator_test::Faults;
 use futures_util::future::BoxFuture;
 
 /// The servers of a schedule, and the network between them and the clients.
@@ -24,6 +26,10 @@ pub trait Servers: Debug + Send + Sync {
 
     /// The requests so far of each process, by the name of their operation, without pings.
     fn requests(&self) -> Requests;
+
+    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may be shorter than what
+    /// a client requests.
+    fn begin_faults(&self, faults: Faults) -> Option<Duration>;
 
     /// Ends all faults.
     fn heal(&self);

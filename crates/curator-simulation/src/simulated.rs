@@ -13,6 +13,9 @@ use crate::servers::{Node, Nodes, Requests, Servers};
 use crate::workload::{self, Workload};
 use crate::world::{Failure, lock};
 
+/// The shortest session timeout that the servers grant: two ticks.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
+
 thread_local! {
     /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
     static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
@@ -39,9 +42,8 @@ pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Ve
         let mut simulation = Simulation::builder()
             .seed(seed)
             .servers([1, 3, 3, 5][random.usize(0..4)])
-            .session_timeouts(Duration::from_millis(200), Duration::from_secs(60))
-            .container_check_interval(Duration::from_secs(5))
-            .faults(Faults::of_network_and_servers().some(seed));
+            .session_timeouts(SHORTEST_TIMEOUT, Duration::from_secs(60))
+            .container_check_interval(Duration::from_secs(5));
         if !traces {
             simulation = simulation.trace_lines(0);
         }
@@ -125,6 +127,12 @@ impl Servers for Simulated {
             counts.map(|(op, count)| (format!("{op:?}"), count)).collect()
         };
         lock(&self.processes).iter().map(|(name, process)| (name.clone(), of(process))).collect()
+    }
+
+    fn begin_faults(&self, faults: Faults) -> Option<Duration> {
+        let faults = faults.some(fastrand::u64(..));
+        simulation(|simulation| simulation.set_faults(faults));
+        (faults.shorter_timeouts.probability > 0.0).then_some(SHORTEST_TIMEOUT)
     }
 
     fn heal(&self) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, ZPath};
 use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache};
+use curator_test::{Fault, Faults};
 use futures_util::future::{Either, select};
 
 use super::{Workload, create, explain, must_succeed};
@@ -15,12 +16,18 @@ use crate::life::Life;
 use crate::servers::Nodes;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Cache { root })
+    Arc::new(Cache { root, resyncs: false })
+}
+
+/// Access to nodes is taken and given back, of which a cache learns when it reads everything again.
+pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
+    Arc::new(Cache { root, resyncs: true })
 }
 
 #[derive(Debug)]
 struct Cache {
     root: String,
+    resyncs: bool,
 }
 
 #[async_trait]
@@ -65,6 +72,20 @@ impl Workload for Cache {
         }
     }
 
+    fn faults(&self) -> Faults {
+        let mut faults = Faults::all();
+        // The cache takes over the older nodes.
+        faults.restore = Fault::default();
+        if !self.resyncs {
+            faults.take_access = Fault::default();
+        }
+        faults
+    }
+
+    fn is_idle_at_rest(&self) -> bool {
+        !self.resyncs
+    }
+
     fn may_leave(&self, path: &str) -> bool {
         path.starts_with(&self.root)
     }
@@ -73,7 +94,10 @@ impl Workload for Cache {
 impl Cache {
     fn start(&self, life: &Life) -> Option<CuratorCache> {
         let builder = CuratorCache::builder(life.client(), self.root.as_str());
-        let cache = builder.and_then(|builder| builder.event_capacity([2, 64][life.below(2)]).start());
+        let cache = builder.and_then(|builder| {
+            let builder = builder.event_capacity([2, 64][life.below(2)]);
+            if self.resyncs { builder.resync_every(Duration::from_millis(700)).start() } else { builder.start() }
+        });
         must_succeed(life, "start a cache", cache)
     }
 

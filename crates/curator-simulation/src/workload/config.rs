@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{Config, ConfigStatus, IfAbsent};
+use curator_test::{Fault, Faults};
 use futures_util::future::{Either, select};
 
 use super::{Workload, create, explain, must_succeed};
@@ -67,6 +68,13 @@ impl Workload for Settings {
             Either::Left(((), _)) => life.world().fail(format!("{}: the config has ended", life.name())),
             Either::Right(_) => {}
         }
+    }
+
+    fn faults(&self) -> Faults {
+        let mut faults = Faults::all();
+        // Older settings are newer than these after a restore.
+        faults.restore = Fault::default();
+        faults
     }
 
     fn may_leave(&self, path: &str) -> bool {

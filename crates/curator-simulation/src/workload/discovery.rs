@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use curator_discovery::{
     CacheState, ProviderStrategy, Registration, ServiceDiscovery, ServiceInstance, ServiceProvider,
 };
+use curator_test::Faults;
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
@@ -26,6 +27,12 @@ const SERVICE: &str = "billing";
 
 #[async_trait]
 impl Workload for Discovery {
+    fn faults(&self) -> Faults {
+        let mut faults = Faults::of_network_and_servers();
+        faults.delete = 0.05;
+        faults
+    }
+
     async fn live(&self, life: &Life) {
         let services = ServiceDiscovery::new(life.client(), self.root.as_str());
         let Some(services) = must_succeed(life, "make a discovery", services) else { return };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use curator_recipes::GroupMember;
+use curator_test::Faults;
 use tokio::time::timeout;
 
 use super::cache::differs;
@@ -23,6 +24,12 @@ struct Group {
 
 #[async_trait]
 impl Workload for Group {
+    fn faults(&self) -> Faults {
+        let mut faults = Faults::of_network_and_servers();
+        faults.delete = 0.05;
+        faults
+    }
+
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(2) {
             let Some(member) = self.join(life) else { return };

@@ -97,9 +97,17 @@ pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
         Some(Ok(())) | None => {}
         Some(Err(error)) => {
             explain(life, "release", &error);
-            let is_expected = matches!(error, Error::Lost(_) | Error::ReleasePending { .. });
-            life.world().check(is_expected, || format!("{}: a release fails with {error:?}", life.name()));
+            life.world().check(is_expected(&error), || format!("{}: a release fails with {error:?}", life.name()));
         }
+    }
+}
+
+/// Whether a fault explains the error of a release.
+fn is_expected(error: &Error) -> bool {
+    match error {
+        Error::Lost(_) | Error::ReleasePending { .. } => true,
+        Error::ReleasesFailed { failures } => failures.iter().all(is_expected),
+        _ => false,
     }
 }
 

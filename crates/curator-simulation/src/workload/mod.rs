@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error};
+use curator_test::Faults;
 
 use crate::life::Life;
 use crate::servers::Nodes;
@@ -40,6 +41,16 @@ pub trait Workload: Debug + Send + Sync {
 
     /// Uses the recipe in one process, from the start of a client to its close.
     async fn live(&self, life: &Life);
+
+    /// The faults that the recipe promises to survive.
+    fn faults(&self) -> Faults {
+        Faults::of_network_and_servers()
+    }
+
+    /// Whether the recipe sends nothing but probes when nothing happens.
+    fn is_idle_at_rest(&self) -> bool {
+        true
+    }
 
     /// Checks what is left when all processes have closed.
     fn check_end(&self, world: &World, nodes: &Nodes) {
@@ -69,6 +80,7 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("leader-selector", selector::make),
     ("leader-observer", observer::make),
     ("cache", cache::make),
+    ("cache-without-access", cache::without_access),
     ("config", config::make),
     ("persistent-node", persistent::make),
     ("group", group::make),

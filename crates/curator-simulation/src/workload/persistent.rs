@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::CreateMode;
 use curator_recipes::{PersistentNode, PersistentNodeState};
+use curator_test::Faults;
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
@@ -64,6 +65,10 @@ impl Workload for Persistent {
             })
             .collect();
         life.joined(tasks).await;
+    }
+
+    fn faults(&self) -> Faults {
+        Faults::all()
     }
 
     fn may_leave(&self, path: &str) -> bool {
