@@ -226,12 +226,12 @@ impl World {
         match event {
             Event::Forward { from, to, epoch, message } => {
                 if self.servers[from].role.follows(to, epoch) {
-                    self.lead(to, from, message);
+                    self.lead(to, from, *message);
                 }
             }
             Event::Tell { from, to, epoch, message } => {
                 if self.servers[to].role.follows(from, epoch) {
-                    self.hear(to, message);
+                    self.hear(to, *message);
                 }
             }
             Event::Report(s) => self.report(s),
