@@ -165,7 +165,7 @@ impl World {
             self.stop(s);
             self.undo_after(time, Undo::Start(s));
         }
-        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.servers[s].is_up && self.servers.len() > 1) {
+        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.can_lose_disk(s)) {
             self.lose_disk(s);
             self.undo_after(time, Undo::Start(s));
         }
@@ -209,6 +209,12 @@ impl World {
             self.restore(self.now.saturating_sub(ago));
         }
         self.plan_mischief();
+    }
+
+    /// Whether a majority keeps its disks.
+    fn can_lose_disk(&self, s: ServerId) -> bool {
+        let others = self.servers.iter().enumerate().filter(|(other, server)| *other != s && !server.is_blank).count();
+        self.servers[s].is_up && others >= self.majority()
     }
 
     fn begins(&mut self, fault: Fault) -> Option<Millis> {
