@@ -143,7 +143,8 @@ impl Simulation {
         Process::new(ProcessNetwork { shared: Arc::clone(&self.shared), process })
     }
 
-    /// The process of the clients that are started without another one.
+    /// The process of the clients that are started without another one. A pause of it stops its clients, but not the
+    /// test that has started the simulation.
     #[must_use]
     pub fn main(&self) -> &Process {
         &self.main

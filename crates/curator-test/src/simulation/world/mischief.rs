@@ -147,6 +147,14 @@ impl World {
         self.latency() + late
     }
 
+    /// How long the leader's next message to a follower takes.
+    pub(super) fn lag(&mut self) -> Millis {
+        let fault = self.mischief.faults.lag;
+        let late = if self.chance(fault.probability) { self.time(fault) } else { 0 };
+        let (least, most) = self.config.lag;
+        self.server_latency() + self.rng.u64(least..=most) + late
+    }
+
     /// How late the leader looks for expired sessions.
     pub(super) fn lateness(&mut self) -> Millis {
         let fault = self.mischief.faults.slow_tick;
@@ -205,7 +213,7 @@ impl World {
         {
             self.delete(&path);
         }
-        if let Some(ago) = self.begins(faults.restore) {
+        if let Some(ago) = self.begins(faults.restore).filter(|_| self.servers.len() > 1) {
             self.restore(self.now.saturating_sub(ago));
         }
         self.plan_mischief();

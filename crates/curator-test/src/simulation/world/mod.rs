@@ -297,9 +297,4 @@ impl World {
         let (least, most) = self.config.server_latency;
         self.rng.u64(least..=most)
     }
-
-    fn lag(&mut self) -> Millis {
-        let (least, most) = self.config.lag;
-        self.server_latency() + self.rng.u64(least..=most)
-    }
 }
