@@ -142,6 +142,8 @@ async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> b
 
 /// At rest, clients send nothing but probes.
 async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: Duration, shortest: Option<Duration>) {
+    // What was just given back is deleted in the background.
+    sleep(Duration::from_secs(2)).await;
     let before = world.servers().requests();
     sleep(time).await;
     if !workload.is_idle_at_rest() {

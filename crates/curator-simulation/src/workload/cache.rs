@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, ZPath};
-use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache};
+use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache, Lookup};
 use curator_test::{Fault, Faults};
 use futures_util::future::{Either, select};
 
@@ -139,14 +139,13 @@ impl Cache {
         let path = format!("{}/{}", self.root, life.below(4));
         let Some(before) = life.world().servers().node(&path) else { return };
         if let Some(Ok(snapshot)) = life.call("catch up", cache.caught_up()).await {
-            let is_current = snapshot.state() == CacheState::Current;
-            life.world()
-                .check(is_current, || format!("{}: {} has caught up, but is not current", life.name(), cache.path()));
             let Ok(full) = ZPath::on_server(path.as_str()) else { return };
-            let shown = snapshot.get(&full).node().map(|node| node.stat().mzxid);
-            let is_behind = match shown {
-                Some(shown) => shown < before.mzxid,
-                None => life.world().servers().node(&path).is_some_and(|now| now.czxid == before.czxid),
+            let shown = snapshot.get(&full);
+            let is_behind = match &shown {
+                Lookup::Present(shown) => shown.stat().mzxid < before.mzxid,
+                // Access may have been taken.
+                _ if self.resyncs => false,
+                _ => life.world().servers().node(&path).is_some_and(|now| now.czxid == before.czxid),
             };
             life.world().check(!is_behind, || {
                 format!("{}: {path} was {before:?}, but the cache has caught up with {shown:?}", life.name())

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
 use curator_recipes::{Config, ConfigStatus, IfAbsent};
-use curator_test::{Fault, Faults};
+use curator_test::Faults;
 use futures_util::future::{Either, select};
 
 use super::{Workload, create, explain, must_succeed};
@@ -15,12 +15,14 @@ use crate::checks::Rising;
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Settings { root })
+    Arc::new(Settings { order: format!("{root}-order"), root })
 }
 
 #[derive(Debug)]
 struct Settings {
     root: String,
+    /// A node that is written together with the settings.
+    order: String,
 }
 
 /// What a config shows while there is no node.
@@ -29,7 +31,8 @@ const DEFAULT: u64 = 0;
 #[async_trait]
 impl Workload for Settings {
     async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
-        create(client, &self.root, "1").await
+        create(client, &self.order, "").await?;
+        create(client, &self.root, "0").await
     }
 
     async fn live(&self, life: &Life) {
@@ -71,14 +74,13 @@ impl Workload for Settings {
     }
 
     fn faults(&self) -> Faults {
-        let mut faults = Faults::all();
-        // Older settings are newer than these after a restore.
-        faults.restore = Fault::default();
-        faults
+        // An operator would delete the order too. Older settings follow newer ones after a restore. Servers send no events
+        // of a node to a client that may not read it.
+        Faults::of_network_and_servers()
     }
 
     fn may_leave(&self, path: &str) -> bool {
-        path == self.root
+        path == self.root || path == self.order
     }
 }
 
@@ -89,7 +91,7 @@ impl Settings {
         must_succeed(life, "make a config", builder).map(|builder| builder.if_absent(IfAbsent::Default(DEFAULT)))
     }
 
-    /// Each value is the transaction before its own, so the values rise, but for the default of a deleted node.
+    /// The values rise with each write, but for the default of a deleted node.
     async fn watch(&self, life: &Life, config: &Config<u64>) {
         let highest = Rising::<u64>::default();
         let mut values = config.values();
@@ -112,19 +114,16 @@ impl Settings {
                 life.call("write invalid settings", set).await.map(|set| set.map(drop))
             }
             _ => {
-                // Compared with what it replaces, so that a write that arrives late fails.
+                // The number of writes of the other node is the order of these writes, so a late one fails.
                 let write = async {
-                    client.sync(self.root.as_str()).await?;
-                    match client.get_data(self.root.as_str()).await {
-                        Ok((_, stat)) => {
-                            let value = stat.mzxid.to_string();
-                            client.set_data(self.root.as_str(), value, Some(stat.version)).await.map(drop)
-                        }
-                        Err(ClientError::NoNode { .. }) => {
-                            client.create().for_path(self.root.as_str(), "invalid").await.map(drop)
-                        }
-                        Err(error) => Err(error),
-                    }
+                    let number = client.get_data(self.order.as_str()).await?.1.version;
+                    let value = (number + 1).to_string();
+                    let transaction = client.transaction().set_data(self.order.as_str(), "", Some(number))?;
+                    let transaction = match client.check_exists(self.root.as_str()).await? {
+                        Some(_) => transaction.set_data(self.root.as_str(), value, None)?,
+                        None => transaction.create(self.root.as_str(), value, CreateMode::Persistent)?,
+                    };
+                    transaction.commit().await.map(drop)
                 };
                 life.call("write settings", write).await
             }

@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 const PARTS: usize = 3;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    let others = WORKLOADS.iter().filter(|(name, _)| *name != "mixed");
+    let others = WORKLOADS.iter().filter(|(name, _)| !["mixed", "cache-without-access"].contains(name));
     let parts = others.map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}")))).collect();
     Arc::new(Mixed { root, parts })
 }

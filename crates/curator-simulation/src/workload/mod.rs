@@ -83,6 +83,7 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("cache-without-access", cache::without_access),
     ("config", config::make),
     ("persistent-node", persistent::make),
+    ("restored-persistent-node", persistent::restored),
     ("group", group::make),
     ("counter", counter::exactly_once),
     ("plain-counter", counter::plain),

@@ -6,19 +6,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::CreateMode;
 use curator_recipes::{PersistentNode, PersistentNodeState};
-use curator_test::Faults;
+use curator_test::{Fault, Faults};
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root })
+    Arc::new(Persistent { root, is_restored: false })
+}
+
+/// The servers are restored from older copies.
+pub(super) fn restored(root: String) -> Arc<dyn Workload> {
+    Arc::new(Persistent { root, is_restored: true })
 }
 
 #[derive(Debug)]
 struct Persistent {
     root: String,
+    is_restored: bool,
 }
 
 /// How a node is kept.
@@ -68,7 +74,11 @@ impl Workload for Persistent {
     }
 
     fn faults(&self) -> Faults {
-        Faults::all()
+        let mut faults = Faults::all();
+        if !self.is_restored {
+            faults.restore = Fault::default();
+        }
+        faults
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -111,10 +121,12 @@ impl Persistent {
         let path = node.actual_path();
         match life.call("close the node", node.close()).await {
             Some(Ok(())) => {
-                let Some(path) = path.filter(|_| !kind.is_shared) else { return };
+                // If its session has ended, the servers delete the node later.
+                let session = life.client().current_session().filter(|session| session.end().is_none());
+                let Some((path, session)) = path.filter(|_| !self.is_restored).zip(session) else { return };
                 let left = life.world().servers().node(path.as_str());
-                life.world()
-                    .check(left.is_none(), || format!("{}: {path} is left after a confirmed close", life.name()));
+                let is_left = left.is_some_and(|node| node.owner == session.id());
+                life.world().check(!is_left, || format!("{}: {path} is left after a confirmed close", life.name()));
             }
             Some(Err(error)) => explain(life, "close the node", &error),
             None => {}

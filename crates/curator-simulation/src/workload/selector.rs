@@ -9,7 +9,7 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{LeaderSelector, Leadership};
 use futures_util::future::join;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::latch::{enter, use_term};
 use super::ledger::Ledger;
@@ -61,6 +61,8 @@ impl Workload for Selector {
                 }
             }
             if life.at_rest().await {
+                // After short jobs, a participant stays away for up to half a minute.
+                sleep(Duration::from_secs(31)).await;
                 let leader = life.complete("read the leader", selector.leader()).await;
                 let leader = must_succeed(life, "read the leader", leader).flatten();
                 life.world().check(leader.is_some(), || format!("{}: no leader at rest", self.root));
