@@ -101,6 +101,8 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     let seeds = SEEDS.to_string();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(copy.join("workspace")).env("CARGO_TARGET_DIR", copy.join("target"));
+    // Each defect is compiled, but most are found by a few seeds.
+    cargo.env("CARGO_PROFILE_SIMULATION_OPT_LEVEL", "1");
     cargo.args(["run", "--quiet", "--profile", "simulation", "--package", "curator-simulation", "--"]);
     cargo.args(["--first", "--seeds", &seeds]);
     cargo.args(["--workload", &defect.workload]);

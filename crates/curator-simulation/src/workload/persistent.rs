@@ -12,19 +12,33 @@ use tokio::time::timeout;
 use super::{Workload, explain, must_succeed};
 use crate::life::Life;
 
-pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root, is_restored: false })
+/// An operator deletes nodes.
+pub(super) fn deleted(root: String) -> Arc<dyn Workload> {
+    Arc::new(Persistent { root, hazard: Hazard::Deletes })
 }
 
-/// The servers are restored from older copies.
+/// The servers are also restored from older copies.
 pub(super) fn restored(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root, is_restored: true })
+    Arc::new(Persistent { root, hazard: Hazard::DeletesAndRestores })
+}
+
+/// Clients may not access nodes for a time.
+pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
+    Arc::new(Persistent { root, hazard: Hazard::TakesAccess })
 }
 
 #[derive(Debug)]
 struct Persistent {
     root: String,
-    is_restored: bool,
+    hazard: Hazard,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hazard {
+    Deletes,
+    DeletesAndRestores,
+    /// Without deletes: servers send no events of a node to a client that may not read it.
+    TakesAccess,
 }
 
 /// How a node is kept.
@@ -75,7 +89,12 @@ impl Workload for Persistent {
 
     fn faults(&self) -> Faults {
         let mut faults = Faults::all();
-        if !self.is_restored {
+        if self.hazard == Hazard::TakesAccess {
+            faults.delete = 0.0;
+        } else {
+            faults.take_access = Fault::default();
+        }
+        if self.hazard != Hazard::DeletesAndRestores {
             faults.restore = Fault::default();
         }
         faults
@@ -104,7 +123,7 @@ impl Persistent {
         let mut data = "first".to_owned();
         let work = async {
             while life.goes_on() {
-                step(life, &self.root, &node, &mut data).await;
+                self.step(life, &node, &mut data).await;
                 life.think_for(Duration::from_secs(3)).await;
             }
         };
@@ -123,7 +142,11 @@ impl Persistent {
             Some(Ok(())) => {
                 // If its session has ended, the servers delete the node later.
                 let session = life.client().current_session().filter(|session| session.end().is_none());
-                let Some((path, session)) = path.filter(|_| !self.is_restored).zip(session) else { return };
+                let Some((path, session)) =
+                    path.filter(|_| self.hazard == Hazard::Deletes && !kind.is_shared).zip(session)
+                else {
+                    return;
+                };
                 let left = life.world().servers().node(path.as_str());
                 let is_left = left.is_some_and(|node| node.owner == session.id());
                 life.world().check(!is_left, || format!("{}: {path} is left after a confirmed close", life.name()));
@@ -132,35 +155,35 @@ impl Persistent {
             None => {}
         }
     }
-}
 
-async fn step(life: &Life, root: &str, node: &PersistentNode, data: &mut String) {
-    match life.below(6) {
-        0 => {
-            if life.one_in(4) {
-                // With the directory, whose next sequential node has the number 0 again.
-                life.note(|| format!("an operator deletes {root}"));
-                life.world().servers().delete(root);
-            } else if let Some(path) = node.actual_path() {
-                life.note(|| format!("an operator deletes {path}"));
-                life.world().servers().delete(path.as_str());
+    async fn step(&self, life: &Life, node: &PersistentNode, data: &mut String) {
+        match life.below(6) {
+            0 if self.hazard != Hazard::TakesAccess => {
+                if life.one_in(4) {
+                    // With the directory, whose next sequential node has the number 0 again.
+                    life.note(|| format!("an operator deletes {}", self.root));
+                    life.world().servers().delete(&self.root);
+                } else if let Some(path) = node.actual_path() {
+                    life.note(|| format!("an operator deletes {path}"));
+                    life.world().servers().delete(path.as_str());
+                }
             }
-        }
-        1 | 2 => {
-            let created = node.created_timeout(life.time(Duration::from_secs(5)));
-            match life.call("wait for the node", created).await {
-                Some(Ok(_)) | None => {}
-                Some(Err(error)) => explain(life, "wait for the node", &error),
+            1 | 2 => {
+                let created = node.created_timeout(life.time(Duration::from_secs(5)));
+                match life.call("wait for the node", created).await {
+                    Some(Ok(_)) | None => {}
+                    Some(Err(error)) => explain(life, "wait for the node", &error),
+                }
             }
-        }
-        _ => {
-            let next = life.number().to_string();
-            *data = next.clone();
-            // Carried out once polled, which a dropped future may never be.
-            match life.complete("set data", timeout(Duration::from_secs(4), node.set_data(&next))).await {
-                Ok(Ok(())) => life.note(|| format!("has set {next}")),
-                Ok(Err(error)) => explain(life, "set data", &error),
-                Err(_) => life.note(|| "set data takes long".to_owned()),
+            _ => {
+                let next = life.number().to_string();
+                *data = next.clone();
+                // Carried out once polled, which a dropped future may never be.
+                match life.complete("set data", timeout(Duration::from_secs(4), node.set_data(&next))).await {
+                    Ok(Ok(())) => life.note(|| format!("has set {next}")),
+                    Ok(Err(error)) => explain(life, "set data", &error),
+                    Err(_) => life.note(|| "set data takes long".to_owned()),
+                }
             }
         }
     }
