@@ -11,13 +11,14 @@ use std::time::Duration;
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::journal::Journal;
+use crate::link::{Diagnosis, Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
 use crate::panicked::caught;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::timer::{Deadline, Timer};
-use crate::transport::{Diagnosis, Granted, Link, LinkEnd, LinkTask, SessionKey};
+use crate::transport::{Granted, LinkEnd};
 use crate::truncated::Truncated;
 
 /// How long a new connection may leave its first probe unanswered. The limit doubles with each connection that is given

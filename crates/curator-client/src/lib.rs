@@ -107,6 +107,7 @@ mod extensions;
 mod failure_log;
 mod janitor;
 mod journal;
+mod link;
 mod local_address;
 mod meter;
 pub mod node;
@@ -152,6 +153,7 @@ pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, I
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
+pub use crate::link::{RecursiveWatch, Watch};
 #[cfg(feature = "metrics")]
 pub use crate::meter::describe_metrics;
 #[doc(inline)]
@@ -179,7 +181,7 @@ pub use crate::timer::Deadline;
 #[cfg(feature = "tls")]
 pub use crate::tls::{InvalidTlsOptions, TlsOptions, TlsText};
 pub use crate::tls::{TlsFailure, TlsProblem};
-pub use crate::transport::{RecursiveWatch, TreeEvent, Watch, WatchEvent};
+pub use crate::transport::{TreeEvent, WatchEvent};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

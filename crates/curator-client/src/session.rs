@@ -24,12 +24,12 @@ use self::turns::Turns;
 pub use self::watching::WatchingSession;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
+use crate::link::{Link, Removals};
 use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::source::watch;
 use crate::timer::Timer;
-use crate::transport::{Link, Removals};
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///

@@ -15,6 +15,7 @@ use crate::closing::Closing;
 use crate::connection::{Change, Connection, close_session};
 use crate::error::{ClientEnd, Error, Result, SessionEnd};
 use crate::journal::{Doubt, Journal};
+use crate::link::{Diagnosis, Link};
 use crate::local_address::LockData;
 use crate::options::SessionOptions;
 use crate::panicked::{Panicked, caught};
@@ -26,7 +27,7 @@ use crate::sessions::Sessions;
 use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
-use crate::transport::{ConfirmedBy, Diagnosis, Link, LinkEnd};
+use crate::transport::{ConfirmedBy, LinkEnd};
 use crate::truncated::Truncated;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.

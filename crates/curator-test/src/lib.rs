@@ -57,6 +57,8 @@ mod real_time;
 mod report;
 mod server;
 mod serving_thread;
+#[cfg(feature = "simulation")]
+mod simulation;
 mod unique_path;
 mod wait;
 
@@ -75,6 +77,8 @@ pub use report::REPORT_VARIABLE;
 pub use server::{
     ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind,
 };
+#[cfg(feature = "simulation")]
+pub use simulation::{Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate};
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
 

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
+use crate::link::reactor;
 use crate::local_address::LockData;
 use crate::outage::LOG_INTERVAL;
 use crate::process::InProcess;
@@ -22,7 +23,6 @@ use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::supervisor::Supervisor;
 use crate::timer::Timer;
-use crate::transport::reactor;
 
 impl CuratorClientBuilder {
     /// Creates a client that connects in the background, and keeps trying until it is closed: a service can start

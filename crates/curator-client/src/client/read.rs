@@ -4,9 +4,9 @@ use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
 use crate::error::{Error, Outcome, Result};
+use crate::link::Watch;
 use crate::node_path::NodePath;
 use crate::operation::Stat;
-use crate::transport::Watch;
 
 impl CuratorClient {
     /// Reads a node's data and stat.

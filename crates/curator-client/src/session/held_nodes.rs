@@ -13,9 +13,9 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all};
 
 use super::Session;
 use crate::error::{Error, Result};
+use crate::link::Link;
 use crate::operation::{MULTI_READ, ReadOperation};
 use crate::path::ZPath;
-use crate::transport::Link;
 
 /// The number of nodes that are checked in one request.
 const BATCH_SIZE: usize = 500;

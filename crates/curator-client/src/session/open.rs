@@ -9,11 +9,12 @@ use super::Session;
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::error::Error;
+use crate::link::{Diagnosis, Link, reactor};
 use crate::options::SessionOptions;
 use crate::panicked::Panicked;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
-use crate::transport::{ConnectFailure, Diagnosis, Link, reactor};
+use crate::transport::ConnectFailure;
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]

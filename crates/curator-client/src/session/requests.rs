@@ -14,13 +14,14 @@ use super::arrival::HoldUntilWoken;
 use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
+use crate::link::{Link, Watch};
 use crate::operation::{
     Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
     TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
 use crate::source::watch;
-use crate::transport::{Answer, ConfirmedBy, Link, Watch, translate};
+use crate::transport::{Answer, ConfirmedBy, translate};
 use crate::truncated::Truncated;
 
 /// The reply to a request that has been sent.

@@ -2,9 +2,9 @@
 
 use super::Session;
 use crate::error::{Error, Result};
+use crate::link::RecursiveWatch;
 use crate::operation::{ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
-use crate::transport::RecursiveWatch;
 
 /// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
 ///

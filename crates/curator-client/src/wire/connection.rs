@@ -102,7 +102,7 @@ impl Connection {
         change(&mut self.state().watches)
     }
 
-    /// See [`Link::keep`](crate::transport::Link::keep).
+    /// See [`Link::keep`](crate::link::Link::keep).
     pub(super) fn keep(&self, time: Duration) {
         self.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }

@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
 use super::jute::Malformed;
-use super::open::SessionKey;
 use super::reply::{Body, FailedOperation, OperationResult};
 use super::request::{Request, WatchKind};
 use super::watches::OneShotKind;
@@ -23,9 +22,9 @@ use crate::operation::{
     CreateMode, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
+use crate::simulation::Network;
 use crate::transport::{
-    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, NO_VERSION, RecursiveWatch as AnyRecursiveWatch,
-    RequestError, TreeEvent, Watch as AnyWatch, WatchEvent, translate,
+    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, NO_VERSION, RequestError, TreeEvent, WatchEvent, translate,
 };
 
 /// One connection of a session. Clones share it; dropping the last one closes the session, if the connection still
@@ -34,6 +33,21 @@ use crate::transport::{
 pub(crate) struct Link {
     task: LinkTask,
     open: Arc<Open>,
+}
+
+/// What resumes a session: its id, its password and its timeout.
+#[derive(Clone)]
+pub(crate) struct SessionKey {
+    pub(super) network: Arc<dyn Network>,
+    pub(super) session_id: i64,
+    pub(super) password: Arc<[u8]>,
+    pub(super) timeout: Duration,
+}
+
+impl SessionKey {
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session_id
+    }
 }
 
 /// What the clones of a link share.
@@ -109,11 +123,11 @@ impl Link {
     }
 
     pub(crate) fn session_id(&self) -> i64 {
-        self.open.key.session_id()
+        self.open.key.session_id
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {
-        self.open.key.timeout()
+        self.open.key.timeout
     }
 
     pub(crate) fn session_key(&self) -> SessionKey {
@@ -158,7 +172,7 @@ impl Link {
         self.request(&Request::GetData { path, watch: false }, |body| body.data())
     }
 
-    pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, AnyWatch)> {
+    pub(crate) fn watch_data<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
         let request = Request::GetData { path, watch: true };
         let answer = self.watch(&request, path, OneShotKind::Data, |body| body.data(), |_| None);
         answer.map(|answer| answer.map(|((data, stat), watch)| (data, stat, watch))).boxed()
@@ -169,7 +183,7 @@ impl Link {
         answer.map(|answer| answer.or_else(|error| no_node(&error).ok_or(error))).boxed()
     }
 
-    pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, AnyWatch)> {
+    pub(crate) fn watch_exists<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
         let request = Request::Exists { path, watch: true };
         self.watch(&request, path, OneShotKind::Data, |body| body.stat().map(Some), no_node)
     }
@@ -178,12 +192,12 @@ impl Link {
         self.request(&Request::GetChildren { path, watch: false }, |body| body.children())
     }
 
-    pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, AnyWatch)> {
+    pub(crate) fn watch_children<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
         let request = Request::GetChildren { path, watch: true };
         self.watch(&request, path, OneShotKind::Children, |body| body.children(), |_| None)
     }
 
-    pub(crate) fn watch_recursive(&self, path: &ZPath) -> Answer<AnyRecursiveWatch> {
+    pub(crate) fn watch_recursive(&self, path: &ZPath) -> Answer<RecursiveWatch> {
         let (connection, path) = (&self.task.0, path.clone());
         let request = Request::AddWatch { path: &path.clone() };
         connection.with_watches(|watches| watches.recursive_requested(&path));
@@ -196,7 +210,7 @@ impl Link {
             Ok(match (watch, refused) {
                 (Some((id, events)), _) => {
                     let connection = Arc::clone(connection);
-                    Ok(AnyRecursiveWatch::of_wire(RecursiveWatch { connection, path, id, events: Some(events) }))
+                    Ok(RecursiveWatch { connection, path, id, events: Some(events) })
                 }
                 // A server without recursive watches cannot read the request.
                 (None, Some(RequestError::Code(ErrorCode::MARSHALLING_ERROR)) | None) => {
@@ -263,7 +277,7 @@ impl Link {
         probed.boxed()
     }
 
-    /// A transaction that changes nothing. See [`probe`](crate::transport::Link::probe).
+    /// A transaction that changes nothing. See [`probe`](crate::link::Link::probe).
     fn write_nothing(&self) -> Answer<Option<FailedOperation>> {
         let mut operations = Vec::new();
         let check = |version| TransactionOperation::Check { path: ZPath::root(), version };
@@ -289,14 +303,14 @@ impl Link {
     }
 
     /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which a watch is set too.
-    fn watch<T: Send + 'static>(
+    fn watch<T: Send + 'static, W: From<Watch> + Send + 'static>(
         &self,
         request: &Request<'_>,
         path: &ZPath,
         kind: OneShotKind,
         read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
         missing: impl FnOnce(&RequestError) -> Option<T> + Send + 'static,
-    ) -> Answer<(T, AnyWatch)> {
+    ) -> Answer<(T, W)> {
         let (connection, path) = (&self.task.0, path.clone());
         connection.with_watches(|watches| watches.requested(&path, kind));
         connection.request(request, move |connection, body| {
@@ -308,7 +322,7 @@ impl Link {
                 (Some((id, event)), Ok(found)) => {
                     let connection = Arc::clone(connection);
                     let watch = Watch { connection, path, kind, id, event: Some(event), fired: None };
-                    Ok(Ok((found, AnyWatch::of_wire(watch))))
+                    Ok(Ok((found, watch.into())))
                 }
                 (_, found) => {
                     remove_if_unused(connection, &path, kind, None);

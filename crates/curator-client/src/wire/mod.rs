@@ -25,8 +25,8 @@ mod reply;
 mod request;
 mod watches;
 
-pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, Watch};
-pub(crate) use self::open::{SessionKey, open};
+pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
+pub(crate) use self::open::open;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use super::connection::Connection;
-use super::link::Link;
+use super::link::{Link, SessionKey};
 use super::reply::{Reply, connect_response};
 use super::request::{AUTH_XID, ConnectRequest, auth};
 use tokio::runtime::Handle;
@@ -18,51 +18,37 @@ use crate::process::InProcess;
 use crate::simulation::{Network, Socket};
 use crate::spawner::Spawner;
 use crate::timer::Timer;
-use crate::transport::{ConnectFailure, Diagnosis, ErrorCode, Granted, RequestError, share};
-
-/// What resumes a session: its id, its password and its timeout.
-#[derive(Clone)]
-pub(crate) struct SessionKey {
-    network: Arc<dyn Network>,
-    session_id: i64,
-    password: Arc<[u8]>,
-    timeout: Duration,
-}
+use crate::transport::{ConnectFailure, ErrorCode, Granted, RequestError, share};
 
 impl SessionKey {
-    pub(crate) fn session_id(&self) -> i64 {
-        self.session_id
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// See [`SessionKey::resume`](crate::transport::SessionKey::resume).
+    /// See [`SessionKey::resume`](crate::link::SessionKey::resume).
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
         timer: &Timer,
         limit: Duration,
-        diagnosis: &Diagnosis<'_>,
+        report: &Report<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
         let pass = Pass { network: &self.network, options, timer, session: Some(self), share: share(options, limit) };
-        pass.run(diagnosis, granted).await
+        pass.run(report, granted).await
     }
 }
 
-/// See [`Link::open`](crate::transport::Link::open).
+/// See [`Link::open`](crate::link::Link::open).
 pub(crate) async fn open(
     network: &Arc<dyn Network>,
     options: &SessionOptions,
     timer: &Timer,
-    diagnosis: &Diagnosis<'_>,
+    report: &Report<'_>,
 ) -> Result<(Link, ClockInstant), ConnectFailure> {
     let pass = Pass { network, options, timer, session: None, share: share(options, options.connection_timeout) };
     let granted: Granted = Arc::new(|_, _| {});
-    pass.run(diagnosis, &granted).await
+    pass.run(report, &granted).await
 }
+
+/// Called with the known problems of the servers during a pass.
+type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
 /// One pass over the servers, in random order.
 struct Pass<'a> {
@@ -90,7 +76,7 @@ impl Failed {
 
 impl Pass<'_> {
     /// There is no await point between the opened connection and the return.
-    async fn run(self, diagnosis: &Diagnosis<'_>, granted: &Granted) -> Result<(Link, ClockInstant), ConnectFailure> {
+    async fn run(self, report: &Report<'_>, granted: &Granted) -> Result<(Link, ClockInstant), ConnectFailure> {
         let servers = self.options.servers.hosts();
         let mut problems = vec!["not tried yet".to_owned(); servers.len()];
         let mut order: Vec<_> = (0..servers.len()).collect();
@@ -115,7 +101,7 @@ impl Pass<'_> {
                 }
                 Err(Failed::Problem(problem)) => {
                     problems[index] = problem;
-                    diagnosis.report(&text(&problems));
+                    report(&text(&problems));
                 }
             }
         }

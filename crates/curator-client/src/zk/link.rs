@@ -21,16 +21,16 @@ use zookeeper_client::{
 pub(crate) use self::diagnosis::Diagnosis;
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
-use super::recursive_watch::{Removals, requested};
+use super::recursive_watch::{RecursiveWatch, Removals, requested};
 use super::start::start;
 use super::task::SessionTask;
 use super::unfired::Kind;
-use super::watch::Requested;
+use super::watch::{Requested, Watch};
 use crate::acl::Acl;
 use crate::connect_string::HostPort;
 use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
-use crate::transport::{Answer, ConfirmedBy, RecursiveWatch, Watch};
+use crate::transport::{Answer, ConfirmedBy};
 
 /// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
 ///
@@ -105,13 +105,13 @@ impl Link {
         start(async move { answer.await.map(|(data, stat)| (data, from_stat(stat))) })
     }
 
-    pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
+    pub(crate) fn watch_data<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer = self.watch(path, Kind::Data, async move {
             let (data, stat, watcher) = client.get_and_watch_data(node.as_str()).await?;
             Ok(((data, from_stat(stat)), watcher))
         });
-        answer.map_ok(|((data, stat), watch)| (data, stat, watch)).boxed()
+        answer.map_ok(|((data, stat), watch)| (data, stat, watch.into())).boxed()
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
@@ -119,13 +119,13 @@ impl Link {
         start(async move { answer.await.map(|stat| stat.map(from_stat)) })
     }
 
-    pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
+    pub(crate) fn watch_exists<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer = self.watch(path, Kind::Data, async move {
             let (stat, watcher) = client.check_and_watch_stat(node.as_str()).await?;
             Ok((stat.map(from_stat), watcher))
         });
-        answer.boxed()
+        answer.map_ok(|(stat, watch)| (stat, watch.into())).boxed()
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
@@ -133,11 +133,11 @@ impl Link {
         start(async move { client.list_children(path.as_str()).await })
     }
 
-    pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, Watch)> {
+    pub(crate) fn watch_children<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
         let (client, node) = (self.client.clone(), path.clone());
         let answer =
             self.watch(path, Kind::Children, async move { client.list_and_watch_children(node.as_str()).await });
-        answer.boxed()
+        answer.map_ok(|(children, watch)| (children, watch.into())).boxed()
     }
 
     /// Sends `request`, which sets a watch; usually immediately, see `unfired.rs`.

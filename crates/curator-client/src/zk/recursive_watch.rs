@@ -16,9 +16,9 @@ use zookeeper_client::{EventType, PersistentWatcher, WatchedEvent};
 
 use super::task::{CountedWatch, SessionTask};
 use crate::path::ZPath;
-use crate::transport::{self, ErrorCode, LinkEnd, RecursiveWatch as AnyWatch, RequestError, TreeEvent};
+use crate::transport::{self, ErrorCode, LinkEnd, RequestError, TreeEvent};
 
-/// See [`transport::RecursiveWatch`](crate::transport::RecursiveWatch).
+/// See [`RecursiveWatch`](crate::RecursiveWatch).
 pub(crate) struct RecursiveWatch {
     /// `None` once `Interrupted` was returned. `zookeeper-client` panics if a watcher is polled after the end of its
     /// connection.
@@ -101,7 +101,7 @@ struct Unwanted {
 /// A watcher of the crate, which removes its watch when it is dropped.
 type Watcher = Box<dyn Send>;
 
-type Answer = transport::Answer<AnyWatch>;
+type Answer = transport::Answer<RecursiveWatch>;
 
 /// Permission to set a watch.
 pub(crate) struct SetPermit<'a> {
@@ -239,7 +239,7 @@ struct Requested {
 }
 
 impl Future for Requested {
-    type Output = Result<AnyWatch, RequestError>;
+    type Output = Result<RecursiveWatch, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answer) = &mut self.answer else { return Poll::Pending };
@@ -271,7 +271,7 @@ pub(super) fn requested(
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;
         let removals = for_watch.upgrade().ok_or(RequestError::Closed)?;
-        Ok(AnyWatch::of_crate(RecursiveWatch::new(watcher, of_watch, removals)))
+        Ok(RecursiveWatch::new(watcher, of_watch, removals))
     };
     Requested { answer: Some(answer.boxed()), task: task.clone(), removals }.boxed()
 }

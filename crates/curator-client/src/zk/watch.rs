@@ -10,9 +10,9 @@ use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
 use super::task::{CountedWatch, SessionTask};
 use super::unfired::Unfired;
-use crate::transport::{Answer, LinkEnd, RequestError, Watch as AnyWatch, WatchEvent};
+use crate::transport::{Answer, LinkEnd, RequestError, WatchEvent};
 
-/// See [`transport::Watch`](crate::transport::Watch).
+/// See [`Watch`](crate::Watch).
 pub(crate) struct Watch {
     unfired: Unfired,
     /// `None` once it has fired.
@@ -92,7 +92,7 @@ impl<T: 'static> Requested<T> {
 }
 
 impl<T: 'static> Future for Requested<T> {
-    type Output = Result<(T, AnyWatch), RequestError>;
+    type Output = Result<(T, Watch), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answer) = &mut self.answer else { return Poll::Pending };
@@ -102,7 +102,7 @@ impl<T: 'static> Future for Requested<T> {
         Poll::Ready(match answer {
             Ok((found, watcher)) => {
                 unfired.set();
-                Ok((found, AnyWatch::of_crate(Watch::new(watcher, self.task.clone(), unfired))))
+                Ok((found, Watch::new(watcher, self.task.clone(), unfired)))
             }
             Err(error) => {
                 unfired.end();

@@ -179,6 +179,16 @@ impl Settings {
         self.session_timeouts.0.map_or(2 * self.tick(), millis)
     }
 
+    #[cfg(feature = "simulation")]
+    pub(crate) fn set_tick(&mut self, tick: Duration) {
+        self.tick = tick;
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn set_container_check(&mut self, interval: Duration) {
+        self.container_check = interval;
+    }
+
     pub(crate) fn tick(&self) -> Millis {
         millis(self.tick).max(1)
     }

@@ -18,6 +18,8 @@ pub(crate) enum Code {
     AuthFailed,
     NoWatcher,
     ReconfigDisabled,
+    #[cfg(feature = "simulation")]
+    Throttled,
 }
 
 impl Code {
@@ -38,6 +40,8 @@ impl Code {
             Self::AuthFailed => -115,
             Self::NoWatcher => -121,
             Self::ReconfigDisabled => -123,
+            #[cfg(feature = "simulation")]
+            Self::Throttled => -127,
         }
     }
 }

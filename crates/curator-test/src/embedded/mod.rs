@@ -39,13 +39,24 @@ use std::{
 pub use builder::EmbeddedServerBuilder;
 pub(crate) use codec::ConnectRequest;
 #[cfg(test)]
-pub(crate) use codec::ConnectResponse;
+pub(crate) use codec::{ConnectResponse, Writer};
 pub use request_info::RequestInfo;
-
-use self::{
+// For the simulation, whose servers have the same processor.
+#[cfg(feature = "simulation")]
+pub(crate) use {
+    acl::{Acl, Id},
     builder::Settings,
+    code::Code,
+    codec::{Body, Request, Stat, Write},
+    connection::ConnectionId,
+    processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
+    sessions::Millis,
+};
+
+#[cfg(not(feature = "simulation"))]
+use self::{builder::Settings, processor::Processor};
+use self::{
     faults::Fault,
-    processor::Processor,
     shared::{Shared, Stage, now},
 };
 use crate::{

@@ -11,7 +11,6 @@ pub(crate) type Millis = u64;
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: BTreeMap<i64, Session>,
-    next_id: i64,
     secret: u64,
     tick: Millis,
 }
@@ -26,17 +25,14 @@ struct Session {
 }
 
 impl Sessions {
-    /// Ids start at `first_id`; passwords are derived from `secret`.
-    pub(crate) fn new(first_id: i64, secret: u64, tick: Millis) -> Self {
-        Self { by_id: BTreeMap::new(), next_id: first_id, secret, tick: tick.max(1) }
+    /// Passwords are derived from `secret`.
+    pub(crate) fn new(secret: u64, tick: Millis) -> Self {
+        Self { by_id: BTreeMap::new(), secret, tick: tick.max(1) }
     }
 
-    pub(crate) fn create(&mut self, timeout: Millis, now: Millis) -> i64 {
-        let id = self.next_id;
-        self.next_id += 1;
+    pub(crate) fn create(&mut self, id: i64, timeout: Millis, now: Millis) {
         self.by_id.insert(id, Session { timeout, expires: 0, is_over: false });
         self.touch(id, timeout, now);
-        id
     }
 
     /// Renews a session. Returns false if it does not exist, or has ended for its client.
@@ -72,6 +68,13 @@ impl Sessions {
         }
     }
 
+    /// Restarts all timeouts at a new leader, which does not know of sessions that were about to end.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn restart(&mut self, now: Millis) {
+        self.by_id.values_mut().for_each(|session| session.is_over = false);
+        self.touch_all(now);
+    }
+
     pub(crate) fn remove(&mut self, id: i64) {
         self.by_id.remove(&id);
     }
@@ -94,6 +97,12 @@ impl Sessions {
     /// When the next session expires, unless a client renews it.
     pub(crate) fn next_expiry(&self) -> Option<Millis> {
         self.by_id.values().map(|session| session.expires).min()
+    }
+
+    /// When the next one of these sessions expires, unless a client renews it.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn next_expiry_of(&self, includes: impl Fn(i64) -> bool) -> Option<Millis> {
+        self.by_id.iter().filter(|(id, _)| includes(**id)).map(|(_, session)| session.expires).min()
     }
 
     /// The password that a client needs to resume the session.
@@ -125,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_session_expires_at_the_end_of_the_tick_in_which_its_timeout_ends() {
-        let mut sessions = Sessions::new(7, 1, 100);
-        assert_eq!(sessions.create(250, 10), 7);
+        let mut sessions = Sessions::new(1, 100);
+        sessions.create(7, 250, 10);
         assert_eq!(sessions.next_expiry(), Some(300));
         assert_eq!(sessions.expired(299), []);
         assert_eq!(sessions.expired(300), [7]);
@@ -139,9 +148,9 @@ mod tests {
 
     #[test]
     fn the_session_with_the_earliest_deadline_expires_first() {
-        let mut sessions = Sessions::new(1, 1, 100);
-        sessions.create(500, 0);
-        sessions.create(200, 0);
+        let mut sessions = Sessions::new(1, 100);
+        sessions.create(1, 500, 0);
+        sessions.create(2, 200, 0);
         assert_eq!(sessions.expired(1000), [2, 1]);
         sessions.touch(1, 5000, 1000);
         sessions.touch_all(1000);
@@ -151,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_session_that_has_ended_for_its_client_is_not_renewed_and_expires_in_time() {
-        let mut sessions = Sessions::new(7, 1, 100);
-        sessions.create(250, 10);
+        let mut sessions = Sessions::new(1, 100);
+        sessions.create(7, 250, 10);
         assert!(!sessions.is_over(7) && sessions.end(7));
         assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
         assert_eq!((sessions.expired(299), sessions.expired(300)), (vec![], vec![7]));
@@ -167,10 +176,10 @@ mod tests {
 
     #[test]
     fn each_session_has_a_different_password() {
-        let sessions = Sessions::new(1, 1, 100);
+        let sessions = Sessions::new(1, 100);
         assert_ne!(sessions.password(1), sessions.password(2));
         assert_eq!(sessions.password(1), sessions.password(1));
-        assert_ne!(sessions.password(1), Sessions::new(1, 2, 100).password(1));
+        assert_ne!(sessions.password(1), Sessions::new(2, 100).password(1));
         let password = sessions.password(1);
         assert_ne!(password[..8], password[8..]);
     }

@@ -90,7 +90,7 @@ impl Link {
         SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
     }
 
-    /// See [`transport::Link::probe`](crate::transport::Link::probe).
+    /// See [`Link::probe`](crate::link::Link::probe).
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         if let Some(by) = self.verified.get().copied() {
             let unfired = Arc::clone(self.task.unfired());

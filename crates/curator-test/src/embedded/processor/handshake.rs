@@ -1,6 +1,6 @@
 //! Grants new sessions, and resumes existing ones.
 
-use super::{Now, Output, Processor};
+use super::{Change, Now, Output, Processor};
 use crate::{
     OpCode,
     embedded::{
@@ -12,30 +12,34 @@ use crate::{
 };
 
 impl Processor {
-    /// Processes the first frame of a connection.
-    pub(super) fn handshake(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
-        let Ok(request) = ConnectRequest::parse(payload) else {
-            self.close(id);
-            return None;
-        };
+    /// Parses the first frame of a connection. Closes the connection if it is not a handshake.
+    pub(super) fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Option<ConnectRequest> {
+        let request = ConnectRequest::parse(payload).ok();
         // A client that has seen later transactions than this server must not read older data.
-        if request.last_zxid_seen > self.zxid {
+        let request = request.filter(|request| request.last_zxid_seen <= self.zxid);
+        if request.is_none() {
             self.close(id);
-            return None;
         }
+        request
+    }
+
+    /// Answers a handshake on a server that stands alone.
+    pub(super) fn handshake(&mut self, id: ConnectionId, request: &ConnectRequest, now: Now) -> RequestInfo {
         let timeout = self.settings.negotiate(request.timeout);
         let session = match request.session_id {
             0 => Some(self.create_session(timeout, now)),
             session_id => self.resume_session(id, session_id, &request.password, timeout, now),
         };
-        let info = RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default());
         self.answer_handshake(id, session, timeout, request.read_only.is_some());
-        Some(info)
+        RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default())
     }
 
     fn create_session(&mut self, timeout: Millis, now: Now) -> i64 {
-        self.zxid += 1;
-        self.sessions.create(timeout, now.monotonic)
+        let id = self.next_session;
+        self.next_session += 1;
+        // Cannot fail.
+        drop(self.apply_next(Change::CreateSession { id, timeout }, now));
+        id
     }
 
     /// `None` if the session has ended, or the password is wrong. In any case, as on the real server, the session's
@@ -58,7 +62,14 @@ impl Processor {
         self.sessions.touch(session_id, timeout, now.monotonic).then_some(session_id)
     }
 
-    fn answer_handshake(&mut self, id: ConnectionId, session: Option<i64>, timeout: Millis, read_only_known: bool) {
+    /// Grants a session to a connection; `None` refuses it and closes the connection.
+    pub(crate) fn answer_handshake(
+        &mut self,
+        id: ConnectionId,
+        session: Option<i64>,
+        timeout: Millis,
+        read_only_known: bool,
+    ) {
         let response = match session {
             Some(session_id) => ConnectResponse {
                 timeout: i32::try_from(timeout).unwrap_or(i32::MAX),

@@ -3,6 +3,7 @@
 //! It does no I/O and reads no clock. Frames to send are collected in an outbox.
 
 mod handshake;
+mod replicated;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -11,8 +12,14 @@ mod watching;
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+pub(crate) use replicated::Change;
+pub(crate) use requests::Arrived;
+#[cfg(feature = "simulation")]
+pub(crate) use {replicated::Entry, requests::Step};
+
 use super::{
     builder::Settings,
+    codec::ConnectRequest,
     connection::{Connection, ConnectionId},
     request_info::RequestInfo,
     sessions::{Millis, Sessions},
@@ -33,6 +40,8 @@ pub(crate) struct Processor {
     pub(crate) packets: Packets,
     outbox: Vec<(ConnectionId, Output)>,
     last_connection: ConnectionId,
+    /// The id of the next session that this server creates alone.
+    next_session: i64,
     next_container_check: Millis,
 }
 
@@ -53,6 +62,13 @@ pub(crate) enum Output {
     Close,
 }
 
+/// A frame from a client.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Handshake(ConnectRequest),
+    Request(Arrived),
+}
+
 /// The time on two clocks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
@@ -70,13 +86,14 @@ impl Processor {
         Self {
             settings,
             tree: DataTree::new(settings.extended_types),
-            sessions: Sessions::new(first_session, seed, settings.tick()),
+            sessions: Sessions::new(seed, settings.tick()),
             watches: Watches::new(settings.watch_modes),
             connections: BTreeMap::new(),
             zxid: 0,
             packets: Packets::default(),
             outbox: Vec::new(),
             last_connection: 0,
+            next_session: first_session,
             next_container_check: now.monotonic + settings.container_check(),
         }
     }
@@ -99,6 +116,12 @@ impl Processor {
         self.last_connection
     }
 
+    /// Adds a new connection with a number that the caller has chosen.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn open_as(&mut self, id: ConnectionId, peer: SocketAddr, now: Now) {
+        self.connections.insert(id, Connection::new(peer, now.wall));
+    }
+
     /// Removes a connection that has ended. Its session stays.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
@@ -118,15 +141,23 @@ impl Processor {
     /// Processes a frame from a client, without its length. Returns a description of the request; `None` if the frame
     /// is not a request.
     pub(crate) fn receive(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
+        Some(match self.parse(id, payload, now)? {
+            Incoming::Handshake(request) => self.handshake(id, &request, now),
+            Incoming::Request(arrived) => self.request(id, arrived, now),
+        })
+    }
+
+    /// Parses a frame from a client, without its length. Closes the connection if the frame is invalid.
+    pub(crate) fn parse(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<Incoming> {
         let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_closing)?;
         connection.received += 1;
         connection.last_response = now.wall;
         self.packets.received += 1;
         if connection.received_handshake {
-            self.request(id, payload, now)
+            self.arrive(id, payload).map(Incoming::Request)
         } else {
             connection.received_handshake = true;
-            self.handshake(id, payload, now)
+            self.greet(id, payload).map(Incoming::Handshake)
         }
     }
 
@@ -155,7 +186,7 @@ impl Processor {
     }
 
     /// Closes the session's current connection.
-    fn close_connection_of(&mut self, session_id: i64) {
+    pub(crate) fn close_connection_of(&mut self, session_id: i64) {
         let attached = |connection: &Connection| connection.session.is_some_and(|session| session.id == session_id);
         let found = self.connections.iter().find(|(_, connection)| !connection.is_closing && attached(connection));
         if let Some(id) = found.map(|(id, _)| *id) {

@@ -1,15 +1,14 @@
 //! Executes requests in order.
 
-use super::{Now, Output, Processor};
+use super::{Change, Now, Output, Processor};
 use crate::{
     OpCode,
     embedded::{
         acl::{self, Id},
         code::Code,
-        codec::{Body, CreateKind, Malformed, OperationResult, Read, Reader, Request, Write, reply_frame},
-        connection::ConnectionId,
+        codec::{Body, Malformed, OperationResult, Read, Reader, Request, reply_frame},
+        connection::{Attached, ConnectionId},
         request_info::RequestInfo,
-        tree::{Context, Event},
         watches::Mode,
     },
 };
@@ -17,9 +16,40 @@ use crate::{
 /// The xid of each ping and its reply.
 const PING_XID: i32 = -2;
 
+/// A request that has arrived, and who performs it.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) xid: i32,
+    pub(crate) session: Attached,
+    pub(crate) info: RequestInfo,
+    pub(crate) step: Step,
+}
+
+/// What follows a request.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// This server performs it alone, from its own state.
+    Local(Request),
+    /// All servers apply it in the same order.
+    Change(Change),
+    /// It fails without a transaction.
+    Failed(Code),
+    /// The server does not know this kind of request.
+    Unknown,
+    /// The connection closes without a reply.
+    Abort,
+}
+
+impl Step {
+    /// Whether only a client with a session gets a reply.
+    pub(crate) fn needs_session(&self) -> bool {
+        !matches!(self, Self::Local(Request::Auth { .. } | Request::Sasl) | Self::Abort)
+    }
+}
+
 impl Processor {
-    /// Processes a frame that follows the handshake.
-    pub(super) fn request(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
+    /// Parses a frame that follows the handshake. Closes the connection if the frame is not a request.
+    pub(super) fn arrive(&mut self, id: ConnectionId, payload: &[u8]) -> Option<Arrived> {
         let Ok((xid, op)) = header(payload) else {
             self.close(id);
             return None;
@@ -35,53 +65,74 @@ impl Processor {
         let request = is_known.then(|| Request::parse(op, &payload[8..])).flatten();
         let path = request.as_ref().and_then(|request| request.as_ref().ok()?.path().map(str::to_owned));
         let info = RequestInfo::new(op, path, session.id);
-        match &request {
-            Some(Ok(Request::Auth { scheme, auth })) => {
+        let step = match request {
+            None => Step::Unknown,
+            Some(Ok(request)) => self.step(id, session.id, request),
+            Some(Err(_)) if matches!(op, OpCode::Auth | OpCode::Sasl) => Step::Abort,
+            Some(Err(malformed)) => refuse(op, malformed),
+        };
+        Some(Arrived { xid, session, info, step })
+    }
+
+    fn step(&self, id: ConnectionId, session_id: i64, request: Request) -> Step {
+        match request {
+            Request::Write(write) => Step::Change(Change::Write { session_id, identities: self.identities(id), write }),
+            Request::Multi(writes) => {
+                Step::Change(Change::Multi { session_id, identities: self.identities(id), writes })
+            }
+            Request::CloseSession => Step::Change(Change::CloseSession { id: session_id }),
+            Request::Reconfig => Step::Change(Change::Refused(Code::ReconfigDisabled)),
+            request => Step::Local(request),
+        }
+    }
+
+    /// Processes a request on a server that stands alone.
+    pub(super) fn request(&mut self, id: ConnectionId, arrived: Arrived, now: Now) -> RequestInfo {
+        let Arrived { xid, session, info, step } = arrived;
+        // A client whose session has ended gets no reply. Its connection will be closed.
+        if step.needs_session() && !self.sessions.touch(session.id, session.timeout, now.monotonic) {
+            return info;
+        }
+        match step {
+            Step::Change(change) => {
+                let ends = matches!(change, Change::CloseSession { .. });
+                let result = self.apply_next(change, now);
+                self.answer(id, xid, &result);
+                if ends {
+                    self.close(id);
+                }
+            }
+            step => self.perform(id, session.id, xid, step),
+        }
+        info
+    }
+
+    /// Performs and answers what this server can alone.
+    pub(crate) fn perform(&mut self, id: ConnectionId, session_id: i64, xid: i32, step: Step) {
+        match step {
+            Step::Local(Request::Auth { scheme, auth }) => {
                 self.authenticate(id, xid, scheme.as_deref(), auth.as_deref());
-                return Some(info);
             }
             // The real server's reply if SASL is not configured.
-            Some(Ok(Request::Sasl)) => {
-                self.reply(id, xid, 0, &Ok(Body::NoBuffer));
-                return Some(info);
+            Step::Local(Request::Sasl) => self.reply(id, xid, 0, &Ok(Body::NoBuffer)),
+            Step::Local(Request::Ping) => self.answer(id, PING_XID, &Ok(Body::Empty)),
+            Step::Local(request) => {
+                let result = self.local(id, session_id, request);
+                self.answer(id, xid, &result);
             }
-            Some(Err(_)) if matches!(op, OpCode::Auth | OpCode::Sasl) => {
-                self.close(id);
-                return Some(info);
-            }
-            _ => {}
-        }
-        // A client whose session has ended gets no reply. Its connection will be closed.
-        if !self.sessions.touch(session.id, session.timeout, now.monotonic) {
-            return Some(info);
-        }
-        match request {
-            None => {
+            Step::Failed(code) => self.answer(id, xid, &Err(code)),
+            Step::Unknown => {
                 self.reply(id, xid, -1, &Err(Code::Unimplemented));
                 self.close(id);
             }
-            Some(Ok(Request::CloseSession)) => {
-                self.end_session(session.id);
-                self.answer(id, xid, &Ok(Body::Empty));
-                self.close(id);
-            }
-            Some(Ok(Request::Ping)) => self.answer(id, PING_XID, &Ok(Body::Empty)),
-            Some(Ok(request)) => {
-                let result = self.perform(id, session.id, request, now);
-                self.answer(id, xid, &result);
-            }
-            Some(Err(malformed)) => {
-                let code = self.refuse(op, malformed);
-                self.answer(id, xid, &Err(code));
-            }
+            Step::Abort => self.close(id),
+            // The caller orders a change first.
+            Step::Change(_) => {}
         }
-        Some(info)
     }
 
-    fn perform(&mut self, id: ConnectionId, session_id: i64, request: Request, now: Now) -> Result<Body, Code> {
+    fn local(&mut self, id: ConnectionId, session_id: i64, request: Request) -> Result<Body, Code> {
         match request {
-            Request::Write(write) => self.write(id, session_id, &write, now),
-            Request::Multi(writes) => Ok(self.multi(id, session_id, &writes, now)),
             Request::Read(read) => self.read(id, &read),
             Request::MultiRead(reads) => Ok(self.multi_read(id, &reads)),
             Request::Sync { path } => Ok(Body::OptionalPath(path)),
@@ -91,64 +142,10 @@ impl Processor {
             Request::CheckWatches { path, kind } => self.check_watches(id, &path, kind),
             Request::RemoveWatches { path, kind } => self.remove_watches(id, &path, kind),
             Request::SetWatches(watches) => self.set_watches(id, &watches),
-            Request::Reconfig => {
-                self.zxid += 1;
-                Err(Code::ReconfigDisabled)
-            }
-            // Handled earlier: they do more than send one reply.
-            Request::Auth { .. } | Request::Sasl | Request::Ping | Request::CloseSession => Ok(Body::Empty),
+            // Handled earlier: they are ordered, or do more than send one reply.
+            Request::Write(_) | Request::Multi(_) | Request::CloseSession | Request::Reconfig => Ok(Body::Empty),
+            Request::Auth { .. } | Request::Sasl | Request::Ping => Ok(Body::Empty),
         }
-    }
-
-    /// The reply to a request that cannot be parsed. For some requests, the real server has already started a
-    /// transaction.
-    fn refuse(&mut self, op: OpCode, malformed: Malformed) -> Code {
-        let without_path = malformed == Malformed::NoPath;
-        let begun = match op {
-            OpCode::Multi => malformed != Malformed::NoAcl,
-            OpCode::CreateSession => true,
-            OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => without_path,
-            OpCode::Delete | OpCode::DeleteContainer | OpCode::SetData | OpCode::SetAcl => without_path,
-            _ => false,
-        };
-        self.zxid += i64::from(begun);
-        match op {
-            OpCode::SetData | OpCode::SetAcl if without_path => Code::BadArguments,
-            _ => Code::MarshallingError,
-        }
-    }
-
-    /// Applies a change as one transaction. A failed transaction uses up a zxid too.
-    fn write(&mut self, id: ConnectionId, session_id: i64, write: &Write, now: Now) -> Result<Body, Code> {
-        self.zxid += 1;
-        let identities = self.identities(id);
-        let context = Context { session_id, identities: &identities, zxid: self.zxid, time: now.wall };
-        let applied = self.tree.apply(write, &context)?;
-        self.notify(&applied.events);
-        Ok(match applied.result {
-            OperationResult::Create(path) => Body::Path(path),
-            OperationResult::Create2(path, stat) => Body::PathStat(path, stat),
-            OperationResult::SetData(stat) => Body::Stat(stat),
-            _ => Body::Empty,
-        })
-    }
-
-    fn multi(&mut self, id: ConnectionId, session_id: i64, writes: &[Write], now: Now) -> Body {
-        self.zxid += 1;
-        let identities = self.identities(id);
-        let context = Context { session_id, identities: &identities, zxid: self.zxid, time: now.wall };
-        let (mut results, events) = self.tree.apply_all(writes, &context);
-        self.notify(&events);
-        if !self.settings.stats_in_transactions {
-            // All releases report the stats of containers and of nodes with a time to live.
-            let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
-            results
-                .iter_mut()
-                .zip(writes)
-                .filter(|(_, write)| plain(write))
-                .for_each(|(result, _)| result.forget_stat());
-        }
-        Body::Results(results)
     }
 
     fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Body, Code> {
@@ -220,26 +217,35 @@ impl Processor {
         }
     }
 
-    /// Ends a session: a transaction that deletes its ephemeral nodes.
-    pub(super) fn end_session(&mut self, session_id: i64) {
-        self.zxid += 1;
-        let events: Vec<Event> = self.tree.kill_session(session_id, self.zxid);
-        self.notify(&events);
-        self.sessions.remove(session_id);
-    }
-
-    pub(super) fn identities(&self, id: ConnectionId) -> Vec<Id> {
+    pub(crate) fn identities(&self, id: ConnectionId) -> Vec<Id> {
         self.connections.get(&id).map(|connection| connection.identities.clone()).unwrap_or_default()
     }
 
     /// Replies with the current zxid, to a request that is processed in order.
-    fn answer(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
+    pub(crate) fn answer(&mut self, id: ConnectionId, xid: i32, result: &Result<Body, Code>) {
         self.reply(id, xid, self.zxid, result);
     }
 
     fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: &Result<Body, Code>) {
         self.send(id, Output::Reply(reply_frame(xid, zxid, result)));
     }
+}
+
+/// The reply to a request that cannot be parsed. For some requests, the real server has already started a transaction.
+fn refuse(op: OpCode, malformed: Malformed) -> Step {
+    let without_path = malformed == Malformed::NoPath;
+    let begun = match op {
+        OpCode::Multi => malformed != Malformed::NoAcl,
+        OpCode::CreateSession => true,
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => without_path,
+        OpCode::Delete | OpCode::DeleteContainer | OpCode::SetData | OpCode::SetAcl => without_path,
+        _ => false,
+    };
+    let code = match op {
+        OpCode::SetData | OpCode::SetAcl if without_path => Code::BadArguments,
+        _ => Code::MarshallingError,
+    };
+    if begun { Step::Change(Change::Refused(code)) } else { Step::Failed(code) }
 }
 
 fn header(payload: &[u8]) -> Result<(i32, OpCode), Malformed> {

@@ -1,13 +1,13 @@
 //! Expires sessions and removes nodes as time passes.
 
-use super::{Now, Packets, Processor};
-use crate::embedded::{codec::Write, sessions::Millis, tree::Context};
+use super::{Change, Now, Packets, Processor};
+use crate::embedded::{codec::Write, sessions::Millis};
 
 impl Processor {
     /// Expires sessions, and removes containers and TTL nodes that are due.
     pub(crate) fn tick(&mut self, now: Now) {
         for session_id in self.sessions.expired(now.monotonic) {
-            self.expire(session_id);
+            self.expire(session_id, now);
         }
         if now.monotonic >= self.next_container_check {
             self.next_container_check = now.monotonic + self.settings.container_check();
@@ -22,9 +22,10 @@ impl Processor {
     }
 
     /// Ends a session now, if it exists. Its connection is closed without a message.
-    pub(crate) fn expire(&mut self, session_id: i64) {
+    fn expire(&mut self, session_id: i64, now: Now) {
         if self.sessions.exists(session_id) {
-            self.end_session(session_id);
+            // Cannot fail.
+            drop(self.apply_next(Change::CloseSession { id: session_id }, now));
             self.close_connection_of(session_id);
         }
     }
@@ -46,11 +47,9 @@ impl Processor {
 
     fn remove_containers(&mut self, now: Now) {
         for path in self.tree.removable(now.wall) {
-            self.zxid += 1;
-            let context = Context { session_id: 0, identities: &[], zxid: self.zxid, time: now.wall };
-            if let Ok(applied) = self.tree.apply(&Write::DeleteContainer { path }, &context) {
-                self.notify(&applied.events);
-            }
+            let write = Write::DeleteContainer { path };
+            // Fails if it was the child of another one, which has changed with it.
+            drop(self.apply_next(Change::Write { session_id: 0, identities: Vec::new(), write }, now));
         }
     }
 }

@@ -94,6 +94,12 @@ impl DataTree {
         self.nodes.iter().filter(|(_, node)| node.is_removable(now)).map(|(path, _)| path.clone()).collect()
     }
 
+    /// All nodes but the empty path, with their data, ordered by path.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, &[u8], super::codec::Stat)> {
+        self.nodes.iter().map(|(path, node)| (path.as_str(), node.data.as_deref().unwrap_or_default(), node.stat()))
+    }
+
     /// Sets the number of the next sequential child of a node.
     pub(crate) fn set_creates(&mut self, path: &str, creates: i32) -> Result<(), Code> {
         self.node_mut(path)?.state.creates = creates;

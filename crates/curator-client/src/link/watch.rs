@@ -5,29 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::of_either;
-use crate::path::ZPath;
+use crate::transport::{TreeEvent, WatchEvent};
 #[cfg(feature = "simulation")]
 use crate::wire;
 use crate::zk;
-
-/// What a watch saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WatchEvent {
-    /// The node was created.
-    Created,
-    /// The node was deleted.
-    Deleted,
-    /// The node's data changed.
-    DataChanged,
-    /// A child of the node was created or deleted.
-    ChildrenChanged,
-    /// The watch is gone because its connection is broken, and changes may have been missed. The session may continue
-    /// over another connection; if so, read the node again, and set a new watch.
-    Interrupted,
-    /// The session is over, and the watch with it.
-    SessionEnded,
-}
 
 /// A one-shot watch on one node, and a future of its event.
 ///
@@ -54,16 +35,20 @@ impl OneShot {
     }
 }
 
-impl Watch {
-    pub(crate) fn of_crate(watch: zk::watch::Watch) -> Self {
+impl From<zk::watch::Watch> for Watch {
+    fn from(watch: zk::watch::Watch) -> Self {
         Self(OneShot::Crate(watch))
     }
+}
 
-    #[cfg(feature = "simulation")]
-    pub(crate) fn of_wire(watch: wire::Watch) -> Self {
+#[cfg(feature = "simulation")]
+impl From<wire::Watch> for Watch {
+    fn from(watch: wire::Watch) -> Self {
         Self(OneShot::Wire(watch))
     }
+}
 
+impl Watch {
     /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut watch).await`.
     ///
     /// # Cancel safety
@@ -94,21 +79,6 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// What a [`RecursiveWatch`] saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TreeEvent {
-    /// This node was created.
-    Created(ZPath),
-    /// This node was deleted.
-    Deleted(ZPath),
-    /// The data of this node changed.
-    DataChanged(ZPath),
-    /// The connection of the watch has ended, and the watch with it. Changes since then are not reported: set a new
-    /// watch, then read everything again.
-    Interrupted,
-}
-
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
 /// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
@@ -132,16 +102,20 @@ impl Recursive {
     }
 }
 
-impl RecursiveWatch {
-    pub(crate) fn of_crate(watch: zk::recursive_watch::RecursiveWatch) -> Self {
+impl From<zk::recursive_watch::RecursiveWatch> for RecursiveWatch {
+    fn from(watch: zk::recursive_watch::RecursiveWatch) -> Self {
         Self(Recursive::Crate(watch))
     }
+}
 
-    #[cfg(feature = "simulation")]
-    pub(crate) fn of_wire(watch: wire::RecursiveWatch) -> Self {
+#[cfg(feature = "simulation")]
+impl From<wire::RecursiveWatch> for RecursiveWatch {
+    fn from(watch: wire::RecursiveWatch) -> Self {
         Self(Recursive::Wire(watch))
     }
+}
 
+impl RecursiveWatch {
     /// Whether its connection still exists. If not, [`next`](Self::next) returns
     /// [`Interrupted`](TreeEvent::Interrupted), and events that were not read are lost.
     #[must_use]

@@ -1,0 +1,296 @@
+//! The connection of a session, over one of the two transports. Both keep the [contract](crate::transport).
+
+mod watch;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, TryFutureExt as _};
+
+pub use self::watch::{RecursiveWatch, Watch};
+use crate::acl::Acl;
+use crate::clock::ClockInstant;
+use crate::connect_string::HostPort;
+use crate::error::Result;
+use crate::operation::{NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult};
+use crate::options::SessionOptions;
+use crate::path::ZPath;
+use crate::timer::Timer;
+use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
+#[cfg(feature = "simulation")]
+use crate::wire;
+use crate::zk;
+pub(crate) use crate::zk::link::Diagnosis;
+pub(crate) use crate::zk::reactor;
+pub(crate) use crate::zk::recursive_watch::Removals;
+
+/// One connection of a session. Clones share it.
+#[derive(Clone)]
+pub(crate) enum Link {
+    Crate(zk::link::Link),
+    #[cfg(feature = "simulation")]
+    Wire(wire::Link),
+}
+
+/// A handle to a connection that does not keep the session open.
+#[derive(Clone)]
+pub(crate) enum LinkTask {
+    Crate(zk::task::SessionTask),
+    #[cfg(feature = "simulation")]
+    Wire(wire::LinkTask),
+}
+
+/// The key by which a session is resumed. Holding it does not keep the session open.
+#[derive(Clone)]
+pub(crate) enum SessionKey {
+    Crate(zk::link::SessionKey),
+    #[cfg(feature = "simulation")]
+    Wire(wire::SessionKey),
+}
+
+/// Evaluates the expression with what the variant of `$self` contains.
+macro_rules! of_either {
+    ($self:expr, $inner:ident => $value:expr) => {
+        match $self {
+            Self::Crate($inner) => $value,
+            #[cfg(feature = "simulation")]
+            Self::Wire($inner) => $value,
+        }
+    };
+}
+use of_either;
+
+/// The connection.
+impl Link {
+    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns a time before
+    /// its connect request was sent.
+    ///
+    /// Nothing is awaited after the session is opened.
+    pub(crate) async fn open(
+        options: &SessionOptions,
+        timer: &Timer,
+        diagnosis: &Diagnosis<'_>,
+    ) -> Result<(Self, ClockInstant), ConnectFailure> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = &options.network {
+            let (link, connect_sent) =
+                wire::open(network, options, timer, &|problems| diagnosis.report(problems)).await?;
+            return Ok((Self::Wire(link), connect_sent));
+        }
+        let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
+        Ok((Self::Crate(link), connect_sent))
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        of_either!(self, link => link.session_id())
+    }
+
+    /// The timeout that the server of this connection granted.
+    pub(crate) fn session_timeout(&self) -> Duration {
+        of_either!(self, link => link.session_timeout())
+    }
+
+    /// The key by which this connection's session can be resumed.
+    pub(crate) fn session_key(&self) -> SessionKey {
+        match self {
+            Self::Crate(link) => SessionKey::Crate(link.session_key()),
+            #[cfg(feature = "simulation")]
+            Self::Wire(link) => SessionKey::Wire(link.session_key()),
+        }
+    }
+
+    /// The server, as the connect string names it.
+    pub(crate) fn server(&self) -> &Arc<HostPort> {
+        of_either!(self, link => link.server())
+    }
+
+    /// The address of the server, if it is known.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        of_either!(self, link => link.address())
+    }
+
+    pub(crate) fn task(&self) -> LinkTask {
+        match self {
+            Self::Crate(link) => LinkTask::Crate(link.task().clone()),
+            #[cfg(feature = "simulation")]
+            Self::Wire(link) => LinkTask::Wire(link.task().clone()),
+        }
+    }
+
+    /// Why the connection is over, if it is.
+    pub(crate) fn end(&self) -> Option<LinkEnd> {
+        of_either!(self, link => link.task().end())
+    }
+
+    /// The number of watches that have not fired; 0 once the connection is over.
+    pub(crate) fn watches(&self) -> usize {
+        of_either!(self, link => link.task().watches())
+    }
+
+    /// Calls `send`, and writes all requests that it makes in one batch.
+    pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
+        of_either!(self, link => link.task().together(send))
+    }
+
+    /// Keeps the connection for this long from now, and replaces the previous time. After that time the connection ends
+    /// as soon as it is polled: a client that is stuck must not keep its session alive.
+    pub(crate) fn keep(&self, time: Duration) {
+        of_either!(self, link => link.task().keep(time));
+    }
+
+    /// Ends the connection without closing the session.
+    pub(crate) fn abandon(self) {
+        of_either!(self, link => link.abandon());
+    }
+}
+
+/// The requests.
+impl Link {
+    /// Returns the stat, and the number of a sequential node.
+    pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
+        of_either!(self, link => link.create(node))
+    }
+
+    pub(crate) fn delete(&self, path: &ZPath, version: Option<i32>) -> Answer<()> {
+        of_either!(self, link => link.delete(path, version))
+    }
+
+    pub(crate) fn get_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat)> {
+        of_either!(self, link => link.get_data(path))
+    }
+
+    pub(crate) fn watch_data(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, Watch)> {
+        of_either!(self, link => link.watch_data(path))
+    }
+
+    pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
+        of_either!(self, link => link.exists(path))
+    }
+
+    pub(crate) fn watch_exists(&self, path: &ZPath) -> Answer<(Option<Stat>, Watch)> {
+        of_either!(self, link => link.watch_exists(path))
+    }
+
+    pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
+        of_either!(self, link => link.get_children(path))
+    }
+
+    pub(crate) fn watch_children(&self, path: &ZPath) -> Answer<(Vec<String>, Watch)> {
+        of_either!(self, link => link.watch_children(path))
+    }
+
+    /// Callers set the recursive watches of a session one after another, by `removals`.
+    pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {
+        match self {
+            Self::Crate(link) => link.watch_recursive(path, removals).map_ok(Into::into).boxed(),
+            #[cfg(feature = "simulation")]
+            Self::Wire(link) => link.watch_recursive(path).map_ok(Into::into).boxed(),
+        }
+    }
+
+    pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
+        of_either!(self, link => link.set_data(path, data, version))
+    }
+
+    pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
+        of_either!(self, link => link.get_acl(path))
+    }
+
+    pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
+        of_either!(self, link => link.set_acl(path, acl, version))
+    }
+
+    pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
+        of_either!(self, link => link.sync(path))
+    }
+
+    /// Applies all operations, or none. The outer error is about the request, the inner one about one of its
+    /// operations.
+    pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
+        of_either!(self, link => link.transact(operations))
+    }
+
+    /// Returns one result for each operation. The middle error means that the number of results is wrong.
+    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
+        of_either!(self, link => link.read_all(operations))
+    }
+
+    /// Sends a request that only the leader can answer: a `sync` of `/`.
+    ///
+    /// A server rejects a session that has seen newer state than the server has; but `zookeeper-client` resumes a
+    /// session as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing:
+    /// a quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
+    /// That quorum also proves the lease, see `session_lease.rs`.
+    ///
+    /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
+    /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
+    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the reply is the error
+    /// `InvalidAcl`.
+    ///
+    /// Returns what has confirmed the session over this connection, in this probe or an earlier one.
+    pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
+        of_either!(self, link => link.probe())
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Link({:#x})", self.session_id())
+    }
+}
+
+impl LinkTask {
+    /// Waits until the connection is over.
+    pub(crate) async fn ended(&self) -> LinkEnd {
+        of_either!(self, task => task.ended().await)
+    }
+
+    /// Drops the connection without closing the session.
+    pub(crate) fn abort(&self, end: LinkEnd) {
+        of_either!(self, task => task.abort(end));
+    }
+}
+
+impl SessionKey {
+    pub(crate) fn session_id(&self) -> i64 {
+        of_either!(self, key => key.session_id())
+    }
+
+    /// Opens another connection for the session, whose previous one has ended: one pass over the servers, no longer
+    /// than `limit`.
+    ///
+    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again, and
+    /// may open another session instead, as ClickHouse Keeper does (its issue 116690): `granted` is called with both as
+    /// soon as they are known, on the thread that has read them. Use the result without awaiting anything in between:
+    /// dropping the result closes its session.
+    pub(crate) async fn resume(
+        &self,
+        options: &SessionOptions,
+        timer: &Timer,
+        limit: Duration,
+        diagnosis: &Diagnosis<'_>,
+        granted: &Granted,
+    ) -> Result<(Link, ClockInstant), ConnectFailure> {
+        match self {
+            Self::Crate(key) => {
+                let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
+                Ok((Link::Crate(link), connect_sent))
+            }
+            #[cfg(feature = "simulation")]
+            Self::Wire(key) => {
+                let report = |problems: &str| diagnosis.report(problems);
+                let (link, connect_sent) = key.resume(options, timer, limit, &report, granted).await?;
+                Ok((Link::Wire(link), connect_sent))
+            }
+        }
+    }
+}
+
+/// The id, in the format of ZooKeeper's own logs. Not the password.
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.session_id())
+    }
+}

@@ -1,0 +1,124 @@
+//! The replicated part of a server: changes that every server of an ensemble applies in the same order, with the same
+//! result.
+//!
+//! A server that stands alone orders its changes itself and applies each at once.
+
+use super::{Now, Processor};
+use crate::embedded::{
+    acl::Id,
+    code::Code,
+    codec::{Body, CreateKind, OperationResult, Write},
+    sessions::Millis,
+    tree::Context,
+};
+
+/// A change of the tree or of the sessions.
+#[derive(Debug)]
+pub(crate) enum Change {
+    CreateSession {
+        id: i64,
+        timeout: Millis,
+    },
+    /// Also deletes the session's ephemeral nodes.
+    CloseSession {
+        id: i64,
+    },
+    /// The identities are those of the client's connection.
+    Write {
+        session_id: i64,
+        identities: Vec<Id>,
+        write: Write,
+    },
+    Multi {
+        session_id: i64,
+        identities: Vec<Id>,
+        writes: Vec<Write>,
+    },
+    /// Sets the number of the next sequential child of a node.
+    #[cfg(feature = "simulation")]
+    SetCreates {
+        path: String,
+        creates: i32,
+    },
+    /// A transaction that failed before it changed anything. It uses up a zxid.
+    Refused(Code),
+}
+
+/// A change in its place among all changes.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) zxid: i64,
+    pub(crate) now: Now,
+    pub(crate) change: Change,
+}
+
+impl Processor {
+    /// Gives a change the next place.
+    pub(super) fn order(&self, change: Change, now: Now) -> Entry {
+        Entry { zxid: self.zxid + 1, now, change }
+    }
+
+    /// Orders a change and applies it.
+    pub(super) fn apply_next(&mut self, change: Change, now: Now) -> Result<Body, Code> {
+        let entry = self.order(change, now);
+        self.apply(&entry)
+    }
+
+    /// Applies the next change, and notifies the watchers that are connected to this server. Returns the result for the
+    /// client that requested it. The result depends only on the changes applied so far.
+    pub(crate) fn apply(&mut self, entry: &Entry) -> Result<Body, Code> {
+        self.zxid = entry.zxid;
+        match &entry.change {
+            Change::CreateSession { id, timeout } => {
+                self.sessions.create(*id, *timeout, entry.now.monotonic);
+                Ok(Body::Empty)
+            }
+            Change::CloseSession { id } => {
+                let events = self.tree.kill_session(*id, entry.zxid);
+                self.notify(&events);
+                self.sessions.remove(*id);
+                Ok(Body::Empty)
+            }
+            Change::Write { session_id, identities, write } => {
+                self.write(write, &context(entry, *session_id, identities))
+            }
+            Change::Multi { session_id, identities, writes } => {
+                Ok(self.multi(writes, &context(entry, *session_id, identities)))
+            }
+            #[cfg(feature = "simulation")]
+            Change::SetCreates { path, creates } => self.tree.set_creates(path, *creates).map(|()| Body::Empty),
+            Change::Refused(code) => Err(*code),
+        }
+    }
+
+    /// Applies a change as one transaction. A failed transaction uses up a zxid too.
+    fn write(&mut self, write: &Write, context: &Context<'_>) -> Result<Body, Code> {
+        let applied = self.tree.apply(write, context)?;
+        self.notify(&applied.events);
+        Ok(match applied.result {
+            OperationResult::Create(path) => Body::Path(path),
+            OperationResult::Create2(path, stat) => Body::PathStat(path, stat),
+            OperationResult::SetData(stat) => Body::Stat(stat),
+            _ => Body::Empty,
+        })
+    }
+
+    fn multi(&mut self, writes: &[Write], context: &Context<'_>) -> Body {
+        let (mut results, events) = self.tree.apply_all(writes, context);
+        self.notify(&events);
+        if !self.settings.stats_in_transactions {
+            // All releases report the stats of containers and of nodes with a time to live.
+            let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
+            results
+                .iter_mut()
+                .zip(writes)
+                .filter(|(_, write)| plain(write))
+                .for_each(|(result, _)| result.forget_stat());
+        }
+        Body::Results(results)
+    }
+}
+
+fn context<'a>(entry: &Entry, session_id: i64, identities: &'a [Id]) -> Context<'a> {
+    Context { session_id, identities, zxid: entry.zxid, time: entry.now.wall }
+}

@@ -1,0 +1,134 @@
+//! Settings of a simulation.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{Faults, Simulation, millis, world::Config};
+use crate::embedded::{Millis, Settings};
+
+/// Settings for a [`Simulation`].
+#[derive(Debug, Clone)]
+#[must_use = "call `start`"]
+pub struct SimulationBuilder {
+    config: Config,
+}
+
+impl Default for SimulationBuilder {
+    fn default() -> Self {
+        Self {
+            config: Config {
+                seed: 0,
+                servers: 1,
+                settings: Settings::default(),
+                latency: (1, 3),
+                server_latency: (1, 2),
+                lag: (0, 5),
+                election: (100, 500),
+                sync_limit: 5,
+                trace_limit: usize::MAX,
+                faults: Faults::default(),
+                heal_after: None,
+            },
+        }
+    }
+}
+
+impl SimulationBuilder {
+    /// The seed of everything that is left to chance. Defaults to 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    pub(super) fn seed_number(&self) -> u64 {
+        self.config.seed
+    }
+
+    /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater of these; more than
+    /// 5 become 5.
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.config.servers = match servers {
+            0..=1 => 1,
+            2..=3 => 3,
+            _ => 5,
+        };
+        self
+    }
+
+    /// ZooKeeper's unit of time, in whole milliseconds. Defaults to 100 ms.
+    pub fn tick_time(mut self, tick: Duration) -> Self {
+        self.config.settings.set_tick(tick);
+        self
+    }
+
+    /// The shortest and the longest session timeout that the servers grant. Defaults to two ticks and 60 s. If the
+    /// shortest is longer than the longest, the longest counts.
+    pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
+        self.config.settings.session_timeouts = (Some(min), max);
+        self
+    }
+
+    /// How often the leader removes empty containers and expired TTL nodes. Defaults to one minute.
+    pub fn container_check_interval(mut self, interval: Duration) -> Self {
+        self.config.settings.set_container_check(interval);
+        self
+    }
+
+    /// How long a frame takes from a client to a server, or back. Defaults to 1 to 3 ms, at random.
+    pub fn latency(mut self, latency: RangeInclusive<Duration>) -> Self {
+        self.config.latency = bounds(&latency);
+        self
+    }
+
+    /// How much later than the leader a follower applies a change, besides the 1 to 2 ms of a message between servers.
+    /// Until then it serves the older data. Defaults to 0 to 5 ms, at random.
+    pub fn lag(mut self, lag: RangeInclusive<Duration>) -> Self {
+        self.config.lag = bounds(&lag);
+        self
+    }
+
+    /// How long a server without a leader waits before it elects one. Defaults to 100 to 500 ms, at random.
+    pub fn election(mut self, time: RangeInclusive<Duration>) -> Self {
+        self.config.election = bounds(&time);
+        self
+    }
+
+    /// After how many ticks followers give up a silent leader, and a leader its office without a majority. Defaults to
+    /// 5. Up to one tick more, at random.
+    pub fn sync_limit(mut self, ticks: u32) -> Self {
+        self.config.sync_limit = u64::from(ticks);
+        self
+    }
+
+    /// How many of the last lines of the trace are kept. By default, all.
+    pub fn trace_lines(mut self, lines: usize) -> Self {
+        self.config.trace_limit = lines;
+        self
+    }
+
+    /// The faults that happen by chance, from the start. Defaults to none.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.config.faults = faults;
+        self
+    }
+
+    /// When all faults [end](Simulation::heal), after the start. By default, they do not end by themselves.
+    pub fn heal_after(mut self, time: Duration) -> Self {
+        self.config.heal_after = Some(millis(time));
+        self
+    }
+
+    /// Starts the simulation. The servers are ready when this returns.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused there.
+    #[must_use = "the simulation ends when this is dropped"]
+    pub fn start(self) -> Simulation {
+        Simulation::begin(self.config)
+    }
+}
+
+pub(super) fn bounds(range: &RangeInclusive<Duration>) -> (Millis, Millis) {
+    let (least, most) = (millis(*range.start()), millis(*range.end()));
+    (least, most.max(least))
+}

@@ -1,0 +1,182 @@
+//! Faults that a test calls.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{
+    Faults, Process, Simulation,
+    builder::bounds,
+    millis,
+    world::{Strike, World},
+};
+use crate::{Error, RequestInfo};
+
+/// # Faults
+///
+/// The effect of a method is in place when it returns. Servers are numbered from 1, as in their names; methods ignore
+/// other numbers. [`heal`](Self::heal) ends all faults.
+impl Simulation {
+    /// Stops a server, numbered from 1 as in its name. Its connections end. Its disk is kept. Does nothing on a stopped
+    /// one.
+    pub fn stop(&self, server: usize) {
+        self.change(server, World::stop);
+    }
+
+    /// Starts a stopped server.
+    pub fn start(&self, server: usize) {
+        self.change(server, World::start);
+    }
+
+    /// Stops a server, and starts it again without its disk. It gets everything from the leader; until then it does not
+    /// count for a majority. One that is alone has lost everything.
+    pub fn restart_without_disk(&self, server: usize) {
+        self.change(server, |world, s| {
+            world.lose_disk(s);
+            world.start(s);
+        });
+    }
+
+    /// Stops all servers, and restores them as they were some time ago: what was written since is lost. Sessions that
+    /// existed then continue.
+    ///
+    /// With several servers, a new leader's zxids are greater than all that clients have seen, as those of a restored
+    /// real ensemble that starts one epoch later. One server alone turns away clients that have seen later changes.
+    pub fn restore_older(&self, ago: Duration) {
+        self.shared.update(|world| world.restore(world.now.saturating_sub(millis(ago))));
+    }
+
+    /// A server does nothing, but its connections stay open: as a process that is stopped by a signal.
+    pub fn pause_server(&self, server: usize) {
+        self.change(server, World::pause_server);
+    }
+
+    /// Resumes a paused server.
+    pub fn resume_server(&self, server: usize) {
+        self.change(server, World::resume_server);
+    }
+
+    /// Cuts a process off from a server: frames in both directions wait, as if the network repeated lost packets.
+    pub fn partition(&self, process: &Process, server: usize) {
+        self.change(server, |world, s| world.part(process.id(), s));
+    }
+
+    /// Reverses [`partition`](Self::partition).
+    pub fn heal_partition(&self, process: &Process, server: usize) {
+        self.change(server, |world, s| world.rejoin(process.id(), s));
+    }
+
+    /// Cuts these servers off from the others; all reach their clients. Replaces an earlier one.
+    pub fn partition_servers(&self, servers: &[usize]) {
+        let apart: Vec<_> =
+            servers.iter().filter(|server| (1..=self.servers).contains(server)).map(|server| server - 1).collect();
+        self.shared.update(|world| world.part_servers(&apart));
+    }
+
+    /// The number of the leader; `None` while there is none.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        self.shared.update(|world| world.leader().map(|leader| leader + 1))
+    }
+
+    /// The next request that matches is lost: its connection is cut before the server applies it.
+    ///
+    /// Each request is compared with the faults in the order in which they were set, and uses up the first that matches.
+    /// A handshake counts as [`CreateSession`](crate::OpCode::CreateSession). Calling a method of the simulation in
+    /// `matches` is a deadlock.
+    pub fn cut_before_request(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.arm(matches, Strike::CutRequest);
+    }
+
+    /// The next request that matches is applied, but its connection is cut instead of the reply. As
+    /// [`cut_before_request`](Self::cut_before_request).
+    pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.arm(matches, Strike::CutReply);
+    }
+
+    /// The next request that matches is applied, but from then on its connection lets nothing through. As
+    /// [`cut_before_request`](Self::cut_before_request).
+    pub fn silence(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.arm(matches, Strike::Silence);
+    }
+
+    /// The next request that matches is refused with the error -127, as by a server whose queue is full. A handshake is
+    /// cut. As [`cut_before_request`](Self::cut_before_request).
+    pub fn throttle(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
+        self.arm(matches, Strike::Throttle);
+    }
+
+    /// Expires a session early: its connection is closed, and when its client reconnects, the reply says that the
+    /// session has expired. Its ephemeral nodes are deleted one or two ticks after that; at the latest when its timeout
+    /// has passed since its last request. So, as in production, another client cannot have them before this client
+    /// knows, or its timeout has passed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSession`] when the session does not exist, or was expired by this method before.
+    pub fn expire_session(&self, session_id: i64) -> Result<(), Error> {
+        let exists = self.shared.update(|world| world.end_session(session_id));
+        if exists { Ok(()) } else { Err(Error::NoSession(session_id)) }
+    }
+
+    /// Changes the bounds of the timeouts that the servers grant from now on. Sessions keep theirs until they reconnect.
+    pub fn set_session_timeouts(&self, min: Duration, max: Duration) {
+        self.shared.update(|world| world.set_timeouts(Some(min), max));
+    }
+
+    /// An operator deletes a node and all below it, whatever their access lists. The effect follows in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when the node does not exist, or there is no leader.
+    pub fn delete(&self, path: &str) -> Result<(), Error> {
+        exists(path, self.shared.update(|world| world.delete(path)))
+    }
+
+    /// An operator takes all access to a node from all clients. The effect follows in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when the node does not exist, its access is taken already, or there is no leader.
+    pub fn take_access(&self, path: &str) -> Result<(), Error> {
+        exists(path, self.shared.update(|world| world.take_access(path).is_some()))
+    }
+
+    /// Reverses [`take_access`](Self::take_access).
+    pub fn give_access(&self, path: &str) {
+        self.shared.update(|world| world.give_access_to(path));
+    }
+
+    /// Sets the number of a node's next sequential child, as
+    /// [`EmbeddedServer::set_create_counter`](crate::EmbeddedServer::set_create_counter). The effect follows in some
+    /// milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`] when the node does not exist, or there is no leader.
+    pub fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+        exists(path, self.shared.update(|world| world.set_create_counter(path, counter)))
+    }
+
+    /// How long a frame takes from a client to a server, or back, from now on: a random time, in whole milliseconds.
+    pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
+        self.shared.update(|world| world.set_latency(bounds(&latency)));
+    }
+
+    /// Replaces the faults that happen by chance. Those that have begun continue until their end.
+    pub fn set_faults(&self, faults: Faults) {
+        self.shared.update(|world| world.set_faults(faults));
+    }
+
+    /// Ends all faults, also those by chance: servers run, reach each other and all processes, and grant timeouts as at
+    /// the start; processes are polled, and nodes accessible. What was deleted or lost is not restored.
+    pub fn heal(&self) {
+        self.shared.update(World::heal);
+    }
+
+    fn arm(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static, strike: Strike) {
+        self.shared.update(|world| world.arm(Box::new(matches), strike));
+    }
+}
+
+fn exists(path: &str, exists: bool) -> Result<(), Error> {
+    if exists { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
+}

@@ -1,0 +1,82 @@
+//! What a test sees of the servers.
+
+use std::collections::BTreeMap;
+
+use super::{Node, Process, Simulation};
+use crate::OpCode;
+
+/// # Inspection
+impl Simulation {
+    /// The nodes of the leader by path, without the root and ZooKeeper's own. While there is no leader, of the server
+    /// with the most recent data.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeMap<String, Node> {
+        self.shared.update(|world| world.nodes().into_iter().collect())
+    }
+
+    /// The nodes of a server, which may lag; none if there is no such server. As [`nodes`](Self::nodes).
+    #[must_use]
+    pub fn nodes_of(&self, server: usize) -> BTreeMap<String, Node> {
+        self.shared.update(|world| world.nodes_of(server.wrapping_sub(1)).into_iter().collect())
+    }
+
+    /// The nodes as of the transaction with this zxid. It takes as long as all changes since the start.
+    #[must_use]
+    pub fn nodes_at(&self, zxid: i64) -> BTreeMap<String, Node> {
+        self.shared.update(|world| world.nodes_at(zxid).into_iter().collect())
+    }
+
+    /// The zxid of the last transaction that a majority has; 0 before the first.
+    #[must_use]
+    pub fn last_zxid(&self) -> i64 {
+        self.shared.update(|world| world.last_zxid())
+    }
+
+    /// The sessions that the leader knows, connected or not, in order.
+    #[must_use]
+    pub fn session_ids(&self) -> Vec<i64> {
+        self.shared.update(|world| world.session_ids())
+    }
+
+    /// The sessions that are connected from a process, in the order of their connections.
+    #[must_use]
+    pub fn sessions_of(&self, process: &Process) -> Vec<i64> {
+        self.shared.update(|world| world.sessions_of(process.id()))
+    }
+
+    /// How many requests of each kind have arrived at the servers, from all processes. A handshake counts as
+    /// [`OpCode::CreateSession`].
+    #[must_use]
+    pub fn requests(&self) -> BTreeMap<OpCode, u64> {
+        self.counts(|_| true)
+    }
+
+    /// As [`requests`](Self::requests), from one process.
+    #[must_use]
+    pub fn requests_of(&self, process: &Process) -> BTreeMap<OpCode, u64> {
+        self.counts(|id| id == process.id())
+    }
+
+    /// What has happened, a line for each frame and fault: the time in seconds, the process, the server, and the
+    /// request or its result.
+    #[must_use]
+    pub fn trace(&self) -> String {
+        self.shared.update(|world| world.trace.text().to_owned())
+    }
+
+    /// A hash (FNV-1a) of all lines of the trace, also of those that are no longer kept.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.shared.update(|world| world.trace.hash())
+    }
+
+    fn counts(&self, includes: impl Fn(usize) -> bool) -> BTreeMap<OpCode, u64> {
+        let mut counts = BTreeMap::new();
+        self.shared.update(|world| {
+            for ((_, op), count) in world.counts.iter().filter(|((process, _), _)| includes(*process)) {
+                *counts.entry(*op).or_default() += count;
+            }
+        });
+        counts
+    }
+}

@@ -1,0 +1,152 @@
+//! A whole service, its clients and an ensemble in one thread, with simulated time.
+//!
+//! | Module | |
+//! |---|---|
+//! | `builder`, `faults`, `node` | settings, and what a test sees |
+//! | `control`, `inspect`, `process` | the methods of a simulation and of its processes |
+//! | `run` | runs of many seeds |
+//! | `network` | the client's side: connections that carry frames |
+//! | `clock`, `shared` | tokio's clock; the world's lock and its time |
+//! | `world` | servers and network, without I/O and clock |
+//! | `trace` | what has happened, as text |
+
+mod builder;
+mod clock;
+mod control;
+mod faults;
+mod inspect;
+mod network;
+mod node;
+mod process;
+mod run;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod world;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+pub use builder::SimulationBuilder;
+use curator_client::simulation::{self, Entered};
+pub use faults::{Fault, Faults};
+use network::ProcessNetwork;
+pub use node::Node;
+pub use process::Process;
+pub use run::{SEED_VARIABLE, search, simulate};
+use shared::{Driver, Shared};
+use tokio::task::AbortHandle;
+use world::{Config, PORT, ServerId, World};
+
+use crate::embedded::Millis;
+
+/// Simulated servers, network and time, for the clients of `curator-client` on this thread.
+///
+/// Until it is dropped, clients that are started on this thread connect to the simulated servers, and read a clock that
+/// jumps to the next event as soon as all tasks wait. So an hour takes milliseconds, and the same seed and program give
+/// the same run, byte for byte in the [trace](Self::trace).
+///
+/// It needs tokio's runtime with one thread, as in `#[tokio::test]`, and pauses its clock.
+///
+/// # What differs from real servers and a real network
+///
+/// - There are no sockets: no back pressure, no limits of frames or of connections, no TLS, no SASL, no DNS. A
+///   connection is cut between frames, never within one.
+/// - Time has whole milliseconds. The code of clients takes no time.
+/// - Nothing is written to disk, and servers do not need time to read it.
+/// - Elections need no messages: after a bounded time, servers that can reach each other agree on one that has
+///   everything that was committed. Followers catch up at once.
+/// - There are no observers, and no reconfiguration. Servers are cut off from each other in two groups.
+pub struct Simulation {
+    shared: Arc<Shared>,
+    seed: u64,
+    servers: usize,
+    driver: AbortHandle,
+    main: Process,
+    _entered: Entered,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("seed", &self.seed).field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+impl Simulation {
+    /// Starts a simulation with one server, and enters it.
+    ///
+    /// # Panics
+    ///
+    /// As [`SimulationBuilder::start`].
+    #[must_use = "the simulation ends when this is dropped"]
+    pub fn new(seed: u64) -> Self {
+        Self::builder().seed(seed).start()
+    }
+
+    /// Configures a simulation.
+    pub fn builder() -> SimulationBuilder {
+        SimulationBuilder::default()
+    }
+
+    fn begin(config: Config) -> Self {
+        clock::pause_clock();
+        simulation::seed(config.seed);
+        let (seed, servers) = (config.seed, config.servers);
+        let mut world = World::new(config);
+        let process = world.add_process("main");
+        let shared = Arc::new(Shared::new(world));
+        let main = Process::new(ProcessNetwork { shared: Arc::clone(&shared), process });
+        let driver = tokio::spawn(Driver::new(Arc::clone(&shared))).abort_handle();
+        let entered = main.enter();
+        Self { shared, seed, servers, driver, main, _entered: entered }
+    }
+
+    /// The seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The connect string for clients: `zk1:2181,zk2:2181,zk3:2181`.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        let names: Vec<_> = (1..=self.servers).map(|number| format!("zk{number}:{PORT}")).collect();
+        names.join(",")
+    }
+
+    /// A new process. Clients that are not started in one of these belong to the process [`main`](Self::main).
+    #[must_use]
+    pub fn process(&self, name: &str) -> Process {
+        let process = self.shared.update(|world| world.add_process(name));
+        Process::new(ProcessNetwork { shared: Arc::clone(&self.shared), process })
+    }
+
+    /// The process of the clients that are started without another one.
+    #[must_use]
+    pub fn main(&self) -> &Process {
+        &self.main
+    }
+
+    /// The time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.shared.update(|world| Duration::from_millis(world.now))
+    }
+
+    /// Changes something about a server that exists.
+    fn change(&self, server: usize, change: impl FnOnce(&mut World, ServerId)) {
+        if (1..=self.servers).contains(&server) {
+            self.shared.update(|world| change(world, server - 1));
+        }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}

@@ -1,0 +1,91 @@
+//! A simulated process: its clients share its fate.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use curator_client::simulation::{Entered, Network, enter};
+
+use super::{
+    millis,
+    network::ProcessNetwork,
+    world::{ProcessId, Undo},
+};
+
+/// A process whose clients have their own view of the network, and that can be paused as a whole.
+///
+/// Clients belong to the process in which they were started. A clone is the same process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub(crate) network: Arc<ProcessNetwork>,
+}
+
+impl Process {
+    pub(crate) fn new(network: ProcessNetwork) -> Self {
+        Self { network: Arc::new(network) }
+    }
+
+    pub(crate) fn id(&self) -> ProcessId {
+        self.network.process
+    }
+
+    /// The name in the trace.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.network.shared.update(|world| world.processes[self.id()].name.clone())
+    }
+
+    /// Clients that are started on this thread belong to this process, until the result is dropped.
+    pub fn enter(&self) -> Entered {
+        let network: Arc<dyn Network> = Arc::clone(&self.network) as _;
+        enter(network)
+    }
+
+    /// Runs a future in this process: clients that it starts belong to the process, and it is not polled while the
+    /// process is paused.
+    ///
+    /// Tasks that the future spawns are not wrapped: wrap them too, or they run during a pause. The tasks of a client
+    /// need no wrapping.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub async fn run<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if self.network.poll_resumed(context).is_pending() {
+                return std::task::Poll::Pending;
+            }
+            let _entered = self.enter();
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Pauses the process until [`resume`](Self::resume) or [`heal`](super::Simulation::heal): none of its tasks is
+    /// polled. Its connections stay open, and time passes.
+    pub fn pause(&self) {
+        self.network.shared.update(|world| world.pause_process(self.id()));
+    }
+
+    /// [Pauses](Self::pause) the process for a time, in whole milliseconds.
+    pub fn pause_for(&self, time: Duration) {
+        self.network.shared.update(|world| {
+            let pause = world.pause_process(self.id());
+            world.undo_after(millis(time), Undo::ResumeProcess { process: self.id(), pause });
+        });
+    }
+
+    /// Resumes a paused process.
+    pub fn resume(&self) {
+        self.network.shared.update(|world| world.resume_process(self.id()));
+    }
+
+    /// Closes all connections of the process at their servers. Its clients read the end of each connection.
+    pub fn cut(&self) {
+        self.network.shared.update(|world| world.cut(self.id()));
+    }
+}

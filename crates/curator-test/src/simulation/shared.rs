@@ -1,0 +1,102 @@
+//! The world, shared by its clients, and the task that lets time pass in it.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Sleep};
+
+use super::world::World;
+use crate::embedded::Millis;
+
+/// A world and its clock.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    start: Instant,
+}
+
+struct State {
+    world: World,
+    /// The driver, and until when it sleeps.
+    driver: Option<Waker>,
+    sleeps_until: Millis,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(world: World) -> Self {
+        let state = State { world, driver: None, sleeps_until: 0 };
+        Self { state: Mutex::new(state), start: Instant::now() }
+    }
+
+    /// The trace so far. Reads no clock, so it can be called outside of the runtime.
+    pub(crate) fn trace(&self) -> String {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).world.trace.text().to_owned()
+    }
+
+    /// Changes the world at the current time, after everything that is due. Then wakes those whom it concerns.
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        // Whole milliseconds, as tokio's timers.
+        let now = Millis::try_from(self.start.elapsed().as_millis()).unwrap_or(Millis::MAX);
+        let (result, wakers, driver) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.world.run_until(now);
+            let result = change(&mut state.world);
+            state.world.run_until(now);
+            let wakers = std::mem::take(&mut state.world.wakers);
+            let is_earlier = state.world.queue.next().is_some_and(|next| next < state.sleeps_until);
+            let driver = if is_earlier { state.driver.take() } else { None };
+            (result, wakers, driver)
+        };
+        // Outside the lock: a waker may poll its task.
+        wakers.into_iter().chain(driver).for_each(Waker::wake);
+        result
+    }
+}
+
+/// Lets time pass in a world, for ever.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let sleep = Box::pin(tokio::time::sleep_until(shared.start));
+        Self { shared, sleep }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.shared.update(|_| ());
+            let next = {
+                let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = state.world.queue.next();
+                (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next.unwrap_or(Millis::MAX));
+                next
+            };
+            let Some(next) = next else { return Poll::Pending };
+            let deadline = self.shared.start + Duration::from_millis(next);
+            if self.sleep.deadline() != deadline || self.sleep.is_elapsed() {
+                self.sleep.as_mut().reset(deadline);
+            }
+            if self.sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Faults by chance, and runs of many seeds.
+
+use std::{cell::RefCell, collections::BTreeSet, panic::catch_unwind};
+
+use super::*;
+
+/// Lets three processes write for a minute, under faults. Returns the paths that were confirmed.
+async fn write_under_faults(simulation: &Simulation) -> BTreeSet<String> {
+    let confirmed = RefCell::new(BTreeSet::new());
+    let processes = ["a", "b", "c"].map(|name| simulation.process(name));
+    let work = |process: &Process, first: usize| {
+        let (process, confirmed) = (process.clone(), &confirmed);
+        async move {
+            let (mut round, mut client) = (first, None::<Client>);
+            while simulation.elapsed() < Duration::from_secs(60) {
+                round += 3;
+                let path = format!("/{round:06}");
+                client = match client {
+                    Some(client) if client.session != 0 => client.resume(&process, round % 3 + 1, 0).await,
+                    _ => Client::new(&process, round % 3 + 1).await,
+                };
+                let Some(client) = &mut client else { continue };
+                for number in 0..20 {
+                    let path = format!("{path}-{number}");
+                    match client.create(&path, false).await {
+                        Some(reply) if reply.error == 0 => drop(confirmed.borrow_mut().insert(path)),
+                        Some(reply) => assert!([-127, -110].contains(&reply.error), "{reply:?}"),
+                        None => break,
+                    }
+                    pass(50).await;
+                }
+            }
+        }
+    };
+    let [a, b, c] = &processes;
+    tokio::join!(process_run(a, work(a, 0)), process_run(b, work(b, 1)), process_run(c, work(c, 2)));
+    confirmed.into_inner()
+}
+
+async fn process_run(process: &Process, work: impl Future<Output = ()>) {
+    process.run(work).await;
+}
+
+fn three_under(faults: Faults) -> SimulationBuilder {
+    Simulation::builder().servers(3).faults(faults).heal_after(Duration::from_secs(55))
+}
+
+#[test]
+fn no_confirmed_write_is_lost_and_all_servers_agree_in_the_end() {
+    three_under(Faults::of_network_and_servers()).search(0..20, async |simulation| {
+        let confirmed = write_under_faults(simulation).await;
+        pass(2000).await;
+        assert!(simulation.leader().is_some());
+        let nodes = simulation.nodes();
+        assert!(confirmed.len() > 100, "{}", confirmed.len());
+        for path in &confirmed {
+            assert!(nodes.contains_key(path), "{path}");
+        }
+        for server in 1..=3 {
+            assert_eq!(simulation.nodes_of(server), nodes, "{server}");
+            assert!(Client::new(simulation.main(), server).await.is_some());
+        }
+    });
+}
+
+#[test]
+fn each_seed_has_its_trace_and_its_faults() {
+    let run = |seed: u64| {
+        let faults = Faults::all().some(seed);
+        three_under(faults).seed(seed).trace_lines(50).simulate(async |simulation| {
+            write_under_faults(simulation).await;
+            (simulation.trace_hash(), simulation.trace())
+        })
+    };
+    let mut hashes = BTreeSet::new();
+    for seed in 0..20 {
+        let first = run(seed);
+        assert_eq!(first, run(seed), "{seed}");
+        hashes.insert(first.0);
+    }
+    assert_eq!(hashes.len(), 20);
+}
+
+#[test]
+fn a_failing_seed_is_the_lowest_and_shows_how_to_repeat_it() {
+    let failure = catch_unwind(|| {
+        search(0..1000, async |simulation| {
+            let mut client = Client::new(simulation.main(), 1).await.unwrap();
+            client.create("/a", false).await.unwrap();
+            assert!(simulation.seed() < 17, "the message");
+        });
+    });
+    let text = *failure.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.starts_with("seed 17 failed: the message"), "{text}");
+    assert!(text.contains("main <- zk1 #1 Create ok"), "{text}");
+    let command = "CURATOR_SEED=17 cargo test -p curator-test ";
+    assert!(text.contains(command) && text.contains("shows_how_to_repeat_it"), "{text}");
+}
+
+#[test]
+fn a_run_that_does_not_end_fails() {
+    let failure = catch_unwind(|| simulate(1, async |_| std::future::pending::<()>().await));
+    let text = *failure.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("has not ended"), "{text}");
+}

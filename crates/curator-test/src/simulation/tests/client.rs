@@ -1,0 +1,132 @@
+//! A client without pings, reconnects or checks.
+
+use std::{collections::VecDeque, future::poll_fn};
+
+use curator_client::simulation::{Network, Socket};
+
+use super::*;
+use crate::embedded::{ConnectRequest, Writer};
+
+/// One connection.
+pub(super) struct Client {
+    socket: Box<dyn Socket>,
+    pub(super) session: i64,
+    pub(super) password: Vec<u8>,
+    pub(super) timeout: i32,
+    xid: i32,
+    /// The events so far, as kind and path.
+    pub(super) events: VecDeque<(i32, String)>,
+}
+
+/// A reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) zxid: i64,
+    pub(super) error: i32,
+    pub(super) body: Vec<u8>,
+}
+
+impl Client {
+    /// Connects with a new session.
+    pub(super) async fn new(process: &Process, server: usize) -> Option<Self> {
+        Self::connect(process, server, 1000, 0, 0, &[0; 16]).await
+    }
+
+    /// Connects with the session of another client.
+    pub(super) async fn resume(&self, process: &Process, server: usize, seen: i64) -> Option<Self> {
+        Self::connect(process, server, 1000, seen, self.session, &self.password).await
+    }
+
+    /// `None` if the connection ends before the handshake is answered. A refused session is 0.
+    pub(super) async fn connect(
+        process: &Process,
+        server: usize,
+        timeout: i32,
+        last_zxid_seen: i64,
+        session_id: i64,
+        password: &[u8],
+    ) -> Option<Self> {
+        let connected = process.network.connect(&format!("zk{server}"), 2181);
+        let socket = tokio::time::timeout(ms(5000), connected).await.ok()?.ok()?;
+        let password = password.to_vec();
+        let request = ConnectRequest { last_zxid_seen, timeout, session_id, password, read_only: Some(false) };
+        socket.send(request.frame()[4..].to_vec());
+        let frame = tokio::time::timeout(ms(5000), poll_fn(|context| socket.poll_receive(context))).await.ok()??;
+        let timeout = i32::from_be_bytes(frame[4..8].try_into().unwrap());
+        let session = i64::from_be_bytes(frame[8..16].try_into().unwrap());
+        let password = frame[20..36].to_vec();
+        Some(Self { socket, session, password, timeout, xid: 0, events: VecDeque::new() })
+    }
+
+    /// Sends a request, and returns its xid.
+    pub(super) fn send(&mut self, op: OpCode, body: impl FnOnce(&mut Writer) -> &mut Writer) -> i32 {
+        let mut writer = Writer::new();
+        let xid = if op == OpCode::Ping {
+            -2
+        } else {
+            self.xid += 1;
+            self.xid
+        };
+        writer.int(xid).int(op.number());
+        body(&mut writer);
+        self.socket.send(writer.into_frame()[4..].to_vec());
+        xid
+    }
+
+    /// The next frame; `None` at the end of the connection.
+    pub(super) async fn frame(&mut self) -> Option<Vec<u8>> {
+        poll_fn(|context| self.socket.poll_receive(context)).await
+    }
+
+    /// The next reply, with its xid; `None` at the end of the connection.
+    pub(super) async fn reply(&mut self) -> Option<(i32, Reply)> {
+        loop {
+            let frame = self.frame().await?;
+            let int = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+            if int(0) == -1 {
+                self.events.push_back((int(16), String::from_utf8(frame[28..].to_vec()).unwrap()));
+                continue;
+            }
+            let zxid = i64::from_be_bytes(frame[4..12].try_into().unwrap());
+            return Some((int(0), Reply { zxid, error: int(12), body: frame[16..].to_vec() }));
+        }
+    }
+
+    /// Sends a request and waits for its reply, at most 5 s.
+    pub(super) async fn call(&mut self, op: OpCode, body: impl FnOnce(&mut Writer) -> &mut Writer) -> Option<Reply> {
+        let xid = self.send(op, body);
+        let (its, reply) = tokio::time::timeout(ms(5000), self.reply()).await.ok()??;
+        assert_eq!(its, xid, "{op:?}");
+        Some(reply)
+    }
+
+    pub(super) async fn create(&mut self, path: &str, ephemeral: bool) -> Option<Reply> {
+        self.call(OpCode::Create, |writer| create(writer, path, ephemeral)).await
+    }
+
+    pub(super) async fn exists(&mut self, path: &str, watch: bool) -> Option<bool> {
+        let reply = self.call(OpCode::Exists, |writer| writer.string(path).boolean(watch)).await?;
+        Some(reply.error == 0)
+    }
+
+    pub(super) async fn sync(&mut self) -> Option<Reply> {
+        self.call(OpCode::Sync, |writer| writer.string("/")).await
+    }
+
+    pub(super) async fn ping(&mut self) -> Option<Reply> {
+        self.call(OpCode::Ping, |writer| writer).await
+    }
+
+    /// Whether the connection ends within a time.
+    pub(super) async fn ends_within(&mut self, millis: u64) -> bool {
+        let end = async { while self.frame().await.is_some() {} };
+        tokio::time::timeout(ms(millis), end).await.is_ok()
+    }
+}
+
+/// The body of a create that is open to all.
+pub(super) fn create<'a>(writer: &'a mut Writer, path: &str, ephemeral: bool) -> &'a mut Writer {
+    writer.string(path).buffer(Some(b"data"));
+    writer.length(1).int(31).string("world").string("anyone");
+    writer.int(i32::from(ephemeral))
+}

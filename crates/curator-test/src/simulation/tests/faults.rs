@@ -1,0 +1,168 @@
+//! Faults that a test calls.
+
+use super::*;
+use tokio::time::Instant;
+
+use crate::RequestInfo;
+
+fn is_create(request: &RequestInfo) -> bool {
+    request.op() == OpCode::Create
+}
+
+#[tokio::test]
+async fn a_connection_is_cut_before_or_after_a_request_is_applied() {
+    let simulation = Simulation::new(1);
+    let mut client = Client::new(simulation.main(), 1).await.unwrap();
+    simulation.cut_before_request(is_create);
+    assert!(client.create("/a", false).await.is_none());
+    assert!(!simulation.nodes().contains_key("/a"));
+    let mut client = client.resume(simulation.main(), 1, 0).await.unwrap();
+    simulation.cut_before_reply(is_create);
+    assert!(client.create("/a", false).await.is_none());
+    assert_eq!(simulation.nodes()["/a"].data, b"data");
+    let mut client = client.resume(simulation.main(), 1, 0).await.unwrap();
+    assert_eq!(simulation.sessions_of(simulation.main()), [client.session]);
+    assert_eq!(client.create("/b", true).await.unwrap().error, 0);
+    assert_eq!(simulation.nodes()["/b"].owner, Some(client.session));
+    // Also a handshake.
+    let before = simulation.session_ids().len();
+    simulation.cut_before_reply(|request| request.op() == OpCode::CreateSession);
+    assert!(Client::new(simulation.main(), 1).await.is_none());
+    assert_eq!(simulation.session_ids().len(), before + 1);
+}
+
+#[tokio::test]
+async fn a_silent_connection_delivers_everything_in_the_end() {
+    let simulation = Simulation::new(2);
+    let mut client = Client::connect(simulation.main(), 1, 60_000, 0, 0, &[0; 16]).await.unwrap();
+    simulation.silence(is_create);
+    assert!(client.create("/a", false).await.is_none());
+    assert!(simulation.nodes().contains_key("/a"));
+    let xid = client.send(OpCode::Ping, |writer| writer);
+    pass(100).await;
+    simulation.heal();
+    assert_eq!(client.reply().await.unwrap().0, 1);
+    assert_eq!(client.reply().await.unwrap().0, xid);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_a_request() {
+    let simulation = Simulation::new(3);
+    let mut client = Client::new(simulation.main(), 1).await.unwrap();
+    simulation.throttle(is_create);
+    assert_eq!(client.create("/a", false).await.unwrap().error, -127);
+    assert_eq!(client.create("/a", false).await.unwrap().error, 0);
+}
+
+#[tokio::test]
+async fn a_process_is_cut_off_from_one_server_only() {
+    let simulation = Simulation::builder().seed(4).servers(3).start();
+    let (a, b) = (simulation.process("a"), simulation.process("b"));
+    let mut client = Client::new(&a, 1).await.unwrap();
+    simulation.partition(&a, 1);
+    assert!(client.ping().await.is_none());
+    assert!(Client::new(&a, 1).await.is_none());
+    assert!(Client::new(&a, 2).await.is_some());
+    assert!(Client::new(&b, 1).await.is_some());
+    simulation.heal_partition(&a, 1);
+    assert!(Client::new(&a, 1).await.is_some());
+    assert_eq!(simulation.requests_of(&a)[&OpCode::CreateSession], 3);
+}
+
+#[tokio::test]
+async fn a_paused_process_is_not_polled() {
+    let simulation = Simulation::new(5);
+    let process = simulation.process("a");
+    let start = Instant::now();
+    process.pause_for(ms(1000));
+    process.run(async {}).await;
+    assert_eq!(start.elapsed(), ms(1000));
+    process.pause();
+    let ended = tokio::time::timeout(ms(5000), process.run(async {})).await;
+    assert!(ended.is_err());
+    process.resume();
+    process.run(async {}).await;
+}
+
+#[tokio::test]
+async fn a_paused_server_answers_later_and_a_paused_leader_is_replaced() {
+    let simulation = Simulation::new(6);
+    let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16]).await.unwrap();
+    simulation.pause_server(1);
+    let xid = client.send(OpCode::Ping, |writer| writer);
+    assert!(!client.ends_within(1000).await);
+    simulation.resume_server(1);
+    assert_eq!(client.reply().await.unwrap().0, xid);
+    drop(simulation);
+
+    let simulation = Simulation::builder().seed(6).servers(3).start();
+    let leader = simulation.leader().unwrap();
+    let mut client = Client::connect(simulation.main(), leader, 20_000, 0, 0, &[0; 16]).await.unwrap();
+    simulation.pause_server(leader);
+    pass(2000).await;
+    assert_ne!(simulation.leader(), Some(leader));
+    simulation.resume_server(leader);
+    // It may answer a read before it notices, but no write.
+    assert_ne!(client.exists("/a", false).await, Some(true));
+    assert!(client.create("/a", false).await.is_none());
+}
+
+#[tokio::test]
+async fn an_expired_session_keeps_its_nodes_until_its_client_knows() {
+    for seed in 0..20 {
+        let simulation = Simulation::builder().seed(seed).servers(3).start();
+        let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16]).await.unwrap();
+        client.create("/a", true).await.unwrap();
+        simulation.expire_session(client.session).unwrap();
+        assert!(simulation.expire_session(client.session).is_err());
+        assert!(client.ends_within(10).await);
+        pass(5000).await;
+        assert!(simulation.nodes().contains_key("/a"));
+        let again = client.resume(simulation.main(), 2, 0).await.unwrap();
+        assert_eq!(again.session, 0);
+        assert!(simulation.nodes().contains_key("/a"));
+        pass(300).await;
+        assert!(!simulation.nodes().contains_key("/a"));
+    }
+}
+
+#[tokio::test]
+async fn an_operator_takes_access_gives_it_back_and_deletes() {
+    let simulation = Simulation::builder().seed(7).servers(3).start();
+    let mut client = Client::new(simulation.main(), 1).await.unwrap();
+    client.create("/a", false).await.unwrap();
+    client.create("/a/b", false).await.unwrap();
+    simulation.take_access("/a").unwrap();
+    assert!(simulation.take_access("/a").is_err() && simulation.take_access("/x").is_err());
+    pass(20).await;
+    assert_eq!(client.create("/a/c", false).await.unwrap().error, -102);
+    simulation.give_access("/a");
+    pass(20).await;
+    assert_eq!(client.create("/a/c", false).await.unwrap().error, 0);
+    let zxid = simulation.last_zxid();
+    simulation.delete("/a").unwrap();
+    assert!(simulation.delete("/x").is_err());
+    pass(20).await;
+    assert_eq!(client.exists("/a", false).await, Some(false));
+    assert_eq!(simulation.nodes().len(), 0);
+    assert_eq!(simulation.nodes_at(zxid).into_keys().collect::<Vec<_>>(), ["/a", "/a/b", "/a/c"]);
+}
+
+#[tokio::test]
+async fn servers_grant_less_and_count_from_another_number() {
+    let simulation = Simulation::builder().seed(8).servers(3).start();
+    let mut client = Client::new(simulation.main(), 1).await.unwrap();
+    simulation.set_session_timeouts(ms(200), ms(400));
+    assert_eq!(client.resume(simulation.main(), 2, 0).await.unwrap().timeout, 400);
+    simulation.heal();
+    assert_eq!(client.resume(simulation.main(), 2, 0).await.unwrap().timeout, 1000);
+    client = client.resume(simulation.main(), 3, 0).await.unwrap();
+    client.create("/a", false).await.unwrap();
+    simulation.set_create_counter("/a", 41).unwrap();
+    assert!(simulation.set_create_counter("/x", 41).is_err());
+    pass(20).await;
+    let reply = client.call(OpCode::Create, |writer| {
+        writer.string("/a/").buffer(None).length(1).int(31).string("world").string("anyone").int(2)
+    });
+    assert_eq!(reply.await.unwrap().body[4..], *b"/a/0000000041");
+}

@@ -1,0 +1,133 @@
+//! What has happened in a simulation, as text.
+
+use std::{collections::VecDeque, fmt, fmt::Write};
+
+use crate::{OpCode, embedded::Millis};
+
+/// The lines so far, and a hash of all.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    text: String,
+    /// How many lines the text has.
+    lines: usize,
+    /// How many of the last lines are kept at least.
+    limit: usize,
+    hash: u64,
+}
+
+/// The parameters of FNV-1a.
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01b3;
+
+impl Trace {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { text: String::new(), lines: 0, limit, hash: OFFSET }
+    }
+
+    /// Adds a line.
+    pub(crate) fn line(&mut self, now: Millis, line: fmt::Arguments<'_>) {
+        let start = self.text.len();
+        // Writing to a string cannot fail.
+        let _: fmt::Result = writeln!(self.text, "{:>6}.{:03} {line}", now / 1000, now % 1000);
+        for byte in self.text[start..].bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        }
+        self.lines += 1;
+        if self.lines / 2 > self.limit {
+            let end = last_lines(&self.text, self.limit).len();
+            self.text.drain(..self.text.len() - end);
+            self.lines = self.limit;
+        }
+    }
+
+    /// A frame arrives at a client; without one, the end of the connection.
+    pub(crate) fn received(
+        &mut self,
+        now: Millis,
+        process: &str,
+        server: &str,
+        asked: &mut VecDeque<(i32, OpCode)>,
+        frame: Option<&[u8]>,
+    ) {
+        let Some(frame) = frame else {
+            return self.line(now, format_args!("{process} <- {server} the end"));
+        };
+        let xid = int(frame, 0);
+        if let Some((_, OpCode::CreateSession)) = asked.front() {
+            asked.pop_front();
+            let (session, timeout) = (long(frame, 8), int(frame, 4));
+            return self.line(now, format_args!("{process} <- {server} session {session:x} for {timeout} ms"));
+        }
+        let (zxid, error) = (long(frame, 4), int(frame, 12));
+        if xid == EVENT {
+            let kind = match int(frame, 16) {
+                1 => "created",
+                2 => "deleted",
+                3 => "changed",
+                _ => "children",
+            };
+            let path = String::from_utf8_lossy(frame.get(28..).unwrap_or_default());
+            return self.line(now, format_args!("{process} <- {server} event {kind} {path}"));
+        }
+        let op = asked.iter().position(|(its, _)| *its == xid).and_then(|index| asked.remove(index));
+        let op = Op(op.map_or(OpCode::Other(0), |(_, op)| op));
+        if error == 0 {
+            self.line(now, format_args!("{process} <- {server} #{xid} {op} ok, zxid {zxid:x}"));
+        } else {
+            self.line(now, format_args!("{process} <- {server} #{xid} {op} error {error}, zxid {zxid:x}"));
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        last_lines(&self.text, self.limit)
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// The xid of an event.
+const EVENT: i32 = -1;
+
+/// The last lines of a text, at most `lines`.
+pub(crate) fn last_lines(text: &str, lines: usize) -> &str {
+    let start = text.rmatch_indices('\n').nth(lines).map_or(0, |(index, _)| index + 1);
+    &text[start..]
+}
+
+/// A kind of request, in a line.
+pub(crate) struct Op(pub(crate) OpCode);
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+fn int(frame: &[u8], at: usize) -> i32 {
+    frame.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, i32::from_be_bytes)
+}
+
+fn long(frame: &[u8], at: usize) -> i64 {
+    frame.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, i64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_keeps_its_last_lines_and_a_hash_of_all() {
+        let (mut all, mut few) = (Trace::new(1000), Trace::new(2));
+        for number in 0..10 {
+            all.line(number, format_args!("line {number}"));
+            few.line(number, format_args!("line {number}"));
+        }
+        assert_eq!(all.text().lines().count(), 10);
+        assert_eq!(few.text(), "     0.008 line 8\n     0.009 line 9\n");
+        assert_eq!(all.hash(), few.hash());
+        few.line(10, format_args!(""));
+        assert_ne!(all.hash(), few.hash());
+    }
+}

@@ -1,0 +1,78 @@
+//! What happens in a world, in the order of time.
+
+use std::collections::BTreeMap;
+
+use super::{ProcessId, ServerId, leader::Forwarded, server::Message};
+use crate::embedded::{ConnectionId, Millis};
+
+/// Something that happens at a time.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A client's request for a connection arrives.
+    Connect(ConnectionId),
+    /// A frame arrives at the server; `None` is the end.
+    ToServer(ConnectionId, Option<Vec<u8>>),
+    /// A frame arrives at the client; `None` is the end.
+    ToClient(ConnectionId, Option<Vec<u8>>),
+    /// A server's message to the server that it took for the leader.
+    Forward { from: ServerId, to: ServerId, epoch: u32, message: Forwarded },
+    /// A leader's message to a follower.
+    Tell { from: ServerId, to: ServerId, epoch: u32, message: Message },
+    /// A server reports to the leader which sessions were active.
+    Report(ServerId),
+    /// The oldest proposal of this leader has been acknowledged.
+    Commit { leader: ServerId, epoch: u32 },
+    /// The leader looks for expired sessions.
+    Expire { leader: ServerId, epoch: u32 },
+    /// The leader looks for empty containers and expired TTL nodes.
+    Clean { leader: ServerId, epoch: u32 },
+    /// A server that has had no leader, or a leader that has had no majority, gives up if that has not changed.
+    GiveUp { server: ServerId, attempt: u64 },
+    /// A server without a leader looks for one.
+    Elect { server: ServerId, attempt: u64 },
+    /// A fault ends.
+    Undo(Undo),
+    /// Chance decides on the next fault.
+    Mischief(u64),
+    /// All faults end.
+    Heal,
+}
+
+/// The end of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    ResumeProcess { process: ProcessId, pause: u64 },
+    ResumeServer(ServerId),
+    Start(ServerId),
+    Reconnect(ProcessId, ServerId),
+    ReconnectServers,
+    Timeouts,
+    Access(u64),
+    Silence(ConnectionId),
+}
+
+/// The events to come, by time and then in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    events: BTreeMap<(Millis, u64), Event>,
+    added: u64,
+}
+
+impl Queue {
+    pub(crate) fn add(&mut self, at: Millis, event: Event) {
+        self.added += 1;
+        self.events.insert((at, self.added), event);
+    }
+
+    /// Takes the next event that is due at `now` or earlier, with its time.
+    pub(crate) fn take(&mut self, now: Millis) -> Option<(Millis, Event)> {
+        let first = self.events.first_entry().filter(|first| first.key().0 <= now)?;
+        let at = first.key().0;
+        Some((at, first.remove()))
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next(&self) -> Option<Millis> {
+        self.events.first_key_value().map(|((at, _), _)| *at)
+    }
+}

@@ -1,0 +1,288 @@
+//! The leader: it orders all changes, and expires sessions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Event, ServerId, World,
+    roles::Role,
+    server::{Message, Outcome, Server},
+};
+use crate::embedded::{Change, ConnectionId, Entry, Millis, Write};
+
+/// A request that a server forwards to the leader.
+#[derive(Debug)]
+pub(crate) enum Forwarded {
+    /// The session is the client's, with its timeout; none for a new session and for the operator.
+    Change {
+        origin: Option<Origin>,
+        session: Option<(i64, Millis)>,
+        change: Change,
+    },
+    Sync(Origin),
+    Resume {
+        origin: Origin,
+        session: i64,
+        timeout: Millis,
+    },
+    /// Sessions that were active, with their timeouts.
+    Active(BTreeMap<i64, Millis>),
+}
+
+/// Who waits for a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) server: ServerId,
+    pub(crate) link: ConnectionId,
+    pub(crate) ticket: u64,
+}
+
+/// An entry of the log.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) entry: Entry,
+    pub(crate) origin: Option<Origin>,
+}
+
+/// A change that a majority has not yet acknowledged.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    record: Record,
+    /// It was sent to a majority, so it may survive its leader.
+    pub(super) is_sent: bool,
+    /// The clients whose `sync` waits for it.
+    syncs: Vec<Origin>,
+}
+
+/// What only a leader knows.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    pub(crate) epoch: u32,
+    /// The connection that each session last used.
+    owners: BTreeMap<i64, ConnectionId>,
+    /// The sessions whose end was proposed.
+    closing: BTreeSet<i64>,
+    /// When it looks for expired sessions next.
+    check: Option<Millis>,
+    /// When the last proposal is acknowledged.
+    last_commit: Millis,
+    /// Acknowledgements that arrived while there was no majority.
+    pub(super) stalled: usize,
+}
+
+impl Leader {
+    pub(super) fn new(epoch: u32) -> Self {
+        Self { epoch, owners: BTreeMap::new(), closing: BTreeSet::new(), check: None, last_commit: 0, stalled: 0 }
+    }
+}
+
+impl World {
+    /// Sends a request to the server that this server takes for the leader.
+    pub(super) fn forward(&mut self, from: ServerId, message: Forwarded) {
+        let (to, epoch) = match &self.servers[from].role {
+            Role::Leading(_) => return self.lead(from, from, message),
+            Role::Following { leader, epoch } => (*leader, *epoch),
+            Role::Looking => return,
+        };
+        let arrival = self.servers[from].to_leader.max(self.now + self.server_latency());
+        self.servers[from].to_leader = arrival;
+        self.queue.add(arrival, Event::Forward { from, to, epoch, message });
+    }
+
+    /// Sends a message to a follower, after all earlier ones.
+    fn tell(&mut self, from: ServerId, to: ServerId, message: Message) {
+        if from == to {
+            return self.hear(to, message);
+        }
+        let Some(epoch) = self.servers[from].role.leading().map(|leader| leader.epoch) else { return };
+        let lag = self.lag();
+        let arrival = self.servers[to].from_leader.max(self.now + lag);
+        self.servers[to].from_leader = arrival;
+        self.queue.add(arrival, Event::Tell { from, to, epoch, message });
+    }
+
+    /// Reports to the leader which sessions were active.
+    pub(super) fn report(&mut self, s: ServerId) {
+        let active = std::mem::take(&mut self.servers[s].active);
+        if !active.is_empty() {
+            self.forward(s, Forwarded::Active(active));
+        }
+    }
+
+    /// Handles a request as the leader.
+    pub(super) fn lead(&mut self, l: ServerId, from: ServerId, message: Forwarded) {
+        let now = self.now;
+        let Server { processor, role: Role::Leading(leader), .. } = &mut self.servers[l] else { return };
+        match message {
+            Forwarded::Active(sessions) => {
+                for (session, timeout) in sessions {
+                    processor.sessions.touch(session, timeout, now);
+                }
+            }
+            Forwarded::Change { origin, session, change } => {
+                if let (Some(origin), Some((session, timeout))) = (origin, session) {
+                    let owner = *leader.owners.entry(session).or_insert(origin.link);
+                    if owner != origin.link {
+                        return self.tell(l, from, Message::Moved(origin.link));
+                    }
+                    // Its end was proposed before, so it gets no answer.
+                    if !processor.sessions.touch(session, timeout, now) {
+                        return;
+                    }
+                }
+                if let Change::CloseSession { id } = change {
+                    processor.sessions.end(id);
+                    leader.closing.insert(id);
+                }
+                self.propose(l, origin, change);
+            }
+            Forwarded::Sync(origin) => match self.pending.back_mut() {
+                Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
+                _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
+            },
+            Forwarded::Resume { origin, session, timeout } => {
+                let is_alive = processor.sessions.touch(session, timeout, now);
+                if processor.sessions.is_over(session) && !leader.closing.contains(&session) {
+                    // Its client is about to know.
+                    processor.sessions.expire_soon(session, now);
+                }
+                let before = if is_alive { leader.owners.insert(session, origin.link) } else { None };
+                if let Some(old) = before.filter(|old| *old != origin.link)
+                    && let Some(at) = self.links.get(&old).map(|link| link.server)
+                {
+                    self.tell(l, at, Message::Moved(old));
+                }
+                self.schedule_expiry(l);
+                let outcome = Outcome::Session(is_alive.then_some(session));
+                self.tell(l, from, Message::Done(origin.link, origin.ticket, outcome));
+            }
+        }
+    }
+
+    fn propose(&mut self, l: ServerId, origin: Option<Origin>, change: Change) {
+        let (epoch, is_sent, now) = (self.epoch, self.has_majority(l), self.clock());
+        let (wait, is_alone) = (self.server_latency() + self.server_latency(), self.servers.len() == 1);
+        let Role::Leading(leader) = &mut self.servers[l].role else { return };
+        if leader.epoch != epoch {
+            // A deposed leader: no majority will acknowledge it.
+            return;
+        }
+        self.zxid += 1;
+        let record = Record { entry: Entry { zxid: self.zxid, now, change }, origin };
+        self.pending.push_back(Proposal { record, is_sent, syncs: Vec::new() });
+        if is_alone {
+            return self.commit(l, epoch);
+        }
+        leader.last_commit = leader.last_commit.max(self.now + wait);
+        self.queue.add(leader.last_commit, Event::Commit { leader: l, epoch });
+    }
+
+    /// The oldest proposal is acknowledged, if there is a majority.
+    pub(super) fn commit(&mut self, l: ServerId, epoch: u32) {
+        let has_majority = self.has_majority(l);
+        let Role::Leading(leader) = &mut self.servers[l].role else { return };
+        if leader.epoch != epoch || epoch != self.epoch {
+            return;
+        }
+        if !has_majority {
+            leader.stalled += 1;
+            return;
+        }
+        let Some(proposal) = self.pending.pop_front() else { return };
+        let index = self.append(proposal.record);
+        for s in self.followers(l) {
+            self.servers[s].logged = index + 1;
+        }
+        self.commit_at(l, index);
+        for s in 0..self.servers.len() {
+            if self.servers[s].role.follows(l, epoch) {
+                self.tell(l, s, Message::Apply(index));
+            }
+        }
+        for origin in proposal.syncs {
+            self.tell(l, origin.server, Message::Done(origin.link, origin.ticket, Outcome::Synced));
+        }
+        self.schedule_expiry(l);
+    }
+
+    /// Applies an entry at the leader.
+    fn commit_at(&mut self, l: ServerId, index: usize) {
+        let record = &self.log[index];
+        if let (Some(leader), Some(origin)) = (self.servers[l].role.leading_mut(), record.origin)
+            && let Change::CreateSession { id, .. } = record.entry.change
+        {
+            leader.owners.insert(id, origin.link);
+        }
+        if let (Some(leader), Change::CloseSession { id }) = (self.servers[l].role.leading_mut(), &record.entry.change)
+        {
+            leader.owners.remove(id);
+            leader.closing.remove(id);
+        }
+        self.apply(l, index);
+    }
+
+    /// Adds an entry to the log.
+    pub(super) fn append(&mut self, record: Record) -> usize {
+        self.log.push(record.into());
+        self.log.len() - 1
+    }
+
+    /// Makes the leader look for expired sessions in time.
+    pub(super) fn schedule_expiry(&mut self, l: ServerId) {
+        let Server { processor, role: Role::Leading(leader), .. } = &mut self.servers[l] else { return };
+        let next = processor.sessions.next_expiry_of(|id| !leader.closing.contains(&id));
+        if let Some(next) = next.filter(|next| leader.check.is_none_or(|check| *next < check)) {
+            leader.check = Some(next);
+            self.queue.add(next, Event::Expire { leader: l, epoch: leader.epoch });
+        }
+    }
+
+    /// Proposes the end of expired sessions.
+    pub(super) fn expire(&mut self, l: ServerId, epoch: u32) {
+        let (now, late) = (self.now, self.lateness());
+        let Server { processor, role: Role::Leading(leader), name, .. } = &mut self.servers[l] else { return };
+        // A later check was replaced by an earlier one.
+        if leader.epoch != epoch || leader.check.is_none_or(|check| check > now) {
+            return;
+        }
+        if late > 0 {
+            self.trace.line(now, format_args!("{name} is late"));
+            leader.check = Some(now + late);
+            self.queue.add(now + late, Event::Expire { leader: l, epoch });
+            return;
+        }
+        leader.check = None;
+        let mut expired = processor.sessions.expired(now);
+        expired.retain(|id| leader.closing.insert(*id));
+        for id in &expired {
+            processor.sessions.end(*id);
+            self.trace.line(now, format_args!("{name} expires session {id:x}"));
+        }
+        for id in expired {
+            self.propose(l, None, Change::CloseSession { id });
+        }
+        self.schedule_expiry(l);
+    }
+
+    /// Proposes the end of empty containers and expired TTL nodes.
+    pub(super) fn clean(&mut self, l: ServerId, epoch: u32) {
+        if self.servers[l].role.leading().is_none_or(|leader| leader.epoch != epoch) {
+            return;
+        }
+        for path in self.servers[l].processor.tree.removable(self.clock().wall) {
+            let write = Write::DeleteContainer { path };
+            self.propose(l, None, Change::Write { session_id: 0, identities: Vec::new(), write });
+        }
+        self.queue.add(self.now + self.settings.container_check(), Event::Clean { leader: l, epoch });
+    }
+
+    /// Takes over the proposals of the last leader that survive it.
+    pub(super) fn take_over_proposals(&mut self) {
+        let sent = self.pending.iter().take_while(|proposal| proposal.is_sent).count();
+        let survive = if sent == 0 { 0 } else { self.rng.usize(0..=sent) };
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.truncate(survive);
+        for proposal in pending {
+            self.append(proposal.record);
+        }
+    }
+}

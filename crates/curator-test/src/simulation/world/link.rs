@@ -1,0 +1,229 @@
+//! The connections of clients: frames in flight, in order.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    task::{Context, Poll, Waker},
+};
+
+use super::{Event, ProcessId, ServerId, World};
+use crate::{
+    OpCode,
+    embedded::{ConnectionId, Millis},
+};
+
+/// A connection of a client, from the attempt to its end on both sides.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) process: ProcessId,
+    pub(crate) server: ServerId,
+    /// When the last frame arrives in each direction: frames do not overtake each other.
+    to_server: Millis,
+    to_client: Millis,
+    stage: Stage,
+    /// What has arrived at the client.
+    inbox: VecDeque<Vec<u8>>,
+    waiting: Option<Waker>,
+    /// What has not arrived, because the network lets nothing through.
+    held: Vec<Event>,
+    /// The network lets nothing through.
+    pub(crate) is_silent: bool,
+    /// The server has the connection open.
+    pub(crate) is_open: bool,
+    /// The requests without a reply, for the trace.
+    pub(crate) asked: VecDeque<(i32, OpCode)>,
+    /// The connection is cut instead of the reply with this xid.
+    pub(crate) cut: Option<i32>,
+}
+
+/// What the client knows of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    Refused,
+    Connected,
+    Ended,
+}
+
+impl World {
+    /// Starts to open a connection. `None` if there is no such server.
+    pub(crate) fn connect(&mut self, process: ProcessId, host: &str, port: u16) -> Option<ConnectionId> {
+        let server = self.server_named(host).filter(|_| port == super::PORT)?;
+        self.last_link += 1;
+        let id = self.last_link;
+        let arrival = self.now + self.latency();
+        self.links.insert(
+            id,
+            Link {
+                process,
+                server,
+                to_server: arrival,
+                to_client: 0,
+                stage: Stage::Connecting,
+                inbox: VecDeque::new(),
+                waiting: None,
+                held: Vec::new(),
+                is_silent: false,
+                is_open: false,
+                asked: VecDeque::new(),
+                cut: None,
+            },
+        );
+        self.queue.add(arrival, Event::Connect(id));
+        Some(id)
+    }
+
+    /// Whether the connection is open, for the client.
+    pub(crate) fn poll_connected(&mut self, id: ConnectionId, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(link) = self.links.get_mut(&id) else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+        match link.stage {
+            Stage::Connecting => {
+                link.waiting = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Stage::Refused => Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into())),
+            Stage::Connected | Stage::Ended => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The client's next frame.
+    pub(crate) fn poll_receive(&mut self, id: ConnectionId, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let Some(link) = self.links.get_mut(&id) else { return Poll::Ready(None) };
+        match link.inbox.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None if link.stage == Stage::Ended => Poll::Ready(None),
+            None => {
+                link.waiting = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Sends a frame to the server; `None` is the end of the connection.
+    pub(crate) fn send_to_server(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
+        let latency = self.frame_latency();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.to_server = link.to_server.max(self.now + latency);
+        if frame.is_none() {
+            // Nobody receives any more.
+            (link.stage, link.waiting) = (Stage::Ended, None);
+            link.inbox.clear();
+        }
+        self.queue.add(link.to_server, Event::ToServer(id, frame));
+    }
+
+    /// Sends a frame to the client; `None` is the end of the connection.
+    pub(crate) fn send_to_client(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
+        let latency = self.frame_latency();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.to_client = link.to_client.max(self.now + latency);
+        self.queue.add(link.to_client, Event::ToClient(id, frame));
+    }
+
+    /// Handles what arrives on a connection, unless the network lets nothing through.
+    pub(super) fn arrive(&mut self, id: ConnectionId, event: Event) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let is_blocked = link.is_silent || self.partitions.contains(&(link.process, link.server));
+        if is_blocked {
+            link.held.push(event);
+            return;
+        }
+        let server = &mut self.servers[link.server];
+        if server.is_paused && matches!(event, Event::ToServer(..)) {
+            server.backlog.push(event);
+            return;
+        }
+        match event {
+            Event::Connect(_) => self.accept(id),
+            Event::ToServer(_, Some(frame)) => self.receive(id, &frame),
+            Event::ToServer(_, None) => {
+                self.forget_at_server(id);
+                self.links.remove(&id);
+            }
+            Event::ToClient(_, frame) => self.deliver(id, frame),
+            _ => {}
+        }
+    }
+
+    /// Lets everything through that was held.
+    pub(super) fn release(&mut self) {
+        let ids: Vec<_> = self.links.iter().filter(|(_, link)| !link.held.is_empty()).map(|(id, _)| *id).collect();
+        for id in ids {
+            let held = self.links.get_mut(&id).map(|link| std::mem::take(&mut link.held)).unwrap_or_default();
+            for event in held {
+                self.arrive(id, event);
+            }
+        }
+    }
+
+    fn accept(&mut self, id: ConnectionId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (process, server) = (link.process, link.server);
+        let is_up = self.servers[server].is_up;
+        link.is_open = is_up;
+        if is_up {
+            let address = Ipv4Addr::new(10, 0, 0, u8::try_from(process + 1).unwrap_or(u8::MAX));
+            let peer = SocketAddr::new(IpAddr::V4(address), 40_000);
+            let now = self.clock();
+            self.servers[server].processor.open_as(id, peer, now);
+        }
+        let answer = if is_up { Stage::Connected } else { Stage::Refused };
+        let text = if is_up { "connects" } else { "is refused" };
+        self.trace
+            .line(self.now, format_args!("{} -> {} {text}", self.processes[process].name, self.servers[server].name));
+        if let Some(link) = self.links.get_mut(&id)
+            && link.stage == Stage::Connecting
+        {
+            link.stage = answer;
+            self.wakers.extend(link.waiting.take());
+        }
+    }
+
+    fn deliver(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.stage == Stage::Ended {
+            return;
+        }
+        self.trace.received(
+            self.now,
+            &self.processes[link.process].name,
+            &self.servers[link.server].name,
+            &mut link.asked,
+            frame.as_deref(),
+        );
+        match frame {
+            Some(frame) => link.inbox.push_back(frame),
+            None => link.stage = Stage::Ended,
+        }
+        self.wakers.extend(link.waiting.take());
+    }
+
+    /// Removes a connection from its server.
+    pub(super) fn forget_at_server(&mut self, id: ConnectionId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if std::mem::replace(&mut link.is_open, false) {
+            let server = &mut self.servers[link.server];
+            server.processor.forget(id);
+            server.queues.remove(&id);
+        }
+    }
+
+    /// The server closes a connection.
+    pub(super) fn close_link(&mut self, id: ConnectionId) {
+        if self.links.get(&id).is_some_and(|link| link.is_open) {
+            self.forget_at_server(id);
+            self.send_to_client(id, None);
+        }
+    }
+
+    pub(super) fn link(&self, id: ConnectionId) -> Option<&Link> {
+        self.links.get(&id)
+    }
+
+    /// The open connections that a condition selects.
+    pub(super) fn open_links(&self, condition: impl Fn(&Link) -> bool) -> Vec<ConnectionId> {
+        let links: &BTreeMap<_, _> = &self.links;
+        links.iter().filter(|(_, link)| link.is_open && condition(link)).map(|(id, _)| *id).collect()
+    }
+}

@@ -1,0 +1,221 @@
+//! Faults of requests and frames, and faults by chance.
+
+use std::fmt;
+
+use super::{Event, ServerId, Undo, World, server::Waiting};
+use crate::{
+    OpCode, RequestInfo,
+    embedded::{Code, ConnectionId, Millis},
+    simulation::{Fault, Faults, millis},
+};
+
+/// The faults that may happen.
+#[derive(Default)]
+pub(crate) struct Mischief {
+    faults: Faults,
+    /// Counts the changes of the faults, so that a late timer has no effect.
+    round: u64,
+    /// Faults for chosen requests.
+    armed: Vec<(Matcher, Strike)>,
+}
+
+pub(crate) type Matcher = Box<dyn Fn(&RequestInfo) -> bool + Send>;
+
+/// A fault of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strike {
+    /// The connection is cut before the request is applied.
+    CutRequest,
+    /// The connection is cut instead of the reply.
+    CutReply,
+    /// The connection lets nothing more through.
+    Silence,
+    /// The server refuses the request.
+    Throttle,
+}
+
+impl fmt::Debug for Mischief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mischief").field("faults", &self.faults).field("armed", &self.armed.len()).finish()
+    }
+}
+
+/// How often chance decides on faults: the mean, in milliseconds.
+const SECOND: Millis = 1000;
+
+impl World {
+    /// Replaces the faults by chance.
+    pub(crate) fn set_faults(&mut self, faults: Faults) {
+        self.mischief.faults = faults;
+        self.mischief.round += 1;
+        self.plan_mischief();
+    }
+
+    /// The next request that matches has this fault.
+    pub(crate) fn arm(&mut self, matcher: Matcher, strike: Strike) {
+        self.mischief.armed.push((matcher, strike));
+    }
+
+    /// Forgets the faults for chosen requests.
+    pub(super) fn disarm(&mut self) {
+        self.mischief.armed.clear();
+    }
+
+    fn plan_mischief(&mut self) {
+        if self.mischief.faults.are_timed() {
+            let wait = self.rng.u64(SECOND / 2..=SECOND * 3 / 2);
+            self.queue.add(self.now + wait, Event::Mischief(self.mischief.round));
+        }
+    }
+
+    /// Decides on a request that has arrived. Returns whether the server does not perform it.
+    pub(super) fn strikes(&mut self, s: ServerId, id: ConnectionId, info: &RequestInfo, xid: i32) -> bool {
+        let armed = self.mischief.armed.iter().position(|(matcher, _)| matcher(info));
+        let strike = match armed {
+            Some(index) => Some(self.mischief.armed.remove(index).1),
+            None => self.strike_by_chance(info.op()),
+        };
+        match strike {
+            None => false,
+            Some(Strike::Throttle) if info.op() == OpCode::CreateSession => {
+                self.cut_link(id);
+                true
+            }
+            Some(Strike::CutRequest) => {
+                self.cut_link(id);
+                true
+            }
+            Some(Strike::CutReply) => {
+                if let Some(link) = self.links.get_mut(&id) {
+                    link.cut = Some(xid);
+                }
+                false
+            }
+            Some(Strike::Silence) => {
+                self.silence(id);
+                false
+            }
+            Some(Strike::Throttle) => {
+                let result = Err(Code::Throttled);
+                self.wait(s, id, Waiting::Answer { xid, result, ends: false });
+                self.answer_ready(s, id);
+                true
+            }
+        }
+    }
+
+    fn strike_by_chance(&mut self, op: OpCode) -> Option<Strike> {
+        let faults = self.mischief.faults;
+        if self.chance(faults.cut_before_request) {
+            return Some(Strike::CutRequest);
+        }
+        if self.chance(faults.cut_before_reply) {
+            return Some(Strike::CutReply);
+        }
+        if self.chance(faults.silence.probability) {
+            return Some(Strike::Silence);
+        }
+        // A server does not refuse what keeps, opens or ends a session.
+        let is_session = matches!(op, OpCode::Ping | OpCode::CreateSession | OpCode::CloseSession | OpCode::Auth);
+        (!is_session && self.chance(faults.throttle)).then_some(Strike::Throttle)
+    }
+
+    fn silence(&mut self, id: ConnectionId) {
+        let fault = self.mischief.faults.silence;
+        let time = self.time(fault);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.is_silent = true;
+            let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
+            self.trace.line(self.now, format_args!("the connection of {process} to {server} is silent"));
+            // A fault of a chosen request lasts until all faults end.
+            if fault.probability > 0.0 {
+                self.undo_after(time, Undo::Silence(id));
+            }
+        }
+    }
+
+    /// Whether the connection is cut instead of this reply.
+    pub(super) fn cuts_reply(&self, id: ConnectionId, frame: &[u8]) -> bool {
+        let cut = self.links.get(&id).and_then(|link| link.cut);
+        cut.is_some_and(|xid| frame.first_chunk().is_some_and(|its| i32::from_be_bytes(*its) == xid))
+    }
+
+    /// How long the next frame takes.
+    pub(super) fn frame_latency(&mut self) -> Millis {
+        let delay = self.mischief.faults.delay;
+        let late = if self.chance(delay.probability) { self.time(delay) } else { 0 };
+        self.latency() + late
+    }
+
+    /// How late the leader looks for expired sessions.
+    pub(super) fn lateness(&mut self) -> Millis {
+        let fault = self.mischief.faults.slow_tick;
+        if self.chance(fault.probability) { self.time(fault) } else { 0 }
+    }
+
+    /// Begins the faults of this second.
+    pub(super) fn make_mischief(&mut self, round: u64) {
+        if round != self.mischief.round {
+            return;
+        }
+        let faults = self.mischief.faults;
+        let s = self.rng.usize(..self.servers.len());
+        let process = self.rng.usize(..self.processes.len().max(1));
+        if let Some(time) = self.begins(faults.crash).filter(|_| self.servers[s].is_up) {
+            self.stop(s);
+            self.undo_after(time, Undo::Start(s));
+        }
+        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.servers[s].is_up && self.servers.len() > 1) {
+            self.lose_disk(s);
+            self.undo_after(time, Undo::Start(s));
+        }
+        if let Some(time) = self.begins(faults.pause_server) {
+            self.pause_server(s);
+            self.undo_after(time, Undo::ResumeServer(s));
+        }
+        if let Some(time) = self.begins(faults.partition_servers).filter(|_| self.servers.len() > 1) {
+            let apart: Vec<_> = (0..self.servers.len()).filter(|_| self.rng.bool()).collect();
+            self.part_servers(&apart);
+            self.undo_after(time, Undo::ReconnectServers);
+        }
+        if let Some(time) = self.begins(faults.partition) {
+            self.part(process, s);
+            self.undo_after(time, Undo::Reconnect(process, s));
+        }
+        if let Some(time) = self.begins(faults.pause_process) {
+            let pause = self.pause_process(process);
+            self.undo_after(time, Undo::ResumeProcess { process, pause });
+        }
+        if let Some(time) = self.begins(faults.shorter_timeouts) {
+            self.shorten_timeouts();
+            self.undo_after(time, Undo::Timeouts);
+        }
+        if let Some(time) = self.begins(faults.take_access)
+            && let Some(path) = self.any_path()
+            && let Some(number) = self.take_access(&path)
+        {
+            self.undo_after(time, Undo::Access(number));
+        }
+        if self.chance(faults.delete)
+            && let Some(path) = self.any_path()
+        {
+            self.delete(&path);
+        }
+        if let Some(ago) = self.begins(faults.restore) {
+            self.restore(self.now.saturating_sub(ago));
+        }
+        self.plan_mischief();
+    }
+
+    fn begins(&mut self, fault: Fault) -> Option<Millis> {
+        self.chance(fault.probability).then(|| self.time(fault))
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.rng.f64() < probability
+    }
+
+    fn time(&mut self, fault: Fault) -> Millis {
+        self.rng.u64(1..=millis(fault.bound).max(1))
+    }
+}

@@ -1,0 +1,302 @@
+//! The servers and the network of a simulation, as a state machine: no I/O, no clock, and one source of chance.
+//!
+//! | Module | |
+//! |---|---|
+//! | `event` | what happens, in the order of time |
+//! | `link` | the connections of clients |
+//! | `server` | one server: its clients, and its tree, which may lag |
+//! | `leader` | the order of changes, and the expiry of sessions |
+//! | `roles` | who leads and who follows |
+//! | `outage` | faults that a test or chance calls |
+//! | `mischief` | faults by chance |
+//! | `operator` | what a test sees of the servers, and changes there |
+
+mod event;
+mod leader;
+mod link;
+mod mischief;
+mod operator;
+mod outage;
+mod roles;
+mod server;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    task::Waker,
+};
+
+use event::Queue;
+pub(crate) use event::{Event, Undo};
+use leader::{Proposal, Record};
+use link::Link;
+use mischief::Mischief;
+pub(crate) use mischief::Strike;
+use operator::Taken;
+use server::Server;
+
+use super::{
+    Faults,
+    trace::{Op, Trace},
+};
+use crate::{
+    OpCode, RequestInfo,
+    embedded::{ConnectionId, Millis, Now, Processor, Settings},
+};
+
+/// A server, by its place in the connect string.
+pub(crate) type ServerId = usize;
+/// A process of clients, in the order of creation.
+pub(crate) type ProcessId = usize;
+
+/// The port of all servers.
+pub(crate) const PORT: u16 = 2181;
+
+/// The time at the start, in milliseconds since 1970; as in `curator_client::simulation`.
+const START: i64 = 1_767_225_600_000;
+
+/// What stays the same during a simulation.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    pub(crate) settings: Settings,
+    /// How long a frame takes between a client and a server.
+    pub(crate) latency: (Millis, Millis),
+    /// How long a message takes between servers.
+    pub(crate) server_latency: (Millis, Millis),
+    /// How much later a follower applies a change.
+    pub(crate) lag: (Millis, Millis),
+    /// How long an election takes.
+    pub(crate) election: (Millis, Millis),
+    /// After how many ticks servers give up each other.
+    pub(crate) sync_limit: u64,
+    pub(crate) trace_limit: usize,
+    pub(crate) faults: Faults,
+    pub(crate) heal_after: Option<Millis>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: Millis,
+    pub(crate) queue: Queue,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) trace: Trace,
+    /// The requests that have arrived, by process and kind.
+    pub(crate) counts: BTreeMap<(ProcessId, OpCode), u64>,
+    /// The tasks to wake after a change.
+    pub(crate) wakers: Vec<Waker>,
+    config: Config,
+    settings: Settings,
+    latency: (Millis, Millis),
+    rng: fastrand::Rng,
+    links: BTreeMap<ConnectionId, Link>,
+    last_link: ConnectionId,
+    last_ticket: u64,
+    last_session: i64,
+    /// What is committed.
+    log: Vec<Arc<Record>>,
+    /// What the leader has proposed since.
+    pending: VecDeque<Proposal>,
+    /// Counts the leaders.
+    epoch: u32,
+    /// The zxid of the last proposal, and its upper half in the last leader's term.
+    zxid: i64,
+    promised: i64,
+    /// The processes that cannot reach a server.
+    partitions: BTreeSet<(ProcessId, ServerId)>,
+    /// Servers in different groups cannot reach each other.
+    groups: Vec<usize>,
+    /// The messages between servers that have not arrived for that reason.
+    held: Vec<Event>,
+    mischief: Mischief,
+    /// The nodes that no client has access to.
+    taken: Vec<Taken>,
+    /// The sessions that an operator has ended.
+    ended: BTreeSet<i64>,
+}
+
+/// A process of clients.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) is_paused: bool,
+    /// Counts the pauses.
+    pub(crate) pauses: u64,
+    pub(crate) waiting: Vec<Waker>,
+}
+
+impl World {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut world = Self {
+            now: 0,
+            queue: Queue::default(),
+            servers: Vec::new(),
+            processes: Vec::new(),
+            trace: Trace::new(config.trace_limit),
+            counts: BTreeMap::new(),
+            wakers: Vec::new(),
+            settings: config.settings,
+            latency: config.latency,
+            rng: fastrand::Rng::with_seed(config.seed),
+            links: BTreeMap::new(),
+            last_link: 0,
+            last_ticket: 0,
+            last_session: 0,
+            log: Vec::new(),
+            pending: VecDeque::new(),
+            epoch: 0,
+            zxid: 0,
+            promised: 0,
+            partitions: BTreeSet::new(),
+            groups: vec![0; config.servers],
+            held: Vec::new(),
+            mischief: Mischief::default(),
+            taken: Vec::new(),
+            ended: BTreeSet::new(),
+            config,
+        };
+        for number in 1..=world.config.servers {
+            let processor = world.empty();
+            world.servers.push(Server::new(number, processor));
+        }
+        if let Some(time) = world.config.heal_after {
+            world.queue.add(time, Event::Heal);
+        }
+        world.set_faults(world.config.faults);
+        let first = world.rng.usize(..world.servers.len());
+        world.begin_epoch(first);
+        for s in 0..world.servers.len() {
+            if s != first {
+                world.follow(s, first);
+            }
+        }
+        world
+    }
+
+    /// Adds a process of clients.
+    pub(crate) fn add_process(&mut self, name: &str) -> ProcessId {
+        let process = Process { name: name.to_owned(), is_paused: false, pauses: 0, waiting: Vec::new() };
+        self.processes.push(process);
+        self.processes.len() - 1
+    }
+
+    /// Lets everything happen that is due.
+    pub(crate) fn run_until(&mut self, now: Millis) {
+        while let Some((at, event)) = self.queue.take(now) {
+            self.now = at;
+            self.dispatch(event);
+        }
+        // A runtime that ends has no clock.
+        self.now = self.now.max(now);
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Connect(id) | Event::ToServer(id, _) | Event::ToClient(id, _) => self.arrive(id, event),
+            Event::Forward { from, to, .. } | Event::Tell { from, to, .. } => {
+                if self.is_parted(from, to) {
+                    self.held.push(event);
+                } else {
+                    self.at_server(to, event);
+                }
+            }
+            Event::Report(s) | Event::GiveUp { server: s, .. } => self.at_server(s, event),
+            Event::Commit { leader, .. } | Event::Expire { leader, .. } | Event::Clean { leader, .. } => {
+                self.at_server(leader, event);
+            }
+            Event::Elect { server, attempt } => self.elect(server, attempt),
+            Event::Undo(undo) => self.undo(undo),
+            Event::Mischief(round) => self.make_mischief(round),
+            Event::Heal => self.heal(),
+        }
+    }
+
+    /// Handles what happens at a server, unless it is paused or down.
+    fn at_server(&mut self, s: ServerId, event: Event) {
+        if !self.servers[s].is_up {
+            return;
+        }
+        if self.servers[s].is_paused {
+            self.servers[s].backlog.push(event);
+            return;
+        }
+        match event {
+            Event::Forward { from, to, epoch, message } => {
+                if self.servers[from].role.follows(to, epoch) {
+                    self.lead(to, from, message);
+                }
+            }
+            Event::Tell { from, to, epoch, message } => {
+                if self.servers[to].role.follows(from, epoch) {
+                    self.hear(to, message);
+                }
+            }
+            Event::Report(s) => self.report(s),
+            Event::GiveUp { server, attempt } => self.give_up(server, attempt),
+            Event::Commit { leader, epoch } => self.commit(leader, epoch),
+            Event::Expire { leader, epoch } => self.expire(leader, epoch),
+            Event::Clean { leader, epoch } => self.clean(leader, epoch),
+            other => self.dispatch(other),
+        }
+    }
+
+    pub(crate) fn server_named(&self, name: &str) -> Option<ServerId> {
+        self.servers.iter().position(|server| server.name == name)
+    }
+
+    /// Counts and traces a request that has arrived.
+    fn note(&mut self, id: ConnectionId, s: ServerId, info: &RequestInfo, xid: i32) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.asked.push_back((xid, info.op()));
+        *self.counts.entry((link.process, info.op())).or_default() += 1;
+        let (process, server) = (&self.processes[link.process].name, &self.servers[s].name);
+        let (op, path) = (Op(info.op()), info.path().unwrap_or_default());
+        self.trace.line(self.now, format_args!("{process} -> {server} #{xid} {op} {path}"));
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    /// As on a real server, the upper byte is the server that has created the session. Ids are not used again, even by
+    /// an ensemble that has lost sessions.
+    fn session_id(&mut self, s: ServerId) -> i64 {
+        self.last_session += 1;
+        (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session
+    }
+
+    fn empty(&self) -> Processor {
+        Processor::new(self.settings, self.config.seed, self.clock())
+    }
+
+    /// Makes a server forget everything.
+    fn wipe(&mut self, s: ServerId) {
+        let empty = self.empty();
+        let server = &mut self.servers[s];
+        server.processor.replace(empty);
+        (server.applied, server.logged) = (0, 0);
+    }
+
+    fn clock(&self) -> Now {
+        Now { monotonic: self.now, wall: START + i64::try_from(self.now).unwrap_or_default() }
+    }
+
+    fn latency(&mut self) -> Millis {
+        let (least, most) = self.latency;
+        self.rng.u64(least..=most)
+    }
+
+    fn server_latency(&mut self) -> Millis {
+        let (least, most) = self.config.server_latency;
+        self.rng.u64(least..=most)
+    }
+
+    fn lag(&mut self) -> Millis {
+        let (least, most) = self.config.lag;
+        self.server_latency() + self.rng.u64(least..=most)
+    }
+}

@@ -1,0 +1,200 @@
+//! What a test sees of the servers, and changes there as their operator.
+
+use std::time::Duration;
+
+use super::{ProcessId, ServerId, World, leader::Forwarded};
+use crate::{
+    embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write},
+    simulation::node::Node,
+};
+
+/// A node that no client has access to.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    number: u64,
+    path: String,
+    /// Its access list.
+    acl: Vec<Acl>,
+}
+
+impl World {
+    /// The server with the most recent data: the leader, if there is one.
+    fn latest(&self) -> ServerId {
+        let latest = || (0..self.servers.len()).max_by_key(|s| self.servers[*s].applied);
+        self.leader().or_else(latest).unwrap_or_default()
+    }
+
+    /// The nodes of clients, by path.
+    pub(crate) fn nodes(&self) -> Vec<(String, Node)> {
+        self.nodes_of(self.latest())
+    }
+
+    pub(crate) fn nodes_of(&self, s: ServerId) -> Vec<(String, Node)> {
+        self.servers.get(s).map(|server| nodes_of(&server.processor)).unwrap_or_default()
+    }
+
+    /// The nodes after the transaction with this zxid.
+    pub(crate) fn nodes_at(&self, zxid: i64) -> Vec<(String, Node)> {
+        let mut processor = self.empty();
+        for record in self.log.iter().take_while(|record| record.entry.zxid <= zxid) {
+            // The result was for the client then.
+            drop(processor.apply(&record.entry));
+        }
+        nodes_of(&processor)
+    }
+
+    pub(crate) fn last_zxid(&self) -> i64 {
+        self.log.last().map_or(0, |record| record.entry.zxid)
+    }
+
+    pub(crate) fn session_ids(&self) -> Vec<i64> {
+        self.servers[self.latest()].processor.sessions.ids().collect()
+    }
+
+    /// The sessions of the open connections of a process.
+    pub(crate) fn sessions_of(&self, process: ProcessId) -> Vec<i64> {
+        let session = |id: &ConnectionId| {
+            let server = self.link(*id)?.server;
+            self.servers[server].processor.connections.get(id)?.session.map(|session| session.id)
+        };
+        self.open_links(|link| link.process == process).iter().filter_map(session).collect()
+    }
+
+    /// Ends a session for its client, whose connection is closed. Its nodes stay until the client knows, or its timeout
+    /// has passed. Returns whether it exists.
+    pub(crate) fn end_session(&mut self, session: i64) -> bool {
+        if !self.session_ids().contains(&session) || !self.ended.insert(session) {
+            return false;
+        }
+        self.trace.line(self.now, format_args!("the operator ends session {session:x}"));
+        for server in &mut self.servers {
+            server.processor.sessions.end(session);
+            server.processor.close_connection_of(session);
+        }
+        (0..self.servers.len()).for_each(|s| self.flush(s));
+        true
+    }
+
+    /// Deletes a node and all below it. Returns whether there is a leader to do that, and such a node.
+    pub(crate) fn delete(&mut self, path: &str) -> bool {
+        let below = format!("{path}/");
+        let is_it = |its: &String| its == path || its.starts_with(&below);
+        let paths: Vec<_> = self.nodes().into_iter().map(|(path, _)| path).filter(is_it).collect();
+        self.trace.line(self.now, format_args!("the operator deletes {path}"));
+        let deletes = paths.into_iter().rev().map(|path| Write::Delete { path, version: -1 });
+        let sent: Vec<_> = deletes.map(|write| self.write(write)).collect();
+        sent.contains(&true)
+    }
+
+    /// Takes the access to a node from all clients. Returns the number to [give it back](Self::give_access).
+    pub(crate) fn take_access(&mut self, path: &str) -> Option<u64> {
+        if self.taken.iter().any(|taken| taken.path == path) {
+            return None;
+        }
+        let (acl, _) = self.servers[self.latest()].processor.tree.acl(path, &[Id::operator()]).ok()?;
+        self.trace.line(self.now, format_args!("the operator takes the access to {path}"));
+        let nobody = vec![Acl { permissions: ALL, id: Id::nobody() }];
+        let (path, number) = (path.to_owned(), self.ticket());
+        self.taken.push(Taken { number, path: path.clone(), acl });
+        self.write(Write::SetAcl { path, acl: nobody, version: -1 }).then_some(number)
+    }
+
+    /// Gives the access to a node back.
+    pub(crate) fn give_access(&mut self, number: u64) {
+        // While there is no leader, it stays taken.
+        if self.leader().is_none() {
+            self.undo_after(RETRY, super::Undo::Access(number));
+            return;
+        }
+        if let Some(index) = self.taken.iter().position(|taken| taken.number == number) {
+            let Taken { path, acl, .. } = self.taken.remove(index);
+            self.trace.line(self.now, format_args!("the operator gives the access to {path} back"));
+            self.write(Write::SetAcl { path, acl, version: -1 });
+        }
+    }
+
+    pub(crate) fn give_access_to(&mut self, path: &str) {
+        if let Some(number) = self.taken.iter().find(|taken| taken.path == path).map(|taken| taken.number) {
+            self.give_access(number);
+        }
+    }
+
+    pub(super) fn give_all_access(&mut self) {
+        let numbers: Vec<_> = self.taken.iter().map(|taken| taken.number).collect();
+        numbers.into_iter().for_each(|number| self.give_access(number));
+    }
+
+    /// Sets the number of the next sequential child of a node. Returns whether the node exists.
+    pub(crate) fn set_create_counter(&mut self, path: &str, creates: i32) -> bool {
+        let exists = self.servers[self.latest()].processor.tree.exists(path, &[Id::operator()]).is_ok();
+        exists && self.order(Change::SetCreates { path: path.to_owned(), creates })
+    }
+
+    /// A change by the operator. Returns whether there is a leader to make it.
+    fn write(&mut self, write: Write) -> bool {
+        self.order(Change::Write { session_id: 0, identities: vec![Id::operator()], write })
+    }
+
+    fn order(&mut self, change: Change) -> bool {
+        let Some(leader) = self.leader() else { return false };
+        self.lead(leader, leader, Forwarded::Change { origin: None, session: None, change });
+        true
+    }
+
+    /// Any node of the clients.
+    pub(super) fn any_path(&mut self) -> Option<String> {
+        let mut nodes = self.nodes();
+        (!nodes.is_empty()).then(|| nodes.swap_remove(self.rng.usize(..nodes.len())).0)
+    }
+
+    /// Changes the bounds of the timeouts that are granted from now on.
+    pub(crate) fn set_timeouts(&mut self, min: Option<Duration>, max: Duration) {
+        self.trace.line(self.now, format_args!("the servers grant timeouts of at most {} ms", max.as_millis()));
+        self.settings.session_timeouts = (min, max);
+        for server in &mut self.servers {
+            server.processor.settings.session_timeouts = (min, max);
+        }
+    }
+
+    pub(crate) fn set_latency(&mut self, latency: (Millis, Millis)) {
+        self.trace.line(self.now, format_args!("a frame takes {} to {} ms", latency.0, latency.1));
+        self.latency = latency;
+    }
+
+    /// Grants shorter timeouts, within the bounds.
+    pub(super) fn shorten_timeouts(&mut self) {
+        let (min, max) = self.config.settings.session_timeouts;
+        // What a client can rely on: a deposed leader gives up in time.
+        let least = self.config.settings.negotiate(0).max((self.config.sync_limit + 1) * self.config.settings.tick());
+        let most = self.config.settings.negotiate(i32::MAX).min(least * 5);
+        let longest = self.rng.u64(least.min(most)..=most);
+        self.set_timeouts(min, Duration::from_millis(longest).min(max));
+    }
+
+    /// Undoes changes of settings.
+    pub(super) fn restore_settings(&mut self) {
+        self.restore_timeouts();
+        if self.latency != self.config.latency {
+            self.set_latency(self.config.latency);
+        }
+    }
+
+    pub(super) fn restore_timeouts(&mut self) {
+        let (min, max) = self.config.settings.session_timeouts;
+        if self.settings.session_timeouts != (min, max) {
+            self.set_timeouts(min, max);
+        }
+    }
+}
+
+/// All permissions.
+const ALL: i32 = 31;
+
+/// How long an operator waits for a leader.
+const RETRY: u64 = 100;
+
+fn nodes_of(processor: &Processor) -> Vec<(String, Node)> {
+    let own = |path: &str| path != "/" && path != "/zookeeper" && !path.starts_with("/zookeeper/");
+    let nodes = processor.tree.nodes().filter(|(path, ..)| own(path));
+    nodes.map(|(path, data, stat)| (path.to_owned(), Node::new(data, &stat))).collect()
+}
