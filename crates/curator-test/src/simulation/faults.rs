@@ -46,7 +46,7 @@ pub struct Faults {
     pub pause_server: Fault,
     /// In each second: some servers are cut off from the others.
     pub partition_servers: Fault,
-    /// In each second: a process is cut off from one server.
+    /// In each second: a process is cut off from one server, or from all.
     pub partition: Fault,
     /// In each second: a process pauses.
     pub pause_process: Fault,
@@ -100,7 +100,8 @@ impl Faults {
     /// faults reaches states that one with all kinds does not.
     #[must_use]
     pub fn some(mut self, seed: u64) -> Self {
-        let mut rng = fastrand::Rng::with_seed(seed);
+        // Not the same numbers as in the simulation.
+        let mut rng = fastrand::Rng::with_seed(!seed);
         for probability in self.probabilities() {
             if rng.bool() {
                 *probability = 0.0;

@@ -14,6 +14,12 @@ impl Simulation {
         self.shared.update(|world| world.nodes().into_iter().collect())
     }
 
+    /// One of the [`nodes`](Self::nodes), by its path.
+    #[must_use]
+    pub fn node(&self, path: &str) -> Option<Node> {
+        self.shared.update(|world| world.node(path))
+    }
+
     /// The nodes of a server, which may lag; none if there is no such server. As [`nodes`](Self::nodes).
     #[must_use]
     pub fn nodes_of(&self, server: usize) -> BTreeMap<String, Node> {

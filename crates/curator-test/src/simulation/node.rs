@@ -12,6 +12,8 @@ pub struct Node {
     pub version: i32,
     /// The session that owns it; `None` if the node is not ephemeral.
     pub owner: Option<i64>,
+    /// Whether the servers delete it after its last child.
+    pub is_container: bool,
     /// The transaction that created it.
     pub czxid: i64,
     /// The transaction that last set its data.
@@ -21,9 +23,9 @@ pub struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(data: &[u8], stat: &Stat) -> Self {
+    pub(crate) fn new(data: &[u8], stat: &Stat, is_container: bool) -> Self {
         let Stat { version, ephemeral_owner, czxid, mzxid, pzxid, .. } = *stat;
         let owner = (ephemeral_owner != 0).then_some(ephemeral_owner);
-        Self { data: data.to_vec(), version, owner, czxid, mzxid, pzxid }
+        Self { data: data.to_vec(), version, owner, is_container, czxid, mzxid, pzxid }
     }
 }

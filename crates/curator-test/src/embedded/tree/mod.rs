@@ -94,10 +94,13 @@ impl DataTree {
         self.nodes.iter().filter(|(_, node)| node.is_removable(now)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// All nodes but the empty path, with their data, ordered by path.
+    /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are containers.
     #[cfg(feature = "simulation")]
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, &[u8], super::codec::Stat)> {
-        self.nodes.iter().map(|(path, node)| (path.as_str(), node.data.as_deref().unwrap_or_default(), node.stat()))
+    pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], super::codec::Stat, bool)> {
+        self.nodes.range(path.to_owned()..).map(|(path, node)| {
+            let data = node.data.as_deref().unwrap_or_default();
+            (path.as_str(), data, node.stat(), node.lifetime == Lifetime::Container)
+        })
     }
 
     /// Sets the number of the next sequential child of a node.

@@ -15,9 +15,9 @@ pub(crate) enum Event {
     /// A frame arrives at the client; `None` is the end.
     ToClient(ConnectionId, Option<Vec<u8>>),
     /// A server's message to the server that it took for the leader.
-    Forward { from: ServerId, to: ServerId, epoch: u32, message: Forwarded },
+    Forward { from: ServerId, to: ServerId, epoch: u32, message: Box<Forwarded> },
     /// A leader's message to a follower.
-    Tell { from: ServerId, to: ServerId, epoch: u32, message: Message },
+    Tell { from: ServerId, to: ServerId, epoch: u32, message: Box<Message> },
     /// A server reports to the leader which sessions were active.
     Report(ServerId),
     /// The oldest proposal of this leader has been acknowledged.

@@ -85,7 +85,7 @@ impl World {
         };
         let arrival = self.servers[from].to_leader.max(self.now + self.server_latency());
         self.servers[from].to_leader = arrival;
-        self.queue.add(arrival, Event::Forward { from, to, epoch, message });
+        self.queue.add(arrival, Event::Forward { from, to, epoch, message: Box::new(message) });
     }
 
     /// Sends a message to a follower, after all earlier ones.
@@ -97,7 +97,7 @@ impl World {
         let lag = self.lag();
         let arrival = self.servers[to].from_leader.max(self.now + lag);
         self.servers[to].from_leader = arrival;
-        self.queue.add(arrival, Event::Tell { from, to, epoch, message });
+        self.queue.add(arrival, Event::Tell { from, to, epoch, message: Box::new(message) });
     }
 
     /// Reports to the leader which sessions were active.

@@ -179,8 +179,12 @@ impl World {
             self.undo_after(time, Undo::ReconnectServers);
         }
         if let Some(time) = self.begins(faults.partition) {
-            self.part(process, s);
-            self.undo_after(time, Undo::Reconnect(process, s));
+            // Or from all servers.
+            let servers = if self.rng.u8(..4) == 0 { 0..self.servers.len() } else { s..s + 1 };
+            for s in servers {
+                self.part(process, s);
+                self.undo_after(time, Undo::Reconnect(process, s));
+            }
         }
         if let Some(time) = self.begins(faults.pause_process) {
             let pause = self.pause_process(process);

@@ -55,6 +55,9 @@ pub(crate) const PORT: u16 = 2181;
 /// The time at the start, in milliseconds since 1970; as in `curator_client::simulation`.
 const START: i64 = 1_767_225_600_000;
 
+/// Makes the chance of the world differ from that of its clients, which have the same seed.
+const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What stays the same during a simulation.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -140,7 +143,7 @@ impl World {
             wakers: Vec::new(),
             settings: config.settings,
             latency: config.latency,
-            rng: fastrand::Rng::with_seed(config.seed),
+            rng: fastrand::Rng::with_seed(config.seed ^ SALT),
             links: BTreeMap::new(),
             last_link: 0,
             last_ticket: 0,
@@ -226,12 +229,12 @@ impl World {
         match event {
             Event::Forward { from, to, epoch, message } => {
                 if self.servers[from].role.follows(to, epoch) {
-                    self.lead(to, from, message);
+                    self.lead(to, from, *message);
                 }
             }
             Event::Tell { from, to, epoch, message } => {
                 if self.servers[to].role.follows(from, epoch) {
-                    self.hear(to, message);
+                    self.hear(to, *message);
                 }
             }
             Event::Report(s) => self.report(s),

@@ -33,6 +33,13 @@ impl World {
         self.servers.get(s).map(|server| nodes_of(&server.processor)).unwrap_or_default()
     }
 
+    /// One node of the clients.
+    pub(crate) fn node(&self, path: &str) -> Option<Node> {
+        let tree = &self.servers[self.latest()].processor.tree;
+        let (_, data, stat, container) = tree.nodes_from(path).next().filter(|(its, ..)| *its == path)?;
+        is_of_client(path).then(|| Node::new(data, &stat, container))
+    }
+
     /// The nodes after the transaction with this zxid.
     pub(crate) fn nodes_at(&self, zxid: i64) -> Vec<(String, Node)> {
         let mut processor = self.empty();
@@ -194,7 +201,11 @@ const ALL: i32 = 31;
 const RETRY: u64 = 100;
 
 fn nodes_of(processor: &Processor) -> Vec<(String, Node)> {
-    let own = |path: &str| path != "/" && path != "/zookeeper" && !path.starts_with("/zookeeper/");
-    let nodes = processor.tree.nodes().filter(|(path, ..)| own(path));
-    nodes.map(|(path, data, stat)| (path.to_owned(), Node::new(data, &stat))).collect()
+    let nodes = processor.tree.nodes_from("").filter(|(path, ..)| is_of_client(path));
+    nodes.map(|(path, data, stat, container)| (path.to_owned(), Node::new(data, &stat, container))).collect()
+}
+
+/// Whether a node is neither the root nor ZooKeeper's own.
+fn is_of_client(path: &str) -> bool {
+    path != "/" && path != "/zookeeper" && !path.starts_with("/zookeeper/")
 }

@@ -16,7 +16,11 @@ impl World {
         self.look(s);
         let server = &mut self.servers[s];
         (server.is_up, server.is_paused) = (false, false);
-        server.backlog.clear();
+        for event in std::mem::take(&mut server.backlog) {
+            if let Event::ToServer(id, None) = event {
+                self.links.remove(&id);
+            }
+        }
         self.reconsider();
     }
 
