@@ -27,7 +27,8 @@ impl Simulation {
     }
 
     /// Stops a server, and starts it again without its disk. It gets everything from the leader; until then it does not
-    /// count for a majority. One that is alone has lost everything.
+    /// count for a majority. If a majority has lost its disks, there is a leader only when all servers reach each other,
+    /// and what none of them has is lost.
     pub fn restart_without_disk(&self, server: usize) {
         self.change(server, |world, s| {
             world.lose_disk(s);
