@@ -85,10 +85,15 @@ impl World {
                 }
                 self.propose(l, origin, change);
             }
-            Forwarded::Sync(origin) => match self.pending.back_mut() {
-                Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
-                _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
-            },
+            Forwarded::Sync { origin, session } => {
+                if leader.owners.get(&session).is_some_and(|owner| *owner != origin.link) {
+                    return self.tell(l, from, Message::Moved(origin.link));
+                }
+                match self.pending.back_mut() {
+                    Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
+                    _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
+                }
+            }
             Forwarded::Resume { origin, session, timeout } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
                 if processor.sessions.is_over(session) && !leader.closing.contains(&session) {

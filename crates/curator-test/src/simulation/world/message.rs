@@ -14,7 +14,10 @@ pub(crate) enum Forwarded {
         session: Option<(i64, Millis)>,
         change: Change,
     },
-    Sync(Origin),
+    Sync {
+        origin: Origin,
+        session: i64,
+    },
     Resume {
         origin: Origin,
         session: i64,

@@ -175,7 +175,7 @@ impl World {
             }
             Step::Local(Request::Sync { .. }) => {
                 self.wait(s, id, Waiting::Sync { ticket, arrived });
-                self.forward(s, Forwarded::Sync(origin));
+                self.forward(s, Forwarded::Sync { origin, session: session.id });
             }
             _ => {
                 self.wait(s, id, Waiting::Ready(arrived));
