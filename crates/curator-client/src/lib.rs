@@ -78,7 +78,7 @@
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which authenticate the client
 //!   with a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and
 //!   libclang (Debian: `libkrb5-dev`, `libclang-dev`).
-//! - `simulation`: [`simulation`], for test kits.
+//! - `simulation`: the module `simulation`, for test kits.
 //! - `tls`: connections over TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs
 //!   a C compiler.
 //!

@@ -3,7 +3,7 @@
 //! `curator-test` has the simulation for users: its servers, its faults, and its seeds. This module is what it needs of
 //! the client: while a [`Network`] is [entered](enter) on a thread, a client that is started there connects through it
 //! instead of a socket, all clients there read tokio's clock, which a test can pause, and all random numbers there come
-//! from a [seed](seed). So a run can be repeated exactly.
+//! from a [seed]. So a run can be repeated exactly.
 //!
 //! ```
 //! use std::io;

@@ -6,7 +6,8 @@
 //! | `link` | the connections of clients |
 //! | `server` | one server: its clients, and its tree, which may lag |
 //! | `leader` | the order of changes, and the expiry of sessions |
-//! | `roles` | who leads and who follows |
+//! | `message` | what servers send to each other |
+//! | `role`, `roles` | who leads and who follows |
 //! | `outage` | faults that a test or chance calls |
 //! | `mischief` | faults by chance |
 //! | `operator` | what a test sees of the servers, and changes there |
@@ -14,9 +15,11 @@
 mod event;
 mod leader;
 mod link;
+mod message;
 mod mischief;
 mod operator;
 mod outage;
+mod role;
 mod roles;
 mod server;
 

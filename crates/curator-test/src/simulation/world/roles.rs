@@ -2,38 +2,11 @@
 //!
 //! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage takes no time.
 
-use super::{Event, ServerId, World, leader::Leader};
+use super::{
+    Event, ServerId, World,
+    role::{Leader, Role},
+};
 use crate::embedded::Millis;
-
-/// What a server takes itself for.
-#[derive(Debug)]
-pub(crate) enum Role {
-    /// It has no leader, and serves no client.
-    Looking,
-    Following {
-        leader: ServerId,
-        epoch: u32,
-    },
-    Leading(Leader),
-}
-
-impl Role {
-    pub(super) fn is_leading(&self) -> bool {
-        self.leading().is_some()
-    }
-
-    pub(super) fn leading(&self) -> Option<&Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
-    }
-
-    pub(super) fn leading_mut(&mut self) -> Option<&mut Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
-    }
-
-    pub(super) fn follows(&self, server: ServerId, its: u32) -> bool {
-        matches!(self, Self::Following { leader, epoch } if *leader == server && *epoch == its)
-    }
-}
 
 impl World {
     /// The leader of the latest epoch, if it runs.
