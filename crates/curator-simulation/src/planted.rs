@@ -63,6 +63,7 @@ fn read(patch: PathBuf) -> Result<Defect, String> {
 
 /// Copies the sources. Files that have not changed are not written, so that cargo does not compile them again.
 fn copy_workspace(from: &Path, to: &Path) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(|error| format!("cannot create {}: {error}", to.display()))?;
     for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "crates", "examples", "docs"] {
         copy(&from.join(name), &to.join(name)).map_err(|error| format!("cannot copy {name}: {error}"))?;
     }

@@ -102,7 +102,7 @@ impl Workload for Persistent {
 
     fn may_leave(&self, path: &str) -> bool {
         // If the client closes first, a node that is not ephemeral stays.
-        path.contains("/persistent")
+        path.starts_with(&self.root)
     }
 }
 
