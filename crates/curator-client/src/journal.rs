@@ -297,10 +297,12 @@ impl Journal {
                     None => pending().await,
                 }
             };
+            // Most changes in an outage are failed attempts, which do not move the next line.
+            let moved = changes.wait_for(|record| record.outage.as_ref().map(Outage::next_line) != next_line);
             tokio::select! {
                 biased;
                 // The sender lives in `self`, so the channel cannot be closed.
-                _ = changes.changed() => {}
+                _ = moved => {}
                 () = due => self.log_if_due(),
             }
         }
