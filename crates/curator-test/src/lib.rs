@@ -1,5 +1,7 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
+//! - [`Simulation`]: servers, network and time in one thread, without sockets. An hour takes milliseconds, and a seed
+//!   repeats a run; [`search`] runs many seeds, with faults by chance.
 //! - [`TestingServer`]: one server, deleted after the test. It is either embedded (in this process, in memory, without
 //!   Java) or a real ZooKeeper. Both kinds have the same methods.
 //! - [`EmbeddedServer`]: the embedded server, with faults on demand.
@@ -35,6 +37,8 @@
 //!
 //! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds `TestingCa`, which
 //! issues certificates for tests.
+//!
+//! The feature `simulation`, which is on by default, adds [`Simulation`]; it needs `curator-client`.
 //!
 //! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 

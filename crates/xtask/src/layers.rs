@@ -197,6 +197,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-test",
         &[
+            &["simulation"],
             &["real"],
             &["real::cluster"],
             &["server"],

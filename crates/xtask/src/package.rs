@@ -12,7 +12,7 @@ use crate::{command, contents, print_line, target_dir, workspace};
 
 /// The published packages, in the order of publication: each depends only on packages before it.
 pub(crate) const PUBLISHED: [&str; 5] =
-    ["curator-protocol", "curator-test", "curator-client", "curator-recipes", "curator-discovery"];
+    ["curator-protocol", "curator-client", "curator-test", "curator-recipes", "curator-discovery"];
 
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -53,7 +53,7 @@ pub(crate) const UNIT: &str = "unit";
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait. Packages share names:
 /// several may have a target `server`.
-const KNOWN: [(&str, Needs); 19] = [
+const KNOWN: [(&str, Needs); 20] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
     ("matrix", Needs::EitherInCi),
@@ -64,6 +64,7 @@ const KNOWN: [(&str, Needs); 19] = [
     ("real", Needs::Real),
     (CONFORMANCE, Needs::Either),
     (SERVER, Needs::Either),
+    ("transport", Needs::Embedded),
     (SOAK, Needs::One),
     ("run", Needs::Either),
     ("bench", Needs::One),

@@ -1,4 +1,4 @@
-//! The numbers of the requests, as in ZooKeeper's `ZooDefs.OpCode`.
+//! The numbers of the requests, as in ZooKeeper's `OpCode`.
 
 pub(super) const DELETE: i32 = 2;
 pub(super) const EXISTS: i32 = 3;

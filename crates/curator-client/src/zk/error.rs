@@ -46,6 +46,7 @@ impl From<ZkError> for RequestError {
             ZkError::UnmarshalError { entity, reason } => {
                 return Self::Lost(format!("the reply cannot be read as {entity}: {reason}"));
             }
+            ZkError::Custom(cause) => return Self::Lost(cause.to_string()),
             other => return Self::Lost(other.to_string()),
         };
         Self::Code(code)

@@ -7,6 +7,11 @@
 //! server, or counts requests, has a separate server or proxy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
+/// Tests of what only the transport over sockets does.
+macro_rules! over_sockets {
+    ($($item:item)*) => { $($item)* };
+}
+
 mod acl;
 mod bounds;
 mod closing;

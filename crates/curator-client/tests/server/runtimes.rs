@@ -159,26 +159,28 @@ async fn patient_server() -> TestingServer {
 
 const FOR_EVER: Duration = Duration::from_secs(600);
 
-#[tokio::test]
-async fn dropping_the_runtime_without_a_close_ends_the_session() {
-    let server = patient_server().await;
-    let observer = builder(server.connect_string()).connect().await.unwrap();
-    for keeps_handles in [false, true] {
-        for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
-            let connect_string = server.connect_string();
-            let (node, kept) = on_a_plain_thread(move || {
-                let (node, handles) = home.block_on(async {
-                    let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
-                    let session = client.session().await.unwrap();
-                    assert_eq!(session.timeout(), FOR_EVER);
-                    let node = ephemeral(&client).await;
-                    let (_, _, watch) = client.watch_data(&node).await.unwrap();
-                    (node, (client, session, watch))
+over_sockets! {
+    #[tokio::test]
+    async fn dropping_the_runtime_without_a_close_ends_the_session() {
+        let server = patient_server().await;
+        let observer = builder(server.connect_string()).connect().await.unwrap();
+        for keeps_handles in [false, true] {
+            for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
+                let connect_string = server.connect_string();
+                let (node, kept) = on_a_plain_thread(move || {
+                    let (node, handles) = home.block_on(async {
+                        let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
+                        let session = client.session().await.unwrap();
+                        assert_eq!(session.timeout(), FOR_EVER);
+                        let node = ephemeral(&client).await;
+                        let (_, _, watch) = client.watch_data(&node).await.unwrap();
+                        (node, (client, session, watch))
+                    });
+                    (node, keeps_handles.then_some(handles))
                 });
-                (node, keeps_handles.then_some(handles))
-            });
-            until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
-            drop(kept);
+                until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
+                drop(kept);
+            }
         }
     }
 }

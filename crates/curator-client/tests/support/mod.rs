@@ -33,10 +33,7 @@ pub(crate) const SLACK: Duration = Duration::from_secs(5);
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let client = CuratorClient::builder(connect_string).session_timeout(LONG);
-    match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
-        Ok("wire") => client.network(Arc::new(TcpNetwork)),
-        _ => client,
-    }
+    if env!("CARGO_CRATE_NAME") == "transport" { client.network(Arc::new(TcpNetwork)) } else { client }
 }
 
 /// A policy that allows one attempt.

@@ -35,7 +35,8 @@ impl Simulation {
     }
 
     /// Stops a server, and starts it again without its disk. It gets everything from the leader; until then it does not
-    /// count for a majority. One that is alone has lost everything.
+    /// count for a majority. If a majority has lost its disks, there is a leader only when all servers reach each other,
+    /// and what none of them has is lost.
     ///
     /// # Panics
     ///

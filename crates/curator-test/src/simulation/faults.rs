@@ -36,6 +36,9 @@ pub struct Faults {
     pub delay: Fault,
     /// Of each request: the network lets nothing more through on its connection.
     pub silence: Fault,
+    /// Of each message of the leader to a follower: it arrives late, and so do those after it. Until then, the follower
+    /// serves older data.
+    pub lag: Fault,
     /// Of each time that sessions expire: the leader is late.
     pub slow_tick: Fault,
     /// In each second: a server stops. The bound is how long it is down.
@@ -56,7 +59,8 @@ pub struct Faults {
     pub take_access: Fault,
     /// In each second: an operator deletes a node and all below it.
     pub delete: f64,
-    /// In each second: the servers are restored, and have lost what was written in a time. The bound is this time.
+    /// In each second: the servers are restored, and have lost what was written in a time. The bound is this time. Not
+    /// with one server, which would turn away clients that have seen more.
     pub restore: Fault,
 }
 
@@ -72,6 +76,7 @@ impl Faults {
             throttle: 0.002,
             delay: Fault::new(0.02, Duration::from_millis(500)),
             silence: seconds(0.002, 20),
+            lag: Fault::new(0.02, Duration::from_millis(300)),
             slow_tick: seconds(0.1, 1),
             crash: seconds(0.05, 10),
             lose_disk: seconds(0.01, 5),
@@ -114,17 +119,19 @@ impl Faults {
     pub(crate) fn are_timed(&self) -> bool {
         let mut timed = *self;
         (timed.cut_before_request, timed.cut_before_reply, timed.throttle) = (0.0, 0.0, 0.0);
-        (timed.delay, timed.silence, timed.slow_tick) = (Fault::default(), Fault::default(), Fault::default());
+        (timed.delay, timed.silence) = (Fault::default(), Fault::default());
+        (timed.lag, timed.slow_tick) = (Fault::default(), Fault::default());
         timed.probabilities().iter().any(|probability| **probability > 0.0)
     }
 
-    fn probabilities(&mut self) -> [&mut f64; 16] {
+    fn probabilities(&mut self) -> [&mut f64; 17] {
         [
             &mut self.cut_before_request,
             &mut self.cut_before_reply,
             &mut self.throttle,
             &mut self.delay.probability,
             &mut self.silence.probability,
+            &mut self.lag.probability,
             &mut self.slow_tick.probability,
             &mut self.crash.probability,
             &mut self.lose_disk.probability,

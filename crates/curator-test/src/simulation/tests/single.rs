@@ -17,7 +17,7 @@ async fn a_client_creates_reads_and_watches_in_simulated_time() {
     // Its session has expired.
     assert!(client.ends_within(1).await);
     assert!(simulation.elapsed() > Duration::from_secs(3600), "{:?}", simulation.elapsed());
-    assert!(began.elapsed() < ms(500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let requests = simulation.requests();
     assert_eq!((requests[&OpCode::Exists], requests[&OpCode::Create], requests[&OpCode::CreateSession]), (2, 1, 1));
 }

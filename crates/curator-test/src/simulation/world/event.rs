@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{ProcessId, ServerId, leader::Forwarded, server::Message};
+use super::{
+    ProcessId, ServerId,
+    message::{Forwarded, Message},
+};
 use crate::embedded::{ConnectionId, Millis};
 
 /// Something that happens at a time.

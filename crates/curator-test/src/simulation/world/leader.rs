@@ -1,40 +1,12 @@
 //! The leader: it orders all changes, and expires sessions.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::{
     Event, ServerId, World,
-    roles::Role,
-    server::{Message, Outcome, Server},
+    message::{Forwarded, Message, Origin, Outcome},
+    role::Role,
+    server::Server,
 };
-use crate::embedded::{Change, ConnectionId, Entry, Millis, Write};
-
-/// A request that a server forwards to the leader.
-#[derive(Debug)]
-pub(crate) enum Forwarded {
-    /// The session is the client's, with its timeout; none for a new session and for the operator.
-    Change {
-        origin: Option<Origin>,
-        session: Option<(i64, Millis)>,
-        change: Change,
-    },
-    Sync(Origin),
-    Resume {
-        origin: Origin,
-        session: i64,
-        timeout: Millis,
-    },
-    /// Sessions that were active, with their timeouts.
-    Active(BTreeMap<i64, Millis>),
-}
-
-/// Who waits for a change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
-    pub(crate) server: ServerId,
-    pub(crate) link: ConnectionId,
-    pub(crate) ticket: u64,
-}
+use crate::embedded::{Change, Entry, Write};
 
 /// An entry of the log.
 #[derive(Debug)]
@@ -51,28 +23,6 @@ pub(crate) struct Proposal {
     pub(super) is_sent: bool,
     /// The clients whose `sync` waits for it.
     syncs: Vec<Origin>,
-}
-
-/// What only a leader knows.
-#[derive(Debug)]
-pub(crate) struct Leader {
-    pub(crate) epoch: u32,
-    /// The connection that each session last used.
-    owners: BTreeMap<i64, ConnectionId>,
-    /// The sessions whose end was proposed.
-    closing: BTreeSet<i64>,
-    /// When it looks for expired sessions next.
-    check: Option<Millis>,
-    /// When the last proposal is acknowledged.
-    last_commit: Millis,
-    /// Acknowledgements that arrived while there was no majority.
-    pub(super) stalled: usize,
-}
-
-impl Leader {
-    pub(super) fn new(epoch: u32) -> Self {
-        Self { epoch, owners: BTreeMap::new(), closing: BTreeSet::new(), check: None, last_commit: 0, stalled: 0 }
-    }
 }
 
 impl World {
@@ -135,10 +85,15 @@ impl World {
                 }
                 self.propose(l, origin, change);
             }
-            Forwarded::Sync(origin) => match self.pending.back_mut() {
-                Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
-                _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
-            },
+            Forwarded::Sync { origin, session } => {
+                if leader.owners.get(&session).is_some_and(|owner| *owner != origin.link) {
+                    return self.tell(l, from, Message::Moved(origin.link));
+                }
+                match self.pending.back_mut() {
+                    Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
+                    _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
+                }
+            }
             Forwarded::Resume { origin, session, timeout } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
                 if processor.sessions.is_over(session) && !leader.closing.contains(&session) {

@@ -147,6 +147,14 @@ impl World {
         self.latency() + late
     }
 
+    /// How long the leader's next message to a follower takes.
+    pub(super) fn lag(&mut self) -> Millis {
+        let fault = self.mischief.faults.lag;
+        let late = if self.chance(fault.probability) { self.time(fault) } else { 0 };
+        let (least, most) = self.config.lag;
+        self.server_latency() + self.rng.u64(least..=most) + late
+    }
+
     /// How late the leader looks for expired sessions.
     pub(super) fn lateness(&mut self) -> Millis {
         let fault = self.mischief.faults.slow_tick;
@@ -165,7 +173,7 @@ impl World {
             self.stop(s);
             self.undo_after(time, Undo::Start(s));
         }
-        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.servers[s].is_up && self.servers.len() > 1) {
+        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.can_lose_disk(s)) {
             self.lose_disk(s);
             self.undo_after(time, Undo::Start(s));
         }
@@ -205,10 +213,16 @@ impl World {
         {
             self.delete(&path);
         }
-        if let Some(ago) = self.begins(faults.restore) {
+        if let Some(ago) = self.begins(faults.restore).filter(|_| self.servers.len() > 1) {
             self.restore(self.now.saturating_sub(ago));
         }
         self.plan_mischief();
+    }
+
+    /// Whether a majority keeps its disks.
+    fn can_lose_disk(&self, s: ServerId) -> bool {
+        let others = self.servers.iter().enumerate().filter(|(other, server)| *other != s && !server.is_blank).count();
+        self.servers[s].is_up && others >= self.majority()
     }
 
     fn begins(&mut self, fault: Fault) -> Option<Millis> {

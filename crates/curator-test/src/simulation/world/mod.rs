@@ -6,7 +6,8 @@
 //! | `link` | the connections of clients |
 //! | `server` | one server: its clients, and its tree, which may lag |
 //! | `leader` | the order of changes, and the expiry of sessions |
-//! | `roles` | who leads and who follows |
+//! | `message` | what servers send to each other |
+//! | `role`, `roles` | who leads and who follows |
 //! | `outage` | faults that a test or chance calls |
 //! | `mischief` | faults by chance |
 //! | `operator` | what a test sees of the servers, and changes there |
@@ -14,9 +15,11 @@
 mod event;
 mod leader;
 mod link;
+mod message;
 mod mischief;
 mod operator;
 mod outage;
+mod role;
 mod roles;
 mod server;
 
@@ -296,10 +299,5 @@ impl World {
     fn server_latency(&mut self) -> Millis {
         let (least, most) = self.config.server_latency;
         self.rng.u64(least..=most)
-    }
-
-    fn lag(&mut self) -> Millis {
-        let (least, most) = self.config.lag;
-        self.server_latency() + self.rng.u64(least..=most)
     }
 }

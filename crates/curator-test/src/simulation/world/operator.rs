@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ProcessId, ServerId, World, leader::Forwarded};
+use super::{ProcessId, ServerId, World, message::Forwarded};
 use crate::{
     embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write},
     simulation::node::Node,

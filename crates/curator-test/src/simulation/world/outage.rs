@@ -112,20 +112,24 @@ impl World {
 
     /// These servers cannot reach the others.
     pub(crate) fn part_servers(&mut self, servers: &[ServerId]) {
-        self.rejoin_servers();
+        self.groups.fill(0);
         for s in servers {
             self.groups[*s] = 1;
             self.trace.line(self.now, format_args!("{} is cut off", self.servers[*s].name));
         }
-        self.reconsider();
+        self.regroup();
     }
 
     pub(crate) fn rejoin_servers(&mut self) {
-        if self.groups.iter().all(|group| *group == 0) {
-            return;
+        if self.groups.contains(&1) {
+            self.groups.fill(0);
+            self.trace.line(self.now, format_args!("the servers can reach each other"));
+            self.regroup();
         }
-        self.groups.fill(0);
-        self.trace.line(self.now, format_args!("the servers can reach each other"));
+    }
+
+    /// Lets through what was held, if it is no longer cut off.
+    fn regroup(&mut self) {
         for event in std::mem::take(&mut self.held) {
             self.dispatch(event);
         }

@@ -2,38 +2,11 @@
 //!
 //! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage takes no time.
 
-use super::{Event, ServerId, World, leader::Leader};
+use super::{
+    Event, ServerId, World,
+    role::{Leader, Role},
+};
 use crate::embedded::Millis;
-
-/// What a server takes itself for.
-#[derive(Debug)]
-pub(crate) enum Role {
-    /// It has no leader, and serves no client.
-    Looking,
-    Following {
-        leader: ServerId,
-        epoch: u32,
-    },
-    Leading(Leader),
-}
-
-impl Role {
-    pub(super) fn is_leading(&self) -> bool {
-        self.leading().is_some()
-    }
-
-    pub(super) fn leading(&self) -> Option<&Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
-    }
-
-    pub(super) fn leading_mut(&mut self) -> Option<&mut Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
-    }
-
-    pub(super) fn follows(&self, server: ServerId, its: u32) -> bool {
-        matches!(self, Self::Following { leader, epoch } if *leader == server && *epoch == its)
-    }
-}
 
 impl World {
     /// The leader of the latest epoch, if it runs.
@@ -63,7 +36,7 @@ impl World {
         self.are_linked(l, l) && self.followers(l).len() + 1 >= self.majority()
     }
 
-    fn majority(&self) -> usize {
+    pub(super) fn majority(&self) -> usize {
         self.servers.len() / 2 + 1
     }
 
@@ -169,9 +142,10 @@ impl World {
         let is_looking = |s: &ServerId| matches!(self.servers[*s].role, Role::Looking);
         let voters: Vec<_> =
             (0..self.servers.len()).filter(|other| is_looking(other) && self.are_linked(s, *other)).collect();
-        let all_blank = self.servers.iter().all(|server| server.is_blank);
+        // With all servers, what none of them has is lost.
+        let all = voters.len() == self.servers.len();
         let mut candidates = voters.clone();
-        candidates.retain(|s| all_blank || !self.servers[*s].is_blank);
+        candidates.retain(|s| all || !self.servers[*s].is_blank);
         if candidates.len() < self.majority() {
             return;
         }
@@ -189,7 +163,7 @@ impl World {
     pub(super) fn begin_epoch(&mut self, l: ServerId) {
         self.log.truncate(self.servers[l].logged);
         for server in &mut self.servers {
-            // Only if all servers have lost their disks.
+            // Only if a majority has lost its disks.
             server.is_blank |= server.applied > self.log.len();
         }
         self.take_over_proposals();

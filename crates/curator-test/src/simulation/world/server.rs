@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Event, ServerId, World, leader::Forwarded, leader::Origin, roles::Role};
+use super::{
+    Event, ServerId, World,
+    message::{Forwarded, Message, Origin, Outcome},
+    role::Role,
+};
 use crate::embedded::{
     Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Incoming, Millis, Output, Processor, Request, Step,
 };
@@ -76,25 +80,6 @@ pub(crate) enum Waiting {
     },
     /// A frame that follows a handshake.
     Frame(Vec<u8>),
-}
-
-/// A leader's message.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// This entry of the log is committed.
-    Apply(usize),
-    /// The end of a wait, after everything that was committed before.
-    Done(ConnectionId, u64, Outcome),
-    /// The session has moved to another connection.
-    Moved(ConnectionId),
-}
-
-/// How a wait ends.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Result(Result<Body, Code>),
-    Synced,
-    Session(Option<i64>),
 }
 
 impl Server {
@@ -193,7 +178,7 @@ impl World {
             }
             Step::Local(Request::Sync { .. }) => {
                 self.wait(s, id, Waiting::Sync { ticket, arrived });
-                self.forward(s, Forwarded::Sync(origin));
+                self.forward(s, Forwarded::Sync { origin, session: session.id });
             }
             _ => {
                 self.wait(s, id, Waiting::Ready(arrived));
