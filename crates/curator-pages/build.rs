@@ -1,7 +1,7 @@
 //! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a spawned task,
 //! and in a function that returns the error type of a recipe.
 //!
-//! The documentation tests compile the same blocks unchanged. Here, each `async fn` becomes a function whose future
+//! The documentation tests compile the same blocks unchanged, but do not run the tests in them. Here, each `async fn` becomes a function whose future
 //! must be `Send` for all arguments that its signature accepts.
 
 use std::path::{Path, PathBuf};
@@ -61,9 +61,14 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
 const MAIN: &str = "#[tokio::main]\n";
 /// The lines before a `main` function that stands for a test. The body of a test is not spawned.
 const TEST: &str = "// In a test: `#[tokio::test]`.\n#[tokio::main]\n";
+/// The attribute before a test in simulated time. It is run here, and spawns what it tests.
+const SIMULATED_TEST: &str = "#[tokio::test(start_paused = true)]\n";
 
 /// Replaces each `async fn` of the block by a function that returns a future that is `Send`.
 fn spawnable(block: &str) -> Result<String, Failure> {
+    if block.contains(SIMULATED_TEST) {
+        return Ok(block.to_owned());
+    }
     if !block.contains("fn main()") && block.contains("Box<dyn") {
         return Err("only a whole program may return `Box<dyn Error>`: return the error type of the recipe".into());
     }

@@ -149,14 +149,16 @@ impl Journal {
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
         let (client, OpenFailure { cause, is_refusal, tls }) = (&*self.client, failure);
-        let (lasted, repeated) = self.change(|record| {
-            let repeated = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
+        let (mut lasted, mut repeated) = (None, false);
+        self.record.send_if_modified(|record| {
+            repeated = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
             record.is_refused = *is_refusal;
             record.tls.clone_from(tls);
             record.set_last_failure(cause, now);
             let outage = record.outage.as_mut();
-            let lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
-            (lasted, repeated)
+            lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
+            // What those who wait for a change wait for: a refusal, or another time for the next line.
+            *is_refusal || lasted.is_some()
         });
         let cause = Truncated(cause);
         match lasted.map(Rounded) {
@@ -297,10 +299,12 @@ impl Journal {
                     None => pending().await,
                 }
             };
+            // Most changes in an outage are failed attempts, which do not move the next line.
+            let moved = changes.wait_for(|record| record.outage.as_ref().map(Outage::next_line) != next_line);
             tokio::select! {
                 biased;
                 // The sender lives in `self`, so the channel cannot be closed.
-                _ = changes.changed() => {}
+                _ = moved => {}
                 () = due => self.log_if_due(),
             }
         }

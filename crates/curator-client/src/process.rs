@@ -32,6 +32,11 @@ impl Process {
 
     /// Whether the caller runs in a forked child of this process.
     pub(crate) fn has_forked(self) -> bool {
+        // A simulation does not fork, and most of its system calls would be these.
+        #[cfg(feature = "simulation")]
+        if crate::simulation::is_active() {
+            return false;
+        }
         self != Self::current()
     }
 }

@@ -1,5 +1,7 @@
 //! Opens a connection, for a new session or an existing one.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,12 +67,12 @@ struct Pass<'a> {
 enum Failed {
     /// It has given a reply that the others would give too.
     Answered(RequestError),
-    Problem(String),
+    Problem(Cow<'static, str>),
 }
 
 impl Failed {
     fn problem(problem: impl fmt::Display) -> Self {
-        Self::Problem(problem.to_string())
+        Self::Problem(Cow::Owned(problem.to_string()))
     }
 }
 
@@ -78,14 +80,21 @@ impl Pass<'_> {
     /// There is no await point between the opened connection and the return.
     async fn run(self, report: &Report<'_>, granted: &Granted) -> Result<(Link, ClockInstant), ConnectFailure> {
         let servers = self.options.servers.hosts();
-        let mut problems = vec!["not tried yet".to_owned(); servers.len()];
+        let mut problems = vec![Cow::Borrowed("not tried yet"); servers.len()];
         let mut order: Vec<_> = (0..servers.len()).collect();
         fastrand::shuffle(&mut order);
-        let text = |problems: &[String]| {
-            let problem = |(server, problem): (&HostPort, &String)| format!("{server}: {problem}");
-            servers.iter().zip(problems).map(problem).collect::<Vec<_>>().join("; ")
+        let text = |problems: &[Cow<'_, str>]| {
+            let mut text = String::new();
+            for (server, problem) in servers.iter().zip(problems) {
+                let separator = if text.is_empty() { "" } else { "; " };
+                // Writing to a string cannot fail.
+                let _: fmt::Result = write!(text, "{separator}{server}: {problem}");
+            }
+            text
         };
+        let mut left = servers.len();
         for index in order {
+            left -= 1;
             let (server, started) = (&servers[index], ClockInstant::now());
             let attempt = tokio::select! {
                 biased;
@@ -101,7 +110,10 @@ impl Pass<'_> {
                 }
                 Err(Failed::Problem(problem)) => {
                     problems[index] = problem;
-                    report(&text(&problems));
+                    // The caller reports the failure of the whole pass.
+                    if left > 0 {
+                        report(&text(&problems));
+                    }
                 }
             }
         }
@@ -111,7 +123,7 @@ impl Pass<'_> {
     async fn connect(&self, server: &HostPort, granted: &Granted) -> Result<Link, Failed> {
         let connected = self.network.connect(server.host(), server.port()).await;
         let socket = connected.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => Failed::problem("connection refused"),
+            io::ErrorKind::ConnectionRefused => Failed::Problem(Cow::Borrowed("connection refused")),
             _ => Failed::problem(format_args!("cannot be reached ({error})")),
         })?;
         let requested = ConnectRequest {

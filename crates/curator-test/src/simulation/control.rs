@@ -12,16 +12,24 @@ use crate::{Error, RequestInfo};
 
 /// # Faults
 ///
-/// The effect of a method is in place when it returns. Servers are numbered from 1, as in their names; methods ignore
-/// other numbers. [`heal`](Self::heal) ends all faults.
+/// The effect of a method is in place when it returns. Servers are numbered from 1, as in their names.
+/// [`heal`](Self::heal) ends all faults.
 impl Simulation {
     /// Stops a server, numbered from 1 as in its name. Its connections end. Its disk is kept. Does nothing on a stopped
     /// one.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn stop(&self, server: usize) {
         self.change(server, World::stop);
     }
 
     /// Starts a stopped server.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn start(&self, server: usize) {
         self.change(server, World::start);
     }
@@ -29,6 +37,10 @@ impl Simulation {
     /// Stops a server, and starts it again without its disk. It gets everything from the leader; until then it does not
     /// count for a majority. If a majority has lost its disks, there is a leader only when all servers reach each other,
     /// and what none of them has is lost.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn restart_without_disk(&self, server: usize) {
         self.change(server, |world, s| {
             world.lose_disk(s);
@@ -46,29 +58,48 @@ impl Simulation {
     }
 
     /// A server does nothing, but its connections stay open: as a process that is stopped by a signal.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn pause_server(&self, server: usize) {
         self.change(server, World::pause_server);
     }
 
     /// Resumes a paused server.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn resume_server(&self, server: usize) {
         self.change(server, World::resume_server);
     }
 
     /// Cuts a process off from a server: frames in both directions wait, as if the network repeated lost packets.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn partition(&self, process: &Process, server: usize) {
         self.change(server, |world, s| world.part(process.id(), s));
     }
 
     /// Reverses [`partition`](Self::partition).
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     pub fn heal_partition(&self, process: &Process, server: usize) {
         self.change(server, |world, s| world.rejoin(process.id(), s));
     }
 
     /// Cuts these servers off from the others; all reach their clients. Replaces an earlier one.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with one of these numbers.
     pub fn partition_servers(&self, servers: &[usize]) {
-        let apart: Vec<_> =
-            servers.iter().filter(|server| (1..=self.servers).contains(server)).map(|server| server - 1).collect();
+        let apart: Vec<_> = servers.iter().map(|server| self.server(*server)).collect();
         self.shared.update(|world| world.part_servers(&apart));
     }
 

@@ -20,10 +20,15 @@ impl Simulation {
         self.shared.update(|world| world.node(path))
     }
 
-    /// The nodes of a server, which may lag; none if there is no such server. As [`nodes`](Self::nodes).
+    /// The nodes of a server, which may lag. As [`nodes`](Self::nodes).
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
     #[must_use]
     pub fn nodes_of(&self, server: usize) -> BTreeMap<String, Node> {
-        self.shared.update(|world| world.nodes_of(server.wrapping_sub(1)).into_iter().collect())
+        let server = self.server(server);
+        self.shared.update(|world| world.nodes_of(server).into_iter().collect())
     }
 
     /// The nodes as of the transaction with this zxid. It takes as long as all changes since the start.

@@ -156,11 +156,24 @@ impl Simulation {
         self.shared.update(|world| Duration::from_millis(world.now))
     }
 
-    /// Changes something about a server that exists.
+    /// Changes something about a server.
     fn change(&self, server: usize, change: impl FnOnce(&mut World, ServerId)) {
-        if (1..=self.servers).contains(&server) {
-            self.shared.update(|world| change(world, server - 1));
-        }
+        let server = self.server(server);
+        self.shared.update(|world| change(world, server));
+    }
+
+    /// The server with this number.
+    ///
+    /// # Panics
+    ///
+    /// When there is none: a fault without an effect would make a test pass for the wrong reason.
+    fn server(&self, number: usize) -> ServerId {
+        assert!(
+            (1..=self.servers).contains(&number),
+            "there is no server {number}: the servers of this simulation are numbered from 1 to {}",
+            self.servers
+        );
+        number - 1
     }
 }
 

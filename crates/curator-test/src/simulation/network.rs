@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    io,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -21,9 +20,9 @@ pub(crate) struct ProcessNetwork {
 
 impl Network for ProcessNetwork {
     fn connect(&self, host: &str, port: u16) -> Connected {
-        let Some(id) = self.shared.update(|world| world.connect(self.process, host, port)) else {
-            let unknown = io::Error::new(io::ErrorKind::NotFound, format!("there is no server {host}:{port}"));
-            return Box::pin(std::future::ready(Err(unknown)));
+        let id = match self.shared.update(|world| world.connect(self.process, host, port)) {
+            Ok(id) => id,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         // Closes the connection if the client gives up the attempt.
         let socket = ClientSocket { shared: Arc::clone(&self.shared), id };

@@ -37,6 +37,10 @@ pub(crate) struct Link {
     pub(crate) cut: Option<i32>,
 }
 
+/// For how long a stopped server refuses connections as slowly as the network is. After that it refuses them at once, and
+/// the trace leaves them out: a long outage has thousands.
+const SLOW_REFUSALS: Millis = 60_000;
+
 /// What the client knows of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -47,9 +51,15 @@ enum Stage {
 }
 
 impl World {
-    /// Starts to open a connection. `None` if there is no such server.
-    pub(crate) fn connect(&mut self, process: ProcessId, host: &str, port: u16) -> Option<ConnectionId> {
-        let server = self.server_named(host).filter(|_| port == super::PORT)?;
+    /// Starts to open a connection. Fails at once if there is no such server, or if it stopped long ago.
+    pub(crate) fn connect(&mut self, process: ProcessId, host: &str, port: u16) -> io::Result<ConnectionId> {
+        let Some(server) = self.server_named(host).filter(|_| port == super::PORT) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no server {host}:{port}")));
+        };
+        let is_down = !self.servers[server].is_up && self.now > self.servers[server].stopped_at + SLOW_REFUSALS;
+        if is_down && !self.partitions.contains(&(process, server)) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         self.last_link += 1;
         let id = self.last_link;
         let arrival = self.now + self.latency();
@@ -71,7 +81,7 @@ impl World {
             },
         );
         self.queue.add(arrival, Event::Connect(id));
-        Some(id)
+        Ok(id)
     }
 
     /// Whether the connection is open, for the client.
@@ -102,6 +112,10 @@ impl World {
 
     /// Sends a frame to the server; `None` is the end of the connection.
     pub(crate) fn send_to_server(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
+        if frame.is_none() && self.links.get(&id).is_some_and(|link| link.stage == Stage::Refused) {
+            self.links.remove(&id);
+            return;
+        }
         let latency = self.frame_latency();
         let Some(link) = self.links.get_mut(&id) else { return };
         link.to_server = link.to_server.max(self.now + latency);

@@ -15,7 +15,7 @@ impl World {
         self.trace.line(self.now, format_args!("{} stops", self.servers[s].name));
         self.look(s);
         let server = &mut self.servers[s];
-        (server.is_up, server.is_paused) = (false, false);
+        (server.is_up, server.is_paused, server.stopped_at) = (false, false, self.now);
         for event in std::mem::take(&mut server.backlog) {
             if let Event::ToServer(id, None) = event {
                 self.links.remove(&id);

@@ -17,6 +17,8 @@ use crate::{OpCode, RequestInfo};
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) is_up: bool,
+    /// When it stopped last.
+    pub(crate) stopped_at: Millis,
     /// It does nothing, but its connections stay open.
     pub(crate) is_paused: bool,
     pub(crate) paused_at: Millis,
@@ -85,6 +87,7 @@ impl Server {
         Self {
             name: format!("zk{number}"),
             is_up: true,
+            stopped_at: 0,
             is_paused: false,
             paused_at: 0,
             processor,
