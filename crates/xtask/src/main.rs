@@ -39,6 +39,8 @@ mod plan;
 mod prepare;
 mod programs;
 mod promtool;
+#[cfg(test)]
+mod repeatable;
 #[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
