@@ -314,7 +314,7 @@ impl LiveTree {
                 Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut self.scan, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.scan, node, Listing::IfNew);
+                        want(&mut self.scan, node, Listing::IfChanged.min(*listing));
                     }
                 }
                 Next::Nothing => {}

@@ -55,8 +55,9 @@ pub(super) enum Next {
     List,
     /// The children of its parent: the node is missing, so there may be others, even if the parent looks unchanged.
     ListParent,
-    /// The parent, and then the node again: the cache does not have this parent. At most once for a node, because the
-    /// parent may be missing for good.
+    /// The parent, and then the node again: the cache does not have this parent. In a read of all nodes, the parent is
+    /// listed if it has changed: its last listing named this node, and now another one may be in that node's place. At
+    /// most once for a node, because the parent may be missing for good.
     ParentFirst,
 }
 

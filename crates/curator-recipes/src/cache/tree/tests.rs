@@ -172,7 +172,7 @@ impl Client {
                 Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut wanted, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut wanted, node, Listing::IfNew);
+                        want(&mut wanted, node, Listing::IfChanged.min(listing));
                     }
                 }
                 Next::Nothing => {}
