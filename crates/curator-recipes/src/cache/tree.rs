@@ -85,7 +85,7 @@ impl Tree {
                 self.listed.remove(&parent);
                 let has_children = |parent: &CachedNode| parent.stat().num_children > 0;
                 let may_have_others = self.nodes.get(&parent).and_then(Option::as_ref).is_some_and(has_children);
-                let is_missing = listing == Listing::IfChanged && may_have_others;
+                let is_missing = listing != Listing::IfNew && may_have_others;
                 return if is_missing { Next::ListParent } else { Next::Nothing };
             }
             Found::Denied => {

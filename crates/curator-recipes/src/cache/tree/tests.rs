@@ -477,7 +477,10 @@ fn a_restored_child_is_found_although_its_deletion_is_forgotten() {
 fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and_not_read() {
     let lost = [Step::Create(0), Step::Create(1), Step::Backup, Step::Create(3)];
     let listed = [Step::Read(1), Step::Read(1), Step::Read(1)];
-    check_steps([&lost[..], &listed, &[Step::Restore, Step::Create(4), Step::Cut]].concat()).unwrap();
+    let restored = [Step::Restore, Step::Create(4), Step::Cut];
+    check_steps([&lost[..], &listed, &restored].concat()).unwrap();
+    // The lost one is created again, after the read of the parent.
+    check_steps([&lost[..], &listed, &restored, &[Step::Read(2), Step::Create(3)]].concat()).unwrap();
 }
 
 /// The node's event arrived with the read of its parent, before the listing that names the node.
