@@ -210,16 +210,11 @@ impl LiveTree {
         Ok(session)
     }
 
-    /// Starts to read everything: the root and all known nodes. Listings add the other nodes.
+    /// Starts to read everything.
     fn rescan(&mut self) {
         self.is_full = true;
         self.catching_up = None;
-        for path in self.tree.nodes.keys() {
-            want(&mut self.scan, path.clone(), Listing::IfChanged);
-        }
-        let is_first = self.tree.nodes.is_empty() && self.tree.scope.max_depth > 0;
-        let listing = if is_first { Listing::Now } else { Listing::IfChanged };
-        want(&mut self.scan, self.tree.scope.root.clone(), listing);
+        self.tree.want_all(&mut self.scan);
         // The interval starts at the end of the rescan, which may take longer than the interval.
         self.resync_at = Deadline::NEVER;
     }
@@ -319,7 +314,7 @@ impl LiveTree {
                 Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut self.scan, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.scan, node, Listing::IfNew);
+                        want(&mut self.scan, node, Listing::IfChanged.min(*listing));
                     }
                 }
                 Next::Nothing => {}

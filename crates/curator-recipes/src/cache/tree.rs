@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
+use super::batches::{Wanted, want};
 use super::events::CacheEvent;
 use super::scope::Scope;
 use super::snapshot::{CachedNode, Entry, Nodes, descendants};
@@ -16,7 +17,8 @@ const MAX_CHANGES: usize = 65_536;
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
-    /// The `pzxid` and the number of children at the last listing of each node that was listed.
+    /// The `pzxid` and the number of children at the last listing of each node, if each child that it names is in the
+    /// cache, or remains to be read.
     listed: HashMap<ZPath, (i64, i32)>,
     /// The nodes to be read again after their parent, and the `czxid` of each.
     put_off: HashMap<ZPath, i64>,
@@ -51,10 +53,11 @@ pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
-    /// The children of its parent: the node is missing, although the parent looks unchanged.
+    /// The children of its parent: the node is missing, so there may be others, even if the parent looks unchanged.
     ListParent,
-    /// The parent, and then the node again: the cache does not have this parent. At most once for a node, because the
-    /// parent may be missing for good.
+    /// The parent, and then the node again: the cache does not have this parent. In a read of all nodes, the parent is
+    /// listed if it has changed: its last listing named this node, and now another one may be in that node's place. At
+    /// most once for a node, because the parent may be missing for good.
     ParentFirst,
 }
 
@@ -77,9 +80,12 @@ impl Tree {
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
-                let is_listed = |parent: ZPath| self.nodes.get(&parent)?.as_ref().map(|parent| self.is_listed(parent));
-                let looks_unchanged = || path.parent().and_then(is_listed).unwrap_or(false);
-                let is_missing = listing == Listing::IfChanged && known.is_some() && looks_unchanged();
+                let Some(parent) = path.parent() else { return Next::Nothing };
+                // A restored ensemble can have the listed child again, and the parent as it was then.
+                self.listed.remove(&parent);
+                let has_children = |parent: &CachedNode| parent.stat().num_children > 0;
+                let may_have_others = self.nodes.get(&parent).and_then(Option::as_ref).is_some_and(has_children);
+                let is_missing = listing != Listing::IfNew && may_have_others;
                 return if is_missing { Next::ListParent } else { Next::Nothing };
             }
             Found::Denied => {
@@ -175,6 +181,18 @@ impl Tree {
         }
     }
 
+    /// Adds the root and all known nodes to `wanted`; listings add the other nodes. A node that remains to be read from
+    /// an earlier listing may be missing after a restore of the ensemble, with another one in its place.
+    pub(super) fn want_all(&self, wanted: &mut Wanted) {
+        wanted.values_mut().for_each(|listing| *listing = Listing::IfChanged.max(*listing));
+        for path in self.nodes.keys() {
+            want(wanted, path.clone(), Listing::IfChanged);
+        }
+        let is_first = self.nodes.is_empty() && self.scope.max_depth > 0;
+        let listing = if is_first { Listing::Now } else { Listing::IfChanged };
+        want(wanted, self.scope.root.clone(), listing);
+    }
+
     /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.
     fn hidden_root(&self) -> Option<&CachedNode> {
         self.nodes.get(&self.scope.root).filter(|_| !self.scope.shows_root)?.as_ref()
@@ -219,11 +237,6 @@ impl Tree {
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
         children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
-    }
-
-    /// Whether the node's children were listed when its stat was the present one.
-    fn is_listed(&self, node: &CachedNode) -> bool {
-        self.listed.get(node.path()) == Some(&(node.stat().pzxid, node.stat().num_children))
     }
 
     /// Removes a node and its descendants, children first.

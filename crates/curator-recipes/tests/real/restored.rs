@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient};
 use curator_recipes::{Config, CuratorCache, LossReason, PersistentNode, SharedValue};
-use curator_test::{FaultProxy, TestingServer};
+use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{LONG_SESSION, builder, mutex, soon, unplug, until};
 
@@ -154,6 +154,56 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
     }
     writer.set_data("/settings", "9", None).await.unwrap();
     until(async || *config.current() == 9).await;
+}
+
+/// The lost node was listed and not read, and the other one has its transaction id: their parent looks as it was listed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
+    std::fs::create_dir(&data).unwrap();
+    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
+    let server = server.data_directory(&data).start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    for path in ["/cache", "/cache/a", "/counted"] {
+        writer.create().for_path(path, "").await.unwrap();
+    }
+    server.kill().unwrap();
+    copy(&data, &backup);
+    server.restart().await.unwrap();
+    let connected = async |client: &CuratorClient| while soon(client.session()).await.is_err() {};
+    let next_zxid = async || writer.set_data("/counted", "", None).await.unwrap().mzxid + 1;
+    let create = async |path| {
+        writer.create().for_path(path, "").await.unwrap();
+        writer.check_exists(path).await.unwrap().unwrap().czxid
+    };
+
+    connected(&writer).await;
+    for _ in 0..100 {
+        next_zxid().await;
+    }
+    let lost = create("/cache/a/lost").await;
+    connected(&client).await;
+    // Both parents, each with its list, come before the read of the lost node.
+    proxy.hold_nth_reply(OpCode::MultiRead, 4);
+    let cache = CuratorCache::builder(&client, "/cache").unwrap().start().unwrap();
+    soon(proxy.wait_for_faults()).await.unwrap();
+    unplug(&proxy, &client).await;
+    server.kill().unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    copy(&backup, &data);
+    server.restart().await.unwrap();
+
+    connected(&writer).await;
+    while next_zxid().await < lost {}
+    assert_eq!(create("/cache/a/other").await, lost);
+    proxy.refuse(false).unwrap();
+    connected(&client).await;
+    let snapshot = soon(cache.caught_up()).await.unwrap();
+    let names: Vec<_> = snapshot.iter().map(|node| node.path().as_str()).collect();
+    assert_eq!(names, ["/cache", "/cache/a", "/cache/a/other"]);
 }
 
 fn copy(from: &Path, to: &Path) {

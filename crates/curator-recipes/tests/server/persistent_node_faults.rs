@@ -343,16 +343,19 @@ async fn a_close_during_an_adoption_deletes_the_node() {
     }
 }
 
-/// Both persistent nodes read the node, and the second sends its write after the first has adopted the node.
+/// Both persistent nodes read the node, and send their writes before the reply to the first write arrives: after it, the
+/// node is known to be taken, and the second would not write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
     let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
     create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
+    proxy.hold_nth_reply(OpCode::SetData, 1);
     let adopting = || configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
     let (one, other) = (adopting(), adopting());
-    soon(proxy.wait_for_request(OpCode::GetData, 2)).await.unwrap();
-    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 2)).await.unwrap();
+    proxy.release_held();
+    soon(proxy.wait_for_reply(OpCode::SetData, 2)).await.unwrap();
     proxy.release_held();
     let second = tokio::select! {
         () = until_foreign(&one, 0) => one,

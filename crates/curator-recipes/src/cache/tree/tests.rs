@@ -1,8 +1,10 @@
 //! Applies the replies of a server that changes at random and loses events, and compares the nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::super::batches::{Batch, Batches, Wanted, reads, want};
 use super::*;
@@ -136,10 +138,7 @@ impl Client {
     }
 
     fn rescan(&mut self) {
-        for path in self.tree.nodes.keys() {
-            want(&mut self.scan, path.clone(), Listing::IfChanged);
-        }
-        want(&mut self.scan, path("/r"), Listing::IfChanged);
+        self.tree.want_all(&mut self.scan);
     }
 
     /// Reads the first `count` wanted nodes, all at one moment.
@@ -173,7 +172,7 @@ impl Client {
                 Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut wanted, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut wanted, node, Listing::IfNew);
+                        want(&mut wanted, node, Listing::IfChanged.min(listing));
                     }
                 }
                 Next::Nothing => {}
@@ -253,30 +252,48 @@ enum Step {
     Overflow,
 }
 
-const PATHS: [&str; 10] =
-    ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/1", "/r/a/x/2", "/r/b/x/1", "/r/b/x/1/z"];
+const PATHS: [&str; 11] =
+    ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/1", "/r/a/x/2", "/r/b/x/1", "/r/b/x/1/z", "/r/a/z"];
+/// A deep tree.
+const DEEP: Range<usize> = 0..10;
+/// One directory: its children can replace each other after a restore.
+const DIRECTORY: usize = 1;
+const CHILDREN: [usize; 3] = [3, 4, 10];
 
 fn step() -> impl Strategy<Value = Step> {
-    let node = || 0..PATHS.len();
     prop_oneof![
-        6 => node().prop_map(Step::Create),
-        2 => node().prop_map(Step::Set),
-        3 => node().prop_map(Step::Delete),
-        2 => node().prop_map(Step::Replace),
-        2 => node().prop_map(Step::Rebuild),
+        6 => DEEP.prop_map(Step::Create),
+        2 => DEEP.prop_map(Step::Set),
+        3 => DEEP.prop_map(Step::Delete),
+        2 => DEEP.prop_map(Step::Replace),
+        2 => DEEP.prop_map(Step::Rebuild),
         6 => (1_usize..8).prop_map(Step::Read),
-        2 => (1_usize..8, node()).prop_map(|(count, node)| Step::ReadBefore(count, node)),
+        2 => (1_usize..8, DEEP).prop_map(|(count, node)| Step::ReadBefore(count, node)),
         1 => Just(Step::Cut),
         1 => Just(Step::Overflow),
     ]
 }
 
 fn step_with_permissions() -> impl Strategy<Value = Step> {
-    prop_oneof![6 => step(), 1 => (0..PATHS.len()).prop_map(Step::Permit)]
+    prop_oneof![6 => step(), 1 => DEEP.prop_map(Step::Permit)]
 }
 
 fn step_with_backups() -> impl Strategy<Value = Step> {
     prop_oneof![9 => step(), 1 => Just(Step::Backup), 1 => Just(Step::Restore)]
+}
+
+/// Most steps are between a listing and the reads of its names.
+fn step_in_directory() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => select(&CHILDREN[..]).prop_map(Step::Create),
+        2 => select(&CHILDREN[..]).prop_map(Step::Delete),
+        1 => select(&CHILDREN[..]).prop_map(Step::Replace),
+        8 => (1_usize..3).prop_map(Step::Read),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Overflow),
+        1 => Just(Step::Backup),
+        2 => Just(Step::Restore),
+    ]
 }
 
 /// Changes the server, and reads what the client wants.
@@ -402,7 +419,7 @@ proptest! {
     fn a_node_created_while_its_readable_parent_is_still_recorded_as_denied_is_found(
         steps in proptest::collection::vec(step_with_permissions(), 1..60),
         reports_unreadable: bool,
-        created in 1..PATHS.len(),
+        created in 1..DEEP.end,
     ) {
         let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
         client.goes_back = true;
@@ -423,12 +440,47 @@ proptest! {
     fn the_tree_converges_to_a_server_that_is_restored_from_a_backup(
         steps in proptest::collection::vec(step_with_backups(), 1..120),
     ) {
-        let (mut server, mut client) = (Server::default(), Client::new());
-        client.goes_back = true;
-        run(steps, &mut server, &mut client);
-        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
-        check_equal(&server, client)?;
+        check_steps(steps)?;
     }
+
+    #[test]
+    fn a_directory_converges_to_that_of_a_server_that_is_restored_from_a_backup(
+        steps in proptest::collection::vec(step_in_directory(), 1..20),
+    ) {
+        check_steps([vec![Step::Create(0), Step::Create(DIRECTORY), Step::Read(1), Step::Backup], steps].concat())?;
+    }
+}
+
+/// Runs the steps, and checks the nodes that the client then has.
+fn check_steps(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let (mut server, mut client) = (Server::default(), Client::new());
+    client.goes_back = true;
+    run(steps, &mut server, &mut client);
+    prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+    check_equal(&server, client)
+}
+
+/// The parent was listed with the child, and not read after its deletion, so a restored parent looks unchanged.
+#[test]
+fn a_restored_child_is_found_although_its_deletion_is_forgotten() {
+    let listed =
+        [Step::Create(0), Step::Create(2), Step::Create(5), Step::Backup, Step::Read(1), Step::Read(1), Step::Read(1)];
+    let deleted_before_it_is_read = [Step::Delete(5)];
+    let deleted_once_read = [Step::Read(1), Step::Read(2), Step::Delete(5)];
+    for lost in [&deleted_before_it_is_read[..], &deleted_once_read] {
+        check_steps([&listed, lost, &[Step::Read(1), Step::Restore, Step::Overflow]].concat()).unwrap();
+    }
+}
+
+/// The transaction id of the lost child is that of the other one, and their parent has as many children as before.
+#[test]
+fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and_not_read() {
+    let lost = [Step::Create(0), Step::Create(1), Step::Backup, Step::Create(3)];
+    let listed = [Step::Read(1), Step::Read(1), Step::Read(1)];
+    let restored = [Step::Restore, Step::Create(4), Step::Cut];
+    check_steps([&lost[..], &listed, &restored].concat()).unwrap();
+    // The lost one is created again, after the read of the parent.
+    check_steps([&lost[..], &listed, &restored, &[Step::Read(2), Step::Create(3)]].concat()).unwrap();
 }
 
 /// The node's event arrived with the read of its parent, before the listing that names the node.
