@@ -46,7 +46,11 @@ use crate::embedded::Millis;
 /// jumps to the next event as soon as all tasks wait. So an hour takes milliseconds, and the same seed and program give
 /// the same run, byte for byte in the [trace](Self::trace).
 ///
-/// It needs tokio's runtime with one thread, as in `#[tokio::test]`, and pauses its clock. [`simulate`] starts both.
+/// It needs tokio's runtime with one thread, started paused: `#[tokio::test(start_paused = true)]`, or [`simulate`]. Else
+/// it pauses the runtime's clock, but runs then differ by a fraction of a millisecond.
+///
+/// Wait with `sleep` and `timeout` of tokio: [`soon`](crate::soon), [`within`](crate::within) and
+/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs for ever.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +58,7 @@ use crate::embedded::Millis;
 /// use curator_client::CuratorClient;
 ///
 /// # async fn test() -> Result<(), curator_client::Error> {
-/// // In a `#[tokio::test]`:
+/// // In a `#[tokio::test(start_paused = true)]`:
 /// let simulation = curator_test::Simulation::new(7);
 /// let client = CuratorClient::builder(simulation.connect_string()).connect().await?;
 /// client.create().for_path("/a", "data").await?;
@@ -65,7 +69,7 @@ use crate::embedded::Millis;
 /// assert_eq!(client.get_data("/a").await?.0, b"data");
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test()).unwrap();
+/// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test()).unwrap();
 /// ```
 ///
 /// # What differs from real servers and a real network
@@ -73,6 +77,8 @@ use crate::embedded::Millis;
 /// - There are no sockets: no back pressure, no limits of frames or of connections, no TLS, no SASL, no DNS. A
 ///   connection is cut between frames, never within one.
 /// - Time has whole milliseconds. The code of clients takes no time.
+/// - A server that has been stopped for a minute refuses connections at once, and the trace leaves these out: an outage
+///   of an hour has thousands.
 /// - Nothing is written to disk, and servers do not need time to read it.
 /// - Elections need no messages: after a bounded time, servers that can reach each other agree on one that has
 ///   everything that was committed. Followers catch up at once.

@@ -166,3 +166,23 @@ async fn servers_grant_less_and_count_from_another_number() {
     });
     assert_eq!(reply.await.unwrap().body[4..], *b"/a/0000000041");
 }
+
+#[tokio::test]
+#[should_panic(expected = "there is no server 0: the servers of this simulation are numbered from 1 to 3")]
+async fn a_fault_of_a_server_that_does_not_exist_panics() {
+    Simulation::builder().servers(3).start().stop(0);
+}
+
+#[tokio::test]
+async fn a_server_that_stopped_long_ago_refuses_at_once() {
+    let simulation = Simulation::new(9);
+    simulation.stop(1);
+    assert!(Client::new(simulation.main(), 1).await.is_none());
+    assert!(simulation.elapsed() > ms(0));
+    pass(60_000).await;
+    let (now, trace) = (simulation.elapsed(), simulation.trace_hash());
+    assert!(Client::new(simulation.main(), 1).await.is_none());
+    assert_eq!((simulation.elapsed(), simulation.trace_hash()), (now, trace));
+    simulation.start(1);
+    assert!(Client::new(simulation.main(), 1).await.is_some());
+}
