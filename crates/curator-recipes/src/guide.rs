@@ -238,5 +238,6 @@ pub mod interop {}
 pub mod from_curator {}
 
 /// Testing your own service, with the crate `curator-test`.
+#[allow(clippy::test_attr_in_doctest, reason = "shows whole tests; `curator-pages` runs them")]
 #[doc = include_str!("../docs/testing.md")]
 pub mod testing {}
