@@ -11,12 +11,14 @@ use crate::path::ZPath;
 pub(crate) enum RequestError {
     /// The server's reply is this error.
     Code(ErrorCode),
-    /// The request is invalid, and was not sent.
+    /// The request is invalid, and was not applied.
     Invalid(String),
     /// There is no reply that can be read: the request may have been applied.
     Lost(String),
     /// This client has closed the session.
     Closed,
+    /// What none of the above describes: the request may have been applied.
+    Unexpected(String),
 }
 
 impl RequestError {
@@ -26,7 +28,7 @@ impl RequestError {
     }
 
     pub(crate) fn is_auth_failed(&self) -> bool {
-        *self == Self::Code(ErrorCode::AUTH_FAILED)
+        matches!(self, Self::Code(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH))
     }
 
     pub(crate) fn is_invalid_acl(&self) -> bool {
@@ -62,7 +64,7 @@ impl fmt::Display for RequestError {
             Self::Code(ErrorCode::RUNTIME_INCONSISTENCY) => "runtime condition mismatch",
             Self::Code(code) => return write!(f, "the server replied {code}"),
             Self::Invalid(reason) => return write!(f, "bad arguments: {reason}"),
-            Self::Lost(cause) => cause,
+            Self::Lost(cause) | Self::Unexpected(cause) => cause,
             Self::Closed => "client has been closed",
         };
         f.write_str(text)
@@ -91,11 +93,13 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: RequestErr
             Error::InvalidRequest { operation, path, reason: "the server refuses its arguments".to_owned() }
         }
         RequestError::Invalid(reason) => Error::InvalidRequest { operation, path, reason },
-        RequestError::Code(ErrorCode::AUTH_FAILED) => ended(operation, path, SessionEnd::AuthFailed),
+        error if error.is_auth_failed() => ended(operation, path, SessionEnd::AuthFailed),
         error if error.ends_session() => ended(operation, path, SessionEnd::Expired),
         RequestError::Closed => ended(operation, path, SessionEnd::Closed),
         RequestError::Lost(cause) => Error::ConnectionLost { operation, path, cause },
-        other @ RequestError::Code(_) => Error::Unexpected { operation, path, cause: other.to_string() },
+        other @ (RequestError::Code(_) | RequestError::Unexpected(_)) => {
+            Error::Unexpected { operation, path, cause: other.to_string() }
+        }
     }
 }
 

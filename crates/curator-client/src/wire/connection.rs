@@ -1,7 +1,7 @@
 //! One connection: its requests in flight, its watches, and its end.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn, ready};
+use std::future::{poll_fn, ready};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -11,14 +11,16 @@ use futures_util::FutureExt as _;
 use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
 
+use super::heartbeat::{Due, Heartbeat};
 use super::jute::Malformed;
 use super::reply::{Body, EVENT_XID, Reply};
-use super::request::Request;
-use super::watches::Watches;
+use super::request::{PING_XID, Request, ping};
+use super::watches::{Fired, Watches};
 use crate::clock::ClockInstant;
 use crate::simulation::Socket;
 use crate::source::watch;
-use crate::transport::{Answer, LinkEnd, RequestError};
+use crate::timer::Timer;
+use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
 
 /// The maximum number of frames that one poll reads, so that other tasks of the runtime get their turn.
 const FRAMES_IN_A_POLL: usize = 64;
@@ -39,6 +41,7 @@ struct State {
     /// The requests in flight, in order.
     sent: VecDeque<Sent>,
     watches: Watches,
+    heartbeat: Heartbeat,
 }
 
 struct Sent {
@@ -50,15 +53,18 @@ struct Sent {
 type OnReply = Box<dyn FnOnce(&Arc<Connection>, Result<Body<'_>, RequestError>) + Send>;
 
 impl Connection {
-    pub(super) fn new(socket: Box<dyn Socket>, keep: Duration) -> Arc<Self> {
-        let state = State { socket: Some(socket.into()), xid: 0, sent: VecDeque::new(), watches: Watches::default() };
+    /// `share` is the time that one server may take to connect.
+    pub(super) fn new(socket: Box<dyn Socket>, share: Duration, session_timeout: Duration) -> Arc<Self> {
+        let heartbeat = Heartbeat::new(share, session_timeout, ClockInstant::now());
+        let (sent, watches) = (VecDeque::new(), Watches::default());
+        let state = State { socket: Some(socket.into()), xid: 0, sent, watches, heartbeat };
         let connection = Self {
             end: watch::Sender::new(None),
             kept_until: AtomicU64::new(0),
             reader: AtomicWaker::new(),
             state: Mutex::new(state),
         };
-        connection.keep(keep);
+        connection.keep(session_timeout);
         Arc::new(connection)
     }
 
@@ -91,6 +97,7 @@ impl Connection {
         let xid = state.xid.checked_add(1).unwrap_or(1);
         let frame = request.frame(xid).map_err(|error| RequestError::Invalid(error.to_string()))?;
         state.xid = xid;
+        state.heartbeat.sent(ClockInstant::now());
         state.sent.push_back(Sent { xid, on_reply });
         // Within the lock, so that requests are sent in the order of `sent`.
         socket.send(frame);
@@ -134,11 +141,38 @@ impl Connection {
         self.reader.wake();
     }
 
-    /// Reads until the connection is over.
-    pub(super) fn read(self: Arc<Self>) -> impl Future<Output = ()> + Send {
+    /// Reads until the connection is over, and keeps it alive.
+    pub(super) async fn read(self: Arc<Self>, timer: Timer) {
         // If the runtime drops the task, nothing reads any more.
         let reading = EndOnDrop(self);
-        poll_fn(move |cx| reading.0.poll_read(cx))
+        loop {
+            let kept_until = ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
+            let next = reading.0.state().heartbeat.next().min(kept_until);
+            tokio::select! {
+                biased;
+                () = poll_fn(|cx| reading.0.poll_read(cx)) => return,
+                () = timer.sleep(next.remaining()) => reading.0.beat(),
+            }
+        }
+    }
+
+    /// Sends a ping, or ends the connection, if that is due.
+    fn beat(&self) {
+        let mut state = self.state();
+        let due = state.heartbeat.due(ClockInstant::now());
+        if due == Due::Ping
+            && let Some(socket) = &state.socket
+        {
+            socket.send(ping());
+        }
+        drop(state);
+        if due == Due::GiveUp || !self.is_kept() {
+            self.finish(LinkEnd::Lost);
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed)
     }
 
     fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -147,8 +181,7 @@ impl Connection {
             let Some(socket) = self.state().socket.clone() else { return Poll::Ready(()) };
             let Poll::Ready(frame) = socket.poll_receive(cx) else { return Poll::Pending };
             drop(socket);
-            let is_kept = ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed);
-            if !is_kept || frame.is_none_or(|frame| self.receive(&frame).is_err()) {
+            if !self.is_kept() || frame.is_none_or(|frame| self.receive(&frame).is_err()) {
                 self.finish(LinkEnd::Lost);
             }
         }
@@ -158,11 +191,16 @@ impl Connection {
 
     fn receive(self: &Arc<Self>, frame: &[u8]) -> Result<(), Malformed> {
         let reply = Reply::parse(frame)?;
+        self.state().heartbeat.received(ClockInstant::now());
         if reply.xid == EVENT_XID {
             if let Ok(body) = reply.body {
                 let event = body.event()?;
-                self.with_watches(|watches| watches.fire(&event));
+                self.with_watches(|watches| watches.fire(&event)).into_iter().for_each(Fired::send);
             }
+            return Ok(());
+        }
+        if reply.xid == PING_XID {
+            self.state().heartbeat.answered();
             return Ok(());
         }
         // A server answers in order. If a reply is missing nevertheless, its request stays unanswered.
@@ -170,7 +208,17 @@ impl Connection {
         let index = state.sent.iter().position(|sent| sent.xid == reply.xid);
         let sent = index.and_then(|index| state.sent.remove(index)).ok_or_else(|| reply.unexpected())?;
         drop(state);
-        (sent.on_reply)(self, reply.body.map_err(RequestError::Code));
+        let body = reply.body.map_err(RequestError::Code);
+        // A reply to any request can say that the session has ended.
+        let end = match &body {
+            Err(error) if error.is_auth_failed() => Some(LinkEnd::AuthFailed),
+            Err(RequestError::Code(ErrorCode::SESSION_EXPIRED)) => Some(LinkEnd::Expired),
+            _ => None,
+        };
+        (sent.on_reply)(self, body);
+        if let Some(end) = end {
+            self.finish(end);
+        }
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl LinkTask {
     }
 
     pub(crate) fn watches(&self) -> usize {
-        self.0.with_watches(|watches| watches.len())
+        if self.end().is_some() { 0 } else { self.0.with_watches(|watches| watches.len()) }
     }
 
     /// Frames are not gathered: the network is in memory.
@@ -202,21 +202,30 @@ impl Link {
         let request = Request::AddWatch { path: &path.clone() };
         connection.with_watches(|watches| watches.recursive_requested(&path));
         connection.request(&request, move |connection, body| {
-            let refused = match body {
-                Ok(body) => body.watch_added()?.err().map(RequestError::Code),
-                Err(error) => Some(error),
+            let added = match body.map(Body::watch_added) {
+                Ok(Ok(added)) => Ok(added.map_err(RequestError::Code)),
+                Ok(Err(malformed)) => Err(malformed),
+                Err(error) => Ok(Err(error)),
             };
-            let watch = connection.with_watches(|watches| watches.recursive_answered(&path, refused.is_none()));
-            Ok(match (watch, refused) {
-                (Some((id, events)), _) => {
-                    let connection = Arc::clone(connection);
-                    Ok(RecursiveWatch { connection, path, id, events: Some(events) })
-                }
+            // After a reply that cannot be read, the watch may be set; it is then removed.
+            let may_be_set = !matches!(added, Ok(Err(_)));
+            let watch = connection.with_watches(|watches| watches.recursive_answered(&path, may_be_set));
+            let watch = watch.map(|(id, events)| RecursiveWatch {
+                connection: Arc::clone(connection),
+                path: path.clone(),
+                id,
+                events: Some(events),
+            });
+            if watch.is_none() {
+                remove_recursive_if_unused(connection, &path, None);
+            }
+            Ok(match added? {
+                Ok(()) => watch.ok_or(RequestError::Code(ErrorCode::NO_WATCHER)),
                 // A server without recursive watches cannot read the request.
-                (None, Some(RequestError::Code(ErrorCode::MARSHALLING_ERROR)) | None) => {
+                Err(RequestError::Code(ErrorCode::MARSHALLING_ERROR)) => {
                     Err(RequestError::Code(ErrorCode::UNIMPLEMENTED))
                 }
-                (None, Some(error)) => Err(error),
+                Err(error) => Err(error),
             })
         })
     }
@@ -315,20 +324,18 @@ impl Link {
         connection.with_watches(|watches| watches.requested(&path, kind));
         connection.request(request, move |connection, body| {
             let found = match body {
-                Ok(body) => Ok(read(body)?),
-                Err(error) => missing(&error).ok_or(error),
+                Ok(body) => read(body).map(Ok),
+                Err(error) => Ok(missing(&error).ok_or(error)),
             };
-            match (connection.with_watches(|watches| watches.answered(&path, kind, found.is_ok())), found) {
-                (Some((id, event)), Ok(found)) => {
-                    let connection = Arc::clone(connection);
-                    let watch = Watch { connection, path, kind, id, event: Some(event), fired: None };
-                    Ok(Ok((found, watch.into())))
-                }
-                (_, found) => {
-                    remove_if_unused(connection, &path, kind, None);
-                    Ok(Err(found.err().unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))))
-                }
-            }
+            // After a reply that cannot be read, the watch may be set; it is then removed.
+            let may_be_set = !matches!(found, Ok(Err(_)));
+            let Some((id, event)) = connection.with_watches(|watches| watches.answered(&path, kind, may_be_set)) else {
+                remove_if_unused(connection, &path, kind, None);
+                return Ok(Err(found?.err().unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))));
+            };
+            let connection = Arc::clone(connection);
+            let watch = Watch { connection, path, kind, id, event: Some(event), fired: None };
+            Ok(found?.map(|found| (found, watch.into())))
         })
     }
 }
@@ -378,9 +385,14 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        let Poll::Ready(event) = event.poll_unpin(cx) else { return Poll::Pending };
+        let event = match event.poll_unpin(cx) {
+            Poll::Ready(event) => event.ok(),
+            // The reply to the request may have been read while the connection ended.
+            Poll::Pending if self.connection.end().is_some() => None,
+            Poll::Pending => return Poll::Pending,
+        };
         self.event = None;
-        let event = event.unwrap_or_else(|_| match self.connection.end() {
+        let event = event.unwrap_or_else(|| match self.connection.end() {
             Some(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
             Some(LinkEnd::Lost) | None => WatchEvent::Interrupted,
         });
@@ -391,7 +403,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if self.event.is_some() {
+        // The receiver first: nothing is woken under the lock then.
+        if self.event.take().is_some() {
             remove_if_unused(&self.connection, &self.path, self.kind, Some(self.id));
         }
     }
@@ -401,6 +414,13 @@ impl Drop for Watch {
 fn remove_if_unused(connection: &Arc<Connection>, path: &ZPath, kind: OneShotKind, id: Option<u64>) {
     if connection.with_watches(|watches| watches.dropped(path, kind, id)) {
         remove(connection, path, kind.on_wire());
+    }
+}
+
+/// See [`remove_if_unused`].
+fn remove_recursive_if_unused(connection: &Connection, path: &ZPath, id: Option<u64>) {
+    if connection.with_watches(|watches| watches.recursive_dropped(path, id)) {
+        remove(connection, path, WatchKind::Any);
     }
 }
 
@@ -436,9 +456,8 @@ impl RecursiveWatch {
 
 impl Drop for RecursiveWatch {
     fn drop(&mut self) {
-        let (path, id) = (&self.path, Some(self.id));
-        if self.events.is_some() && self.connection.with_watches(|watches| watches.recursive_dropped(path, id)) {
-            remove(&self.connection, path, WatchKind::Any);
+        if self.events.take().is_some() {
+            remove_recursive_if_unused(&self.connection, &self.path, Some(self.id));
         }
     }
 }

@@ -12,11 +12,13 @@
 //! | `request.rs` | the first frame of a connection, and all requests |
 //! | `reply.rs` | the reply to the first frame, all other replies, and events |
 //! | `watches.rs` | which watches an event fires |
+//! | `heartbeat.rs` | when a connection is pinged, and when it is given up |
 //! | `connection.rs` | the requests in flight, and the end of a connection |
 //! | `link.rs` | the requests of a session |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
 
 mod connection;
+mod heartbeat;
 mod jute;
 mod link;
 mod op_code;

@@ -4,6 +4,7 @@ pub(super) const DELETE: i32 = 2;
 pub(super) const EXISTS: i32 = 3;
 pub(super) const GET_DATA: i32 = 4;
 pub(super) const SET_DATA: i32 = 5;
+pub(super) const PING: i32 = 11;
 pub(super) const GET_ACL: i32 = 6;
 pub(super) const SET_ACL: i32 = 7;
 pub(super) const GET_CHILDREN: i32 = 8;

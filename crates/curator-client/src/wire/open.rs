@@ -149,10 +149,11 @@ impl Pass<'_> {
         let network = Arc::clone(self.network);
         let (password, timeout) = (session.password.into(), session.timeout);
         let key = SessionKey { network, session_id: session.session_id, password, timeout };
-        let connection = Connection::new(socket, timeout);
+        let connection = Connection::new(socket, self.share, timeout);
         // It ends with the connection: when the supervisor drops it, or the server closes it. Only the supervisor polls
         // this, on the runtime of the client.
-        Spawner::new(Handle::current()).spawn(InProcess::new(Box::pin(Arc::clone(&connection).read())));
+        Spawner::new(Handle::current())
+            .spawn(InProcess::new(Box::pin(Arc::clone(&connection).read(self.timer.clone()))));
         let (resumes_session, verifies_identity) = (self.session.is_some(), self.options.uses_sasl());
         Ok(Link::new(connection, key, server.clone(), resumes_session, verifies_identity))
     }

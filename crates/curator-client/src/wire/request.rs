@@ -8,6 +8,8 @@ use crate::acl::Acl;
 use crate::operation::{CreateMode, NodeSpec, ReadOperation, TransactionOperation};
 use crate::path::ZPath;
 
+/// The xid of the reply to a [`ping`]. Only one ping may be in flight.
+pub(crate) const PING_XID: i32 = -2;
 /// The xid of the reply to an [`auth`].
 pub(crate) const AUTH_XID: i32 = -4;
 
@@ -36,6 +38,11 @@ impl ConnectRequest<'_> {
         writer.int(0).long(self.last_zxid_seen).int(timeout).long(self.session_id).buffer(self.password).boolean(false);
         writer.into_frame()
     }
+}
+
+/// A ping, answered with [`PING_XID`].
+pub(crate) fn ping() -> Vec<u8> {
+    header(PING_XID, op_code::PING).into_frame()
 }
 
 /// Adds an identity to the connection; answered with [`AUTH_XID`].

@@ -1,5 +1,6 @@
 //! Tests of the codec: with bytes of the protocol, with random bytes, and with an embedded server.
 
+mod connection;
 mod server;
 
 use std::time::Duration;

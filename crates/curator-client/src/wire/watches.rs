@@ -49,6 +49,22 @@ impl<S> Watched<S> {
     }
 }
 
+/// An event on its way to a watcher.
+pub(super) enum Fired {
+    OneShot(oneshot::Sender<WatchEvent>, WatchEvent),
+    Recursive(mpsc::UnboundedSender<TreeEvent>, TreeEvent),
+}
+
+impl Fired {
+    /// Does nothing if the watch is being dropped.
+    pub(super) fn send(self) {
+        match self {
+            Self::OneShot(watcher, event) => drop(watcher.send(event).is_ok()),
+            Self::Recursive(watcher, event) => drop(watcher.send(event)),
+        }
+    }
+}
+
 /// Which table a watch is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OneShotKind {
@@ -118,30 +134,33 @@ impl Watches {
         dropped(&mut self.recursive, path, id)
     }
 
-    /// Fires the watches that report `event`.
-    pub(super) fn fire(&mut self, event: &Event) {
+    /// Fires the watches that report `event`. Returns what must be sent to their watchers, without a lock: a watcher may
+    /// be woken inline.
+    #[must_use]
+    pub(super) fn fire(&mut self, event: &Event) -> Vec<Fired> {
+        let mut fired = Vec::new();
         let (path, one_shot, tree_event) = match event {
             Event::Created(path) => (path, WatchEvent::Created, TreeEvent::Created(path.clone())),
             Event::Deleted(path) => (path, WatchEvent::Deleted, TreeEvent::Deleted(path.clone())),
             Event::DataChanged(path) => (path, WatchEvent::DataChanged, TreeEvent::DataChanged(path.clone())),
             Event::ChildrenChanged(path) => {
-                fire(&mut self.children, path, WatchEvent::ChildrenChanged);
-                return;
+                fire(&mut self.children, path, WatchEvent::ChildrenChanged, &mut fired);
+                return fired;
             }
-            Event::Session(_) => return,
+            Event::Session(_) => return fired,
         };
-        fire(&mut self.data, path, one_shot);
+        fire(&mut self.data, path, one_shot, &mut fired);
         if one_shot == WatchEvent::Deleted {
-            fire(&mut self.children, path, one_shot);
+            fire(&mut self.children, path, one_shot, &mut fired);
         }
         let mut watched = Some(path.clone());
         while let Some(path) = watched {
             for (_, events) in self.recursive.get(&path).into_iter().flat_map(|watched| &watched.watchers) {
-                // Fails if the watch is being dropped.
-                drop(events.send(tree_event.clone()));
+                fired.push(Fired::Recursive(events.clone(), tree_event.clone()));
             }
             watched = path.parent();
         }
+        fired
     }
 
     fn table(&mut self, kind: OneShotKind) -> &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>> {
@@ -167,13 +186,15 @@ fn dropped<S>(table: &mut BTreeMap<ZPath, Watched<S>>, path: &ZPath, id: Option<
 }
 
 /// The server has removed the watch on `path`.
-fn fire(table: &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>, path: &ZPath, event: WatchEvent) {
+fn fire(
+    table: &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>>,
+    path: &ZPath,
+    event: WatchEvent,
+    fired: &mut Vec<Fired>,
+) {
     let Some(watched) = table.get_mut(path) else { return };
     watched.is_set = false;
-    for (_, watcher) in watched.watchers.drain(..) {
-        // Fails if the watch is being dropped.
-        let _ = watcher.send(event);
-    }
+    fired.extend(watched.watchers.drain(..).map(|(_, watcher)| Fired::OneShot(watcher, event)));
     if watched.is_unused() {
         table.remove(path);
     }
@@ -199,8 +220,8 @@ mod tests {
         let (_, mut again) = set(&mut watches, &a, OneShotKind::Data);
         let (_, mut children) = set(&mut watches, &a, OneShotKind::Children);
         assert_eq!(watches.len(), 3);
-        watches.fire(&Event::ChildrenChanged(path("/b")));
-        watches.fire(&Event::Deleted(a));
+        assert!(watches.fire(&Event::ChildrenChanged(path("/b"))).is_empty());
+        watches.fire(&Event::Deleted(a)).into_iter().for_each(Fired::send);
         for event in [&mut data, &mut again, &mut children] {
             assert_eq!(event.try_recv(), Ok(WatchEvent::Deleted));
         }
@@ -225,7 +246,7 @@ mod tests {
     fn a_watch_that_has_fired_is_not_removed() {
         let (mut watches, a) = (Watches::default(), path("/a"));
         let (id, _event) = set(&mut watches, &a, OneShotKind::Data);
-        watches.fire(&Event::DataChanged(a.clone()));
+        watches.fire(&Event::DataChanged(a.clone())).into_iter().for_each(Fired::send);
         assert!(!watches.dropped(&a, OneShotKind::Data, Some(id)));
     }
 
@@ -235,7 +256,7 @@ mod tests {
         watches.recursive_requested(&a);
         let (id, mut events) = watches.recursive_answered(&a, true).unwrap();
         for event in [Event::Created(a.clone()), Event::DataChanged(b.clone()), Event::Created(path("/ab"))] {
-            watches.fire(&event);
+            watches.fire(&event).into_iter().for_each(Fired::send);
         }
         assert_eq!(events.try_recv(), Ok(TreeEvent::Created(a.clone())));
         assert_eq!(events.try_recv(), Ok(TreeEvent::DataChanged(b)));

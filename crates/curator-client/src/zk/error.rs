@@ -29,7 +29,7 @@ impl From<ZkError> for RequestError {
             ZkError::RuntimeInconsistent => ErrorCode::RUNTIME_INCONSISTENCY,
             ZkError::UnexpectedErrorCode(code) => match ErrorCode::new(code) {
                 Some(code) => code,
-                None => return Self::Lost("the error code 0 in place of a reply".to_owned()),
+                None => return Self::Unexpected("unexpected error code: 0".to_owned()),
             },
             ZkError::BadArguments(reason) => return Self::Invalid((*reason).to_owned()),
             ZkError::ClientClosed => return Self::Closed,
@@ -47,7 +47,7 @@ impl From<ZkError> for RequestError {
                 return Self::Lost(format!("the reply cannot be read as {entity}: {reason}"));
             }
             ZkError::Custom(cause) => return Self::Lost(cause.to_string()),
-            other => return Self::Lost(other.to_string()),
+            other => return Self::Unexpected(other.to_string()),
         };
         Self::Code(code)
     }

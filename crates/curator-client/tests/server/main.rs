@@ -16,6 +16,7 @@ mod acl;
 mod bounds;
 mod closing;
 mod connecting;
+mod connections;
 mod create;
 mod create_or_set;
 mod data;

@@ -19,6 +19,8 @@ mod bounds;
 mod closing;
 #[path = "../server/connecting.rs"]
 mod connecting;
+#[path = "../server/connections.rs"]
+mod connections;
 #[path = "../server/create.rs"]
 mod create;
 #[path = "../server/create_or_set.rs"]

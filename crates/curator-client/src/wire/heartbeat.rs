@@ -1,0 +1,99 @@
+//! When a connection is pinged, and when it is given up. No I/O.
+
+use std::time::Duration;
+
+use crate::clock::ClockInstant;
+
+/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must give up a silent server
+/// when the client that users run does.
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    /// A connection over which nothing arrives for this long is given up.
+    limit: Duration,
+    /// A ping is sent when nothing was sent for this long.
+    pause: Duration,
+    last_received: ClockInstant,
+    last_sent: ClockInstant,
+    /// Whether a ping is unanswered.
+    is_pinging: bool,
+}
+
+/// What a connection must do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Ping,
+    GiveUp,
+}
+
+/// The longest time without a request.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl Heartbeat {
+    /// `share` is the time that one server may take to connect.
+    pub(super) fn new(share: Duration, session_timeout: Duration, now: ClockInstant) -> Self {
+        let tick = if share > session_timeout * 3 / 5 { session_timeout / 20 } else { share / 8 };
+        let tick = tick.max(Duration::from_millis(1));
+        let pause = LONGEST_PAUSE.min(3 * tick);
+        Self { limit: 8 * tick, pause, last_received: now, last_sent: now, is_pinging: false }
+    }
+
+    pub(super) fn received(&mut self, now: ClockInstant) {
+        self.last_received = now;
+    }
+
+    pub(super) fn sent(&mut self, now: ClockInstant) {
+        self.last_sent = now;
+    }
+
+    /// The reply to the ping has arrived.
+    pub(super) fn answered(&mut self) {
+        self.is_pinging = false;
+    }
+
+    /// When to ask [`due`](Self::due) again.
+    pub(super) fn next(&self) -> ClockInstant {
+        let end = self.last_received + self.limit;
+        if self.is_pinging { end } else { end.min(self.last_sent + self.pause) }
+    }
+
+    /// What is due now. A ping counts as sent.
+    pub(super) fn due(&mut self, now: ClockInstant) -> Due {
+        if now >= self.last_received + self.limit {
+            return Due::GiveUp;
+        }
+        if self.is_pinging || now < self.last_sent + self.pause {
+            return Due::Nothing;
+        }
+        (self.last_sent, self.is_pinging) = (now, true);
+        Due::Ping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> ClockInstant {
+        ClockInstant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_silent_connection_is_pinged_once_and_given_up_after_two_fifths_of_the_session_timeout() {
+        let mut heartbeat = Heartbeat::new(Duration::from_secs(15), Duration::from_secs(10), at(0));
+        assert_eq!((heartbeat.due(at(1_499)), heartbeat.next()), (Due::Nothing, at(1_500)));
+        assert_eq!((heartbeat.due(at(1_500)), heartbeat.next()), (Due::Ping, at(4_000)));
+        assert_eq!((heartbeat.due(at(3_999)), heartbeat.due(at(4_000))), (Due::Nothing, Due::GiveUp));
+    }
+
+    #[test]
+    fn an_answered_connection_is_pinged_when_nothing_is_sent() {
+        let mut heartbeat = Heartbeat::new(Duration::from_millis(800), Duration::from_secs(10), at(0));
+        assert_eq!(heartbeat.due(at(300)), Due::Ping);
+        heartbeat.received(at(310));
+        heartbeat.answered();
+        heartbeat.sent(at(500));
+        assert_eq!((heartbeat.due(at(799)), heartbeat.due(at(800))), (Due::Nothing, Due::Ping));
+        assert_eq!((heartbeat.next(), heartbeat.due(at(1_110))), (at(1_110), Due::GiveUp));
+    }
+}

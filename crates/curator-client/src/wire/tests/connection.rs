@@ -1,0 +1,180 @@
+//! A connection over a socket whose frames the test makes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::runtime::Handle;
+
+use super::super::connection::Connection;
+use super::super::jute::Writer;
+use super::super::link::{Link, SessionKey};
+use super::{path, stat};
+use crate::link::{RecursiveWatch, Watch};
+use crate::simulation::{Connected, Network, Socket};
+use crate::timer::Timer;
+use crate::transport::{ErrorCode, LinkEnd, RequestError, translate};
+
+macro_rules! frame {
+    ($($kind:ident($value:expr)),* $(,)?) => {{
+        let mut writer = Writer::default();
+        $(writer.$kind($value);)*
+        writer.into_frame()
+    }};
+}
+
+#[derive(Default)]
+struct Pipe {
+    sent: Mutex<Vec<Vec<u8>>>,
+    inbox: Mutex<VecDeque<Vec<u8>>>,
+}
+struct End(Arc<Pipe>);
+impl Socket for End {
+    fn send(&self, frame: Vec<u8>) {
+        self.0.sent.lock().unwrap().push(frame);
+    }
+    fn poll_receive(&self, _: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        self.0.inbox.lock().unwrap().pop_front().map_or(Poll::Pending, |frame| Poll::Ready(Some(frame)))
+    }
+}
+struct Nowhere;
+impl Network for Nowhere {
+    fn connect(&self, _: &str, _: u16) -> Connected {
+        Box::pin(std::future::pending())
+    }
+}
+
+type Read = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn open() -> (Arc<Pipe>, Link, Arc<Connection>, Read) {
+    let pipe = Arc::<Pipe>::default();
+    let connection =
+        Connection::new(Box::new(End(Arc::clone(&pipe))), Duration::from_secs(60), Duration::from_secs(60));
+    let key = SessionKey {
+        network: Arc::new(Nowhere),
+        session_id: 7,
+        password: [0; 16].into(),
+        timeout: Duration::from_secs(9),
+    };
+    let server = crate::connect_string::ConnectString::parse("one:1").unwrap().hosts()[0].clone();
+    let link = Link::new(Arc::clone(&connection), key, server, false, false);
+    let read = Box::pin(Arc::clone(&connection).read(Timer::new(Handle::current())));
+    (pipe, link, connection, read)
+}
+
+fn feed(pipe: &Pipe, read: &mut Read, frame: Vec<u8>) {
+    pipe.inbox.lock().unwrap().push_back(frame);
+    let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}
+/// The op codes that were sent.
+fn ops(pipe: &Pipe) -> Vec<i32> {
+    let sent = pipe.sent.lock().unwrap();
+    sent.iter().map(|frame| i32::from_be_bytes(frame[4..8].try_into().unwrap())).collect()
+}
+fn data_reply(xid: i32) -> Vec<u8> {
+    [frame![int(xid), long(1), int(0), string("x")], stat()].concat()
+}
+const REMOVE: i32 = 18;
+
+#[tokio::test]
+async fn a_watch_is_removed_after_a_malformed_reply_to_an_earlier_request_of_it() {
+    let (pipe, link, _connection, mut read) = open();
+    let first = link.watch_data::<Watch>(&path("/a"));
+    feed(&pipe, &mut read, frame![int(1), long(1), int(0), string("x")]);
+    assert!(matches!(first.now_or_never(), Some(Err(RequestError::Lost(_)))));
+    // The watch may be set.
+    assert_eq!(ops(&pipe), [4, REMOVE]);
+    let second = link.watch_data::<Watch>(&path("/a"));
+    feed(&pipe, &mut read, data_reply(3));
+    let (_, _, watch) = second.now_or_never().unwrap().unwrap();
+    drop(watch);
+    assert_eq!(ops(&pipe), [4, REMOVE, 4, REMOVE]);
+}
+
+#[tokio::test]
+async fn a_recursive_watch_is_removed_although_a_later_request_of_it_is_refused() {
+    let (pipe, link, _connection, mut read) = open();
+    let first = link.watch_recursive(&path("/a"));
+    feed(&pipe, &mut read, frame![int(1), long(1), int(0), int(0)]);
+    let watch: RecursiveWatch = first.now_or_never().unwrap().unwrap().into();
+    let second = link.watch_recursive(&path("/a"));
+    drop(watch);
+    feed(&pipe, &mut read, frame![int(2), long(1), int(-127)]);
+    assert!(matches!(second.now_or_never(), Some(Err(RequestError::Code(ErrorCode::THROTTLED)))));
+    assert_eq!(ops(&pipe), [106, 106, REMOVE]);
+}
+
+#[tokio::test]
+async fn a_reply_that_the_session_has_expired_ends_the_connection_as_over_zookeeper_client() {
+    let (pipe, link, connection, mut read) = open();
+    let probe = link.sync(&path("/"));
+    feed(&pipe, &mut read, frame![int(1), long(1), int(-112)]);
+    assert!(matches!(probe.now_or_never(), Some(Err(RequestError::Code(ErrorCode::SESSION_EXPIRED)))));
+    assert_eq!(connection.end(), Some(LinkEnd::Expired));
+}
+
+#[tokio::test]
+async fn a_server_that_requires_sasl_has_refused_the_credentials() {
+    // `zookeeper-client` reports -124 as `AuthFailed`.
+    let error = RequestError::Code(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
+    let expected = translate("ask", &path("/"), RequestError::Code(ErrorCode::AUTH_FAILED)).to_string();
+    assert_eq!(translate("ask", &path("/"), error).to_string(), expected);
+}
+
+#[tokio::test]
+async fn a_waker_may_use_the_connection() {
+    struct DropsOnWake(Mutex<Option<Watch>>, AtomicBool);
+    impl Wake for DropsOnWake {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+            self.1.store(true, Ordering::SeqCst);
+        }
+    }
+    let (pipe, link, _connection, mut read) = open();
+    let watches: Vec<_> = ["/a", "/b"]
+        .into_iter()
+        .zip(1..)
+        .map(|(node, xid)| {
+            let answer = link.watch_data::<Watch>(&path(node));
+            feed(&pipe, &mut read, data_reply(xid));
+            answer.now_or_never().unwrap().unwrap().2
+        })
+        .collect();
+    let [mut a, b] = <[Watch; 2]>::try_from(watches).ok().unwrap();
+    let waker = Arc::new(DropsOnWake(Mutex::new(Some(b)), AtomicBool::new(false)));
+    assert!(a.poll_fired(&mut Context::from_waker(&Waker::from(Arc::clone(&waker)))).is_pending());
+    // On a thread of its own: if the reader is stuck, the test fails in place of waiting.
+    let (fed, is_fed) = tokio::sync::oneshot::channel();
+    let runtime = Handle::current();
+    std::thread::spawn(move || {
+        let _inside = runtime.enter();
+        feed(&pipe, &mut read, frame![int(-1), long(1), int(0), int(3), int(3), string("/a")]);
+        drop((a, link, fed.send(())));
+    });
+    curator_test::soon(is_fed).await.unwrap();
+    assert!(waker.1.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
+    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let (_pipe, link, connection, read) = open();
+    let task = tokio::spawn(read);
+    tokio::task::yield_now().await;
+    drop(link);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(task.is_finished(), "{:?}", connection.end());
+}
+
+/// `Link::keep`: "After that time the connection ends as soon as it is polled".
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
+    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let (_pipe, _link, connection, mut read) = open();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(connection.end(), Some(LinkEnd::Lost));
+}

@@ -1,0 +1,58 @@
+//! What ends a connection, and what does not.
+
+use std::time::{Duration, Instant};
+
+use curator_client::SessionEnd;
+use curator_test::{Direction, OpCode, soon, until};
+use futures_util::FutureExt as _;
+
+use crate::support::{behind_proxy, behind_proxy_with, node};
+
+fn to_error(frame: &mut Vec<u8>, code: i32) {
+    frame.truncate(16);
+    frame[12..16].copy_from_slice(&code.to_be_bytes());
+}
+
+/// A server answers so while it ends the session.
+#[tokio::test]
+async fn a_reply_that_the_session_has_expired_ends_the_session() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    let session = client.session().await.unwrap();
+    proxy.alter_next_reply(OpCode::GetData, |frame| to_error(frame, -112));
+    drop(client.get_data(&path).await);
+    assert_eq!(soon(session.ended()).await, SessionEnd::Expired);
+}
+
+#[tokio::test]
+async fn a_reply_that_sasl_is_required_ends_the_session() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    let session = client.session().await.unwrap();
+    proxy.alter_next_reply(OpCode::GetData, |frame| to_error(frame, -124));
+    drop(client.get_data(&path).await);
+    assert_eq!(soon(session.ended()).await, SessionEnd::AuthFailed);
+}
+
+#[tokio::test]
+async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_request() {
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    proxy.alter_next_reply(OpCode::GetData, |frame| frame.truncate(18));
+    let session = client.session().await.unwrap();
+    session.watch_data(&path).await.unwrap_err();
+    proxy.reset_counts();
+    drop(session.watch_data(&path).await.unwrap());
+    soon(proxy.wait_for_request(OpCode::RemoveWatches, 1)).await.unwrap();
+}
+
+/// A connection over which nothing arrives is given up before the session's lease ends.
+#[tokio::test]
+async fn a_silent_connection_is_given_up_well_before_the_session_timeout() {
+    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
+    let session = client.session().await.unwrap();
+    proxy.black_hole(Direction::Both);
+    let began = Instant::now();
+    until(async || !matches!(session.connected().now_or_never(), Some(Ok(())))).await;
+    assert!(began.elapsed() < session.timeout() * 3 / 4, "{:?}", began.elapsed());
+}
