@@ -136,7 +136,7 @@ fn print_failure(found: &Found) {
 }
 
 fn print_report(report: &Report, processor: Duration) {
-    let Report { schedules, simulated, took, found } = report;
+    let Report { schedules, simulated, took, found, hash } = report;
     let (seconds, count) = (took.as_secs_f64(), u32::try_from(*schedules).unwrap_or(u32::MAX));
     println!(
         "{schedules} schedules in {seconds:.1} s: {:.1} per second; {:.1} simulated seconds and {:.1} ms of processor time each",
@@ -144,6 +144,7 @@ fn print_report(report: &Report, processor: Duration) {
         simulated.as_secs_f64() / f64::from(count),
         processor.as_secs_f64() * 1000.0 / f64::from(count),
     );
+    println!("hash of all traces: {hash:016x}");
     match found.first() {
         None => println!("no failures"),
         Some(first) => println!("{} failures, the first with seed {}", found.len(), first.seed),

@@ -54,6 +54,8 @@ pub struct Verdict {
     pub events: Vec<String>,
     /// The simulated time.
     pub time: Duration,
+    /// A hash of all that happened on the servers and between them and the clients.
+    pub trace_hash: u64,
 }
 
 /// Runs a workload with these servers, inside their simulation.
@@ -66,7 +68,8 @@ pub async fn run(servers: Arc<dyn Servers>, workload: Arc<dyn Workload>, times: 
         () = world.failed() => {}
         () = conduct(&world, &workload, &mut random, times, tasks) => {}
     }
-    Verdict { failure: world.failure(), events: world.events(), time: world.elapsed() }
+    let trace_hash = world.servers().trace_hash();
+    Verdict { failure: world.failure(), events: world.events(), time: world.elapsed(), trace_hash }
 }
 
 async fn conduct(

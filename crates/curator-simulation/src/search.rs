@@ -1,5 +1,6 @@
 //! Runs many schedules on several threads.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,6 +50,8 @@ pub struct Report {
     pub took: Duration,
     /// The failures, in the order of their seeds.
     pub found: Vec<Found>,
+    /// A hash of the traces of all schedules: the same for the same program and seeds.
+    pub hash: u64,
 }
 
 /// A schedule in progress.
@@ -70,6 +73,8 @@ impl Search {
     pub fn run(&self, run: impl Fn(u64, &'static str) -> Verdict + Sync, found: impl Fn(&Found) + Sync) -> Report {
         let (next, ran, stopped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let (simulated, failures) = (Mutex::new(Duration::ZERO), Mutex::new(Vec::new()));
+        // By their numbers, because the order in which schedules end differs.
+        let hashes = Mutex::new(BTreeMap::new());
         let current: Vec<Mutex<Option<Current>>> = (0..self.threads).map(|_| Mutex::new(None)).collect();
         let began = Instant::now();
         let work = |current: &Mutex<Option<Current>>| {
@@ -85,6 +90,7 @@ impl Search {
                 *lock(current) = None;
                 ran.fetch_add(1, Ordering::Relaxed);
                 *lock(&simulated) += verdict.time;
+                lock(&hashes).insert(number, verdict.trace_hash);
                 if let Some(failure) = verdict.failure {
                     let failed = Found { seed, workload, failure };
                     found(&failed);
@@ -103,14 +109,21 @@ impl Search {
         let mut found = lock(&failures).clone();
         found.sort_by_key(|failed| failed.seed.wrapping_sub(self.from));
         let simulated = *lock(&simulated);
-        Report { schedules: ran.load(Ordering::Relaxed), simulated, took: began.elapsed(), found }
+        let hash = combined(lock(&hashes).values().copied());
+        Report { schedules: ran.load(Ordering::Relaxed), simulated, took: began.elapsed(), found, hash }
     }
 }
 
 /// The message of a panic is on the standard error.
 fn panicked() -> Verdict {
     let failure = Failure { at: Duration::ZERO, what: "panicked".to_owned() };
-    Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO }
+    Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO, trace_hash: 0 }
+}
+
+/// One hash of many, in their order: FNV-1a.
+fn combined(hashes: impl Iterator<Item = u64>) -> u64 {
+    let bytes = hashes.flat_map(u64::to_be_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// Nothing can interrupt a thread, so the search ends.

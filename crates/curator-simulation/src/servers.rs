@@ -36,6 +36,9 @@ pub trait Servers: Debug + Send + Sync {
 
     /// What happened, in text.
     fn trace(&self) -> String;
+
+    /// A hash of all that happened.
+    fn trace_hash(&self) -> u64;
 }
 
 /// All nodes by their paths.

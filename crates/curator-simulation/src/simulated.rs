@@ -58,7 +58,7 @@ pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Ve
 
 fn failed(what: String) -> (Verdict, String) {
     let failure = Failure { at: Duration::ZERO, what };
-    (Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO }, String::new())
+    (Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO, trace_hash: 0 }, String::new())
 }
 
 /// The simulated servers of this thread.
@@ -141,5 +141,9 @@ impl Servers for Simulated {
 
     fn trace(&self) -> String {
         simulation(Simulation::trace).unwrap_or_default()
+    }
+
+    fn trace_hash(&self) -> u64 {
+        simulation(Simulation::trace_hash).unwrap_or_default()
     }
 }

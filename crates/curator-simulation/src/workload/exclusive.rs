@@ -110,12 +110,13 @@ impl Exclusive {
         let Some(guard) = acquire(life, lock, &owner).await else { return };
         enter(life, &guard, number, Kind::Exclusive);
         use_exclusive(life, &guard, &self.root, &self.ledger).await;
-        if self.is_reentrant && life.one_in(3) {
-            if let Some(again) = acquire(life, lock, &owner).await {
-                enter(life, &again, number, Kind::Exclusive);
-                use_exclusive(life, &again, &self.root, &self.ledger).await;
-                give_back(life, again, false).await;
-            }
+        if self.is_reentrant
+            && life.one_in(3)
+            && let Some(again) = acquire(life, lock, &owner).await
+        {
+            enter(life, &again, number, Kind::Exclusive);
+            use_exclusive(life, &again, &self.root, &self.ledger).await;
+            give_back(life, again, false).await;
         }
         give_back(life, guard, true).await;
     }

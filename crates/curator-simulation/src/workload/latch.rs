@@ -54,10 +54,10 @@ impl Workload for Latch {
             }
         }
         life.idle().await;
-        if life.one_in(2) {
-            if let Some(Err(error)) = life.call("close the latch", latch.close()).await {
-                explain(life, "close the latch", &error);
-            }
+        if life.one_in(2)
+            && let Some(Err(error)) = life.call("close the latch", latch.close()).await
+        {
+            explain(life, "close the latch", &error);
         }
     }
 

@@ -41,14 +41,14 @@ impl Workload for Selector {
         let selector = selector.id(life.name()).grace_period(Duration::from_secs(1)).build();
         while life.goes_on() && life.one_in(2) {
             // Dropped while it takes part, or leads.
-            let run = selector.clone().run(|term| self.job(life, term), std::future::pending::<()>());
+            let run = Box::pin(selector.clone().run(|term| self.job(life, term), std::future::pending::<()>()));
             if let Ok(Err(error)) = timeout(life.time(Duration::from_secs(8)), run).await {
                 explain(life, "run the selector", &error);
             }
         }
         let shutdown = Notify::new();
         let run = async {
-            let ran = selector.clone().run(|term| self.job(life, term), shutdown.notified()).await;
+            let ran = Box::pin(selector.clone().run(|term| self.job(life, term), shutdown.notified())).await;
             if let Err(error) = ran {
                 explain(life, "run the selector", &error);
             }

@@ -149,6 +149,37 @@ async fn an_operator_takes_access_gives_it_back_and_deletes() {
 }
 
 #[tokio::test]
+async fn access_that_is_given_back_stays_so_after_a_change_of_the_leader() {
+    for seed in 0..10 {
+        let simulation = Simulation::builder().seed(seed).servers(3).start();
+        let leader = simulation.leader().unwrap();
+        let mut client = Client::new(simulation.main(), leader).await.unwrap();
+        client.create("/a", false).await.unwrap();
+        for _ in 0..2 {
+            simulation.take_access("/a").unwrap();
+            pass(20).await;
+            // The leader may lose it.
+            simulation.give_access("/a");
+            let leader = simulation.leader().unwrap();
+            simulation.pause_server(leader);
+            pass(2000).await;
+            simulation.resume_server(leader);
+            let mut client = Client::new(simulation.main(), simulation.leader().unwrap()).await.unwrap();
+            assert_eq!(client.create("/a/b", true).await.unwrap().error, 0, "seed {seed}");
+            client.call(OpCode::CloseSession, |writer| writer).await;
+        }
+        simulation.take_access("/a").unwrap();
+        pass(100).await;
+        simulation.give_access("/a");
+        pass(100).await;
+        simulation.restore_older(ms(100));
+        pass(2000).await;
+        let mut client = Client::new(simulation.main(), simulation.leader().unwrap()).await.unwrap();
+        assert_eq!(client.create("/a/b", true).await.unwrap().error, 0, "seed {seed}");
+    }
+}
+
+#[tokio::test]
 async fn servers_grant_less_and_count_from_another_number() {
     let simulation = Simulation::builder().seed(8).servers(3).start();
     let mut client = Client::new(simulation.main(), 1).await.unwrap();

@@ -15,6 +15,8 @@ pub(crate) struct Taken {
     path: String,
     /// Its access list.
     acl: Vec<Acl>,
+    /// The operator has given the access back, which a leader may have lost.
+    is_given: bool,
 }
 
 impl World {
@@ -95,15 +97,25 @@ impl World {
 
     /// Takes the access to a node from all clients. Returns the number to [give it back](Self::give_access).
     pub(crate) fn take_access(&mut self, path: &str) -> Option<u64> {
-        if self.taken.iter().any(|taken| taken.path == path) {
+        let before = self.taken.iter().position(|taken| taken.path == path);
+        if before.is_some_and(|index| !self.taken[index].is_given) {
             return None;
         }
-        let (acl, _) = self.servers[self.latest()].processor.tree.acl(path, &[Id::operator()]).ok()?;
+        let mut acl = self.acl(path)?;
+        if let Some(before) = before.map(|index| self.taken.remove(index))
+            && acl == nobodys()
+        {
+            acl = before.acl;
+        }
         self.trace.line(self.now, format_args!("the operator takes the access to {path}"));
-        let nobody = vec![Acl { permissions: ALL, id: Id::nobody() }];
         let (path, number) = (path.to_owned(), self.ticket());
-        self.taken.push(Taken { number, path: path.clone(), acl });
-        self.write(Write::SetAcl { path, acl: nobody, version: -1 }).then_some(number)
+        self.taken.push(Taken { number, path: path.clone(), acl, is_given: false });
+        self.write(Write::SetAcl { path, acl: nobodys(), version: -1 }).then_some(number)
+    }
+
+    fn acl(&self, path: &str) -> Option<Vec<Acl>> {
+        let tree = &self.servers[self.latest()].processor.tree;
+        tree.acl(path, &[Id::operator()]).ok().map(|(acl, _)| acl)
     }
 
     /// Gives the access to a node back.
@@ -113,21 +125,34 @@ impl World {
             self.undo_after(RETRY, super::Undo::Access(number));
             return;
         }
-        if let Some(index) = self.taken.iter().position(|taken| taken.number == number) {
-            let Taken { path, acl, .. } = self.taken.remove(index);
+        if let Some(taken) = self.taken.iter_mut().find(|taken| taken.number == number) {
+            taken.is_given = true;
+            let (path, acl) = (taken.path.clone(), taken.acl.clone());
             self.trace.line(self.now, format_args!("the operator gives the access to {path} back"));
             self.write(Write::SetAcl { path, acl, version: -1 });
         }
     }
 
     pub(crate) fn give_access_to(&mut self, path: &str) {
-        if let Some(number) = self.taken.iter().find(|taken| taken.path == path).map(|taken| taken.number) {
-            self.give_access(number);
-        }
+        self.give_access_if(|taken| taken.path == path && !taken.is_given);
     }
 
     pub(super) fn give_all_access(&mut self) {
-        let numbers: Vec<_> = self.taken.iter().map(|taken| taken.number).collect();
+        self.give_access_if(|taken| !taken.is_given);
+    }
+
+    /// Gives the access back again that the last leader, or a restore, has taken from the clients.
+    pub(super) fn give_lost_access(&mut self) {
+        let paths: Vec<_> = self.taken.iter().filter(|taken| taken.is_given).map(|taken| taken.path.clone()).collect();
+        for path in paths {
+            if self.acl(&path) == Some(nobodys()) {
+                self.give_access_if(|taken| taken.path == path);
+            }
+        }
+    }
+
+    fn give_access_if(&mut self, is_it: impl Fn(&Taken) -> bool) {
+        let numbers: Vec<_> = self.taken.iter().filter(|taken| is_it(taken)).map(|taken| taken.number).collect();
         numbers.into_iter().for_each(|number| self.give_access(number));
     }
 
@@ -196,6 +221,11 @@ impl World {
 
 /// All permissions.
 const ALL: i32 = 31;
+
+/// The access list of a node that no client has access to.
+fn nobodys() -> Vec<Acl> {
+    vec![Acl { permissions: ALL, id: Id::nobody() }]
+}
 
 /// How long an operator waits for a leader.
 const RETRY: u64 = 100;

@@ -156,6 +156,7 @@ impl World {
         for s in voters.into_iter().filter(|s| *s != l) {
             self.follow(s, l);
         }
+        self.give_lost_access();
         self.reconsider();
     }
 
