@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use curator_recipes::client::source::watch;
 use tokio::time::Instant;
 
 use crate::checks::{Owners, Store};

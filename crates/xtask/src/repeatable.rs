@@ -9,7 +9,8 @@
 use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
 
 /// The crates that run in a simulation.
-const CRATES: [&str; 4] = ["curator-client", "curator-discovery", "curator-protocol", "curator-recipes"];
+const CRATES: [&str; 5] =
+    ["curator-client", "curator-discovery", "curator-protocol", "curator-recipes", "curator-simulation"];
 
 /// Re-exports tokio's channel for builds without a simulation.
 const SOURCE: &str = "curator-client/src/source.rs";
