@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use curator_recipes::client::source::watch;
 use tokio::time::Instant;
 
 use crate::checks::{Owners, Store};
@@ -31,6 +31,7 @@ pub enum Phase {
 pub struct World {
     servers: Arc<dyn Servers>,
     start: Instant,
+    // Tokio's channel would wake the processes in a random order.
     phase: watch::Sender<Phase>,
     failure: watch::Sender<Option<Failure>>,
     log: Mutex<Vec<String>>,
