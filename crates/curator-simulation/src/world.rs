@@ -31,6 +31,7 @@ pub enum Phase {
 pub struct World {
     servers: Arc<dyn Servers>,
     start: Instant,
+    // Tokio's channel would wake the processes in a random order.
     phase: watch::Sender<Phase>,
     failure: watch::Sender<Option<Failure>>,
     log: Mutex<Vec<String>>,
