@@ -21,12 +21,25 @@ pub(super) struct Contents {
     pub(super) wanted: Arc<[u8]>,
     /// The data that the node had last.
     accepted: Arc<[u8]>,
+    /// The data of writes whose replies have not arrived.
+    in_doubt: Vec<Arc<[u8]>>,
 }
+
+/// More writes than can plausibly be under way in connections that were given up.
+const MOST_IN_DOUBT: usize = 16;
 
 impl Contents {
     pub(super) fn new(commands: watch::Receiver<Command>, reports: watch::Sender<Report>) -> Self {
         let Command { number, data, .. } = commands.borrow().clone();
-        Self { commands, reports, number, is_pending: true, wanted: Arc::clone(&data), accepted: data }
+        Self {
+            commands,
+            reports,
+            number,
+            is_pending: true,
+            wanted: Arc::clone(&data),
+            accepted: data,
+            in_doubt: Vec::new(),
+        }
     }
 
     /// Waits for new data.
@@ -47,6 +60,28 @@ impl Contents {
             (self.number, self.is_pending, self.wanted) = (number, true, data);
         }
         is_new
+    }
+
+    /// Records that a write of the wanted data is about to be sent.
+    ///
+    /// If its session ends, it can still arrive after the node was created again in the next one: the new node can have
+    /// the version that the write requires.
+    pub(super) fn sent(&mut self) {
+        self.in_doubt.push(Arc::clone(&self.wanted));
+        if self.in_doubt.len() > MOST_IN_DOUBT {
+            self.in_doubt.remove(0);
+        }
+    }
+
+    /// Records that the reply to the last write has arrived.
+    pub(super) fn answered(&mut self) {
+        self.in_doubt.pop();
+    }
+
+    /// Whether the node has this data by a late write. Only the first time: another client may write the same.
+    pub(super) fn is_late(&mut self, data: &[u8]) -> bool {
+        let late = self.in_doubt.iter().position(|in_doubt| **in_doubt == *data);
+        late.map(|late| self.in_doubt.remove(late)).is_some()
     }
 
     /// Records that the node has the wanted data.
@@ -109,6 +144,21 @@ mod tests {
         // A command without data.
         commands.send_modify(|command| command.is_closing = true);
         assert!(!contents.update() && contents.is_pending);
+    }
+
+    #[test]
+    fn the_data_of_a_write_without_a_reply_is_recognized_once() {
+        let (commands, mut contents, _report) = contents();
+        contents.sent();
+        set(&commands, b"second");
+        contents.update();
+        contents.sent();
+        contents.answered();
+        assert!(!contents.is_late(b"second"));
+        assert!(contents.is_late(b"first"));
+        assert!(!contents.is_late(b"first"));
+        (0..=MOST_IN_DOUBT).for_each(|_| contents.sent());
+        assert_eq!(contents.in_doubt.len(), MOST_IN_DOUBT);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    CloseDelay, CuratorClient, Error, FailureLog, ProtectionId, RecipeSupport as _, Recovery, Result, Session, Stat,
-    Watch, WatchEvent, ZPath, source,
+    CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, RecipeSupport as _, Recovery, Result, Session,
+    Stat, Watch, WatchEvent, ZPath, source,
 };
 
 use self::creating::{Creating, replacement};
@@ -232,13 +232,14 @@ impl Kept {
         match owner {
             Owner::Ours if self.claims.confirm(&node) => {
                 self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
-                // The servers were restored from an older copy: an older write is the last one again.
-                let is_restored = !has_data && stat.mzxid < self.mzxid;
+                // The servers were restored from an older copy: an older write is the last one again. Or an older write of
+                // an ended session has arrived late.
+                let is_older = !has_data && (stat.mzxid < self.mzxid || self.contents.is_late(&data));
                 self.mzxid = stat.mzxid;
                 if has_data {
                     self.contents.applied();
                 }
-                if is_restored {
+                if is_older {
                     self.rewrite();
                 } else {
                     self.reporter.set(PersistentNodeState::Present { path });
@@ -303,7 +304,11 @@ impl Kept {
         let data = &self.contents.wanted;
         let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
         let (written, read) = session.pipelined(requests);
+        self.contents.sent();
         let written = written.await;
+        if written.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied) {
+            self.contents.answered();
+        }
         if matches!(written, Err(Error::BadVersion { .. } | Error::NoNode { .. })) {
             self.claims.was_not_adopted();
         }
@@ -348,7 +353,7 @@ impl Kept {
     fn rewrite(&mut self) {
         self.contents.is_pending = true;
         let (client, path) = (self.client.name(), &self.options.path);
-        tracing::warn!(client, %path, "persistent node: the servers have lost the latest data of the node; writing it again");
+        tracing::warn!(client, %path, "persistent node: the servers have older data of the node; writing the latest again");
     }
 
     /// Gives up the name of a sequential node, which another client's node has. The node is created under the next number.

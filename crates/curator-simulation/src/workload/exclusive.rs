@@ -8,6 +8,7 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, LockGuard, OwnerId, Result,
 };
+use curator_test::Faults;
 
 use super::guarded::{enter, give_back, owner, use_exclusive};
 use super::ledger::Ledger;
@@ -83,6 +84,12 @@ impl Workload for Exclusive {
         });
         let tasks: Vec<_> = tasks.collect();
         life.joined(tasks).await;
+    }
+
+    fn faults(&self) -> Faults {
+        let mut faults = Faults::of_network_and_servers();
+        faults.other_session = 0.1;
+        faults
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

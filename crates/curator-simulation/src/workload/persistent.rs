@@ -1,5 +1,7 @@
 //! Persistent nodes of all kinds, which an operator deletes.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use async_trait::async_trait;
 use curator_recipes::client::CreateMode;
 use curator_recipes::{PersistentNode, PersistentNodeState};
 use curator_test::{Fault, Faults};
+use futures_util::future::select;
 use tokio::time::timeout;
 
 use super::{Workload, explain, must_succeed};
@@ -67,7 +70,8 @@ impl Kind {
         // The reply to the create of an unprotected node that is not ephemeral may be lost: then it counts as foreign.
         let is_ephemeral = matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential);
         let is_protected = !is_ephemeral || life.one_in(2);
-        let is_shared = is_ephemeral && !is_protected && life.one_in(2);
+        // Sequential nodes of one name meet the numbers of each other when their directory is created again.
+        let is_shared = is_ephemeral && !is_protected && (mode.is_sequential() || life.one_in(2));
         Self { mode, is_protected, is_shared }
     }
 }
@@ -128,10 +132,14 @@ impl Persistent {
                 life.think_for(Duration::from_secs(3)).await;
             }
         };
+        let work = async {
+            select(pin!(work), pin!(watch_owner(life, &node, kind))).await;
+        };
         let is_over = timeout(time, work).await.is_err();
         if !is_over {
             if life.at_rest().await {
                 life.eventually("keep the node", || is_kept(life, &node, kind, &writer, &data)).await;
+                self.number_nodes(life).await;
             }
             life.idle().await;
         }
@@ -154,6 +162,25 @@ impl Persistent {
             }
             Some(Err(error)) => explain(life, "close the node", &error),
             None => {}
+        }
+    }
+
+    /// Creates sequential nodes one after another, which must all get a number, also if other nodes have the next ones.
+    async fn number_nodes(&self, life: &Life) {
+        let path = format!("{}/{:?}-", self.root, CreateMode::EphemeralSequential);
+        let mut nodes = Vec::new();
+        for _ in 0..life.below(8) {
+            let builder = PersistentNode::builder(life.client(), path.as_str());
+            let Some(builder) = must_succeed(life, "make a node", builder) else { return };
+            let node = builder.mode(CreateMode::EphemeralSequential).start();
+            let created = life.complete("get a number", node.created_timeout(Duration::from_secs(3))).await;
+            if must_succeed(life, "get a number", created).is_none() {
+                return;
+            }
+            nodes.push(node);
+        }
+        for node in nodes {
+            must_succeed(life, "close a node", life.complete("close a node", node.close()).await);
         }
     }
 
@@ -188,6 +215,27 @@ impl Persistent {
             }
         }
     }
+}
+
+/// Fails when an ephemeral node is reported as present, but is that of a session that has ended. Never ends.
+async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
+    let mut states = node.state();
+    while states.changed().await.is_ok() {
+        let PersistentNodeState::Present { path } = states.get_and_update() else { continue };
+        let Some(session) = life.client().current_session().filter(|session| session.end().is_none()) else { continue };
+        // Others may have replaced a shared node, of which the client learns later.
+        if kind.is_ephemeral() && !kind.is_shared {
+            let owner = life.world().servers().node(path.as_str()).map(|found| found.owner);
+            life.world().check(owner.is_none_or(|owner| owner == session.id()), || {
+                format!(
+                    "{}: {path} is reported as present, but its owner is {owner:x?}, not {:x}",
+                    life.name(),
+                    session.id()
+                )
+            });
+        }
+    }
+    pending().await
 }
 
 fn is_kept(life: &Life, node: &PersistentNode, kind: Kind, writer: &str, data: &str) -> Result<(), String> {

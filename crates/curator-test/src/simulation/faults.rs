@@ -62,11 +62,14 @@ pub struct Faults {
     /// In each second: the servers are restored, and have lost what was written in a time. The bound is this time. Not
     /// with one server, which would turn away clients that have seen more.
     pub restore: Fault,
+    /// Of each reconnect of a session: it is answered with a new session, as `ClickHouse` Keeper may do. The session itself
+    /// gets no further requests.
+    pub other_session: f64,
 }
 
 impl Faults {
     /// Faults of processes, servers and the network: what an ensemble promises to survive. No access is taken, nothing
-    /// is deleted by an operator, and no write is lost.
+    /// is deleted by an operator, no write is lost, and no reconnect is answered with another session.
     #[must_use]
     pub fn of_network_and_servers() -> Self {
         let seconds = |probability, seconds| Fault::new(probability, Duration::from_secs(seconds));
@@ -97,6 +100,7 @@ impl Faults {
             take_access: seconds(0.03, 10),
             delete: 0.03,
             restore: seconds(0.005, 3),
+            other_session: 0.05,
             ..Self::of_network_and_servers()
         }
     }
@@ -121,10 +125,11 @@ impl Faults {
         (timed.cut_before_request, timed.cut_before_reply, timed.throttle) = (0.0, 0.0, 0.0);
         (timed.delay, timed.silence) = (Fault::default(), Fault::default());
         (timed.lag, timed.slow_tick) = (Fault::default(), Fault::default());
+        timed.other_session = 0.0;
         timed.probabilities().iter().any(|probability| **probability > 0.0)
     }
 
-    fn probabilities(&mut self) -> [&mut f64; 17] {
+    fn probabilities(&mut self) -> [&mut f64; 18] {
         [
             &mut self.cut_before_request,
             &mut self.cut_before_reply,
@@ -143,6 +148,7 @@ impl Faults {
             &mut self.take_access.probability,
             &mut self.delete,
             &mut self.restore.probability,
+            &mut self.other_session,
         ]
     }
 }

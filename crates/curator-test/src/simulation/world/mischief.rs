@@ -134,6 +134,16 @@ impl World {
         }
     }
 
+    /// Whether the reconnect of a session is answered with a new one.
+    pub(super) fn answers_with_another(&mut self, s: ServerId, session: i64) -> bool {
+        let does = self.chance(self.mischief.faults.other_session);
+        if does {
+            let server = &self.servers[s].name;
+            self.trace.line(self.now, format_args!("{server} resumes session {session:x} as another"));
+        }
+        does
+    }
+
     /// Whether the connection is cut instead of this reply.
     pub(super) fn cuts_reply(&self, id: ConnectionId, frame: &[u8]) -> bool {
         let cut = self.links.get(&id).and_then(|link| link.cut);

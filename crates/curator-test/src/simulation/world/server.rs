@@ -148,13 +148,14 @@ impl World {
         let read_only_known = request.read_only.is_some();
         self.wait(s, id, Waiting::Session { ticket, timeout, read_only_known });
         let origin = Origin { server: s, link: id, ticket };
-        match request.session_id {
-            0 => {
+        let session = request.session_id;
+        match session {
+            _ if session == 0 || knows && self.answers_with_another(s, session) => {
                 let change = Change::CreateSession { id: self.session_id(s), timeout };
                 self.forward(s, Forwarded::Change { origin: Some(origin), session: None, change });
             }
             _ if !knows => self.finish(s, id, ticket, Outcome::Session(None)),
-            session => self.forward(s, Forwarded::Resume { origin, session, timeout }),
+            _ => self.forward(s, Forwarded::Resume { origin, session, timeout }),
         }
     }
 
