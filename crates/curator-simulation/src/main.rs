@@ -1,10 +1,10 @@
 //! The program `curator-simulation`: see `cargo xtask simulate --help`.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use curator_simulation::search::{Found, Report, Search};
+use curator_simulation::search::{Found, Report, Search, seed_of_commit};
 use curator_simulation::{planted, simulated, workload};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -103,10 +103,7 @@ fn first_seed(from: &str) -> Result<u64, String> {
     if from != "commit" {
         return from.parse().map_err(|_| format!("--from: \"{from}\" is neither a number nor `commit`"));
     }
-    let output = Command::new("git").args(["rev-parse", "--short=8", "HEAD"]).output();
-    let output = output.map_err(|error| format!("cannot run git: {error}"))?;
-    let hash = String::from_utf8_lossy(&output.stdout);
-    u64::from_str_radix(hash.trim().get(..8).unwrap_or_default(), 16).map_err(|_| "git knows no commit".to_owned())
+    seed_of_commit()
 }
 
 /// Prints all that happens in one schedule. Returns whether it passes.

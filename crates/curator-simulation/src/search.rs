@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -112,6 +113,18 @@ impl Search {
         let hash = combined(lock(&hashes).values().copied());
         Report { schedules: ran.load(Ordering::Relaxed), simulated, took: began.elapsed(), found, hash }
     }
+}
+
+/// A seed that changes with the commit: each commit searches schedules that none has searched before.
+///
+/// # Errors
+///
+/// If the working directory is not in a repository with a commit.
+pub fn seed_of_commit() -> Result<u64, String> {
+    let output = Command::new("git").args(["rev-parse", "--short=8", "HEAD"]).output();
+    let output = output.map_err(|error| format!("cannot run git: {error}"))?;
+    let hash = String::from_utf8_lossy(&output.stdout);
+    u64::from_str_radix(hash.trim().get(..8).unwrap_or_default(), 16).map_err(|_| "git knows no commit".to_owned())
 }
 
 /// The message of a panic is on the standard error.

@@ -8,6 +8,7 @@ use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_simulation::checks::{Entry, Kind};
 use curator_simulation::life::Life;
 use curator_simulation::schedule::Verdict;
+use curator_simulation::search::{Found, Search, seed_of_commit};
 use curator_simulation::simulated;
 use curator_simulation::workload::{self, Workload};
 
@@ -28,6 +29,22 @@ fn some_schedules_of_each_workload_pass() {
             assert_passes(workload, seed, &verdict);
         }
     }
+}
+
+/// In an exported tree, which has no commit, the same seeds each time.
+#[test]
+fn five_hundred_schedules_of_this_commit_pass() {
+    let workloads = workload::names().collect();
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    let search = Search { from: seed_of_commit().unwrap_or(0), seeds: 500, workloads, threads, stops: true };
+    let report = search.run(
+        |seed, workload| simulated::run(seed, workload, false).0,
+        |Found { seed, workload, failure }| {
+            let command = format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
+            println!("{workload} with seed {seed}: {}: {command}", failure.what);
+        },
+    );
+    assert!(report.found.is_empty(), "see above");
 }
 
 #[test]

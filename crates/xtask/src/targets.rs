@@ -53,7 +53,7 @@ pub(crate) const UNIT: &str = "unit";
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait. Packages share names:
 /// several may have a target `server`.
-const KNOWN: [(&str, Needs); 20] = [
+const KNOWN: [(&str, Needs); 23] = [
     ("model", Needs::Nothing),
     (UNIT, Needs::Nothing),
     ("matrix", Needs::EitherInCi),
@@ -72,6 +72,9 @@ const KNOWN: [(&str, Needs); 20] = [
     (PEERS, Needs::Peers),
     (KERBEROS, Needs::Kerberos),
     ("embedded", Needs::Embedded),
+    ("simulation", Needs::Nothing),
+    ("search", Needs::Nothing),
+    ("determinism", Needs::Nothing),
     ("signals", Needs::Embedded),
     ("model-deep", Needs::Time),
 ];

@@ -15,6 +15,16 @@ pub(super) fn want(wanted: &mut Wanted, path: ZPath, listing: Listing) {
     *wanted = listing.max(*wanted);
 }
 
+/// Adds the root and all known nodes; listings add the other nodes. A node that remains to be read from an earlier
+/// listing may be missing after a restore of the ensemble, with another one in its place.
+pub(super) fn want_all(wanted: &mut Wanted, tree: &Tree) {
+    wanted.values_mut().for_each(|listing| *listing = Listing::IfChanged.max(*listing));
+    for path in tree.paths() {
+        want(wanted, path.clone(), Listing::IfChanged);
+    }
+    want(wanted, tree.root().clone(), tree.root_listing());
+}
+
 /// The maximum of the estimated bytes of a reply.
 const MAX_REPLY: usize = 4 << 20;
 /// Each node counts as at least this many bytes, which bounds a request to 512 nodes: larger requests are not faster.

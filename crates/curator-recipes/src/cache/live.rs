@@ -12,7 +12,7 @@ use curator_client::{
 };
 use futures_util::FutureExt as _;
 
-use super::batches::{Batch, Batches, Wanted, reads, want};
+use super::batches::{Batch, Batches, Wanted, reads, want, want_all};
 use super::builder::CuratorCacheBuilder;
 use super::error::CacheError;
 use super::publisher::Publisher;
@@ -214,7 +214,7 @@ impl LiveTree {
     fn rescan(&mut self) {
         self.is_full = true;
         self.catching_up = None;
-        self.tree.want_all(&mut self.scan);
+        want_all(&mut self.scan, &self.tree);
         // The interval starts at the end of the rescan, which may take longer than the interval.
         self.resync_at = Deadline::NEVER;
     }

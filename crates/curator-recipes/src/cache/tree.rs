@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
-use super::batches::{Wanted, want};
 use super::events::CacheEvent;
 use super::scope::Scope;
 use super::snapshot::{CachedNode, Entry, Nodes, descendants};
@@ -181,16 +180,18 @@ impl Tree {
         }
     }
 
-    /// Adds the root and all known nodes to `wanted`; listings add the other nodes. A node that remains to be read from
-    /// an earlier listing may be missing after a restore of the ensemble, with another one in its place.
-    pub(super) fn want_all(&self, wanted: &mut Wanted) {
-        wanted.values_mut().for_each(|listing| *listing = Listing::IfChanged.max(*listing));
-        for path in self.nodes.keys() {
-            want(wanted, path.clone(), Listing::IfChanged);
-        }
-        let is_first = self.nodes.is_empty() && self.scope.max_depth > 0;
-        let listing = if is_first { Listing::Now } else { Listing::IfChanged };
-        want(wanted, self.scope.root.clone(), listing);
+    /// The nodes that are known to exist.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &ZPath> {
+        self.nodes.keys()
+    }
+
+    /// How the root is read when everything is: the first time, its children are listed in any case.
+    pub(super) fn root_listing(&self) -> Listing {
+        if self.nodes.is_empty() && self.scope.max_depth > 0 { Listing::Now } else { Listing::IfChanged }
+    }
+
+    pub(super) fn root(&self) -> &ZPath {
+        &self.scope.root
     }
 
     /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.

@@ -235,7 +235,7 @@ async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
             });
         }
     }
-    pending().await
+    pending::<()>().await;
 }
 
 fn is_kept(life: &Life, node: &PersistentNode, kind: Kind, writer: &str, data: &str) -> Result<(), String> {

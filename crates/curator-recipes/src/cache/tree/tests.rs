@@ -6,7 +6,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::batches::{Batch, Batches, Wanted, reads, want};
+use super::super::batches::{Batch, Batches, Wanted, reads, want, want_all};
 use super::*;
 
 fn path(text: &str) -> ZPath {
@@ -138,7 +138,7 @@ impl Client {
     }
 
     fn rescan(&mut self) {
-        self.tree.want_all(&mut self.scan);
+        want_all(&mut self.scan, &self.tree);
     }
 
     /// Reads the first `count` wanted nodes, all at one moment.
