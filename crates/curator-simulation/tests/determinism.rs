@@ -8,21 +8,20 @@ use curator_simulation::{simulated, workload};
 
 const SEEDS: u64 = 100;
 
-/// The hashes of the traces of all schedules, by their seeds and workloads.
-fn hashes(threads: usize) -> BTreeMap<(u64, &'static str), u64> {
-    let search = Search { from: 0, seeds: SEEDS, workloads: workload::names().collect(), threads, stops: false };
-    let hashes = Mutex::new(BTreeMap::new());
-    let run = |seed, workload| {
-        let (verdict, _) = simulated::run(seed, workload, false);
-        hashes.lock().unwrap().insert((seed, workload), verdict.trace_hash);
-        verdict
-    };
-    search.run(run, |_| {});
-    hashes.into_inner().unwrap()
-}
-
 #[test]
 fn a_hundred_schedules_have_the_same_traces_again_and_on_two_threads() {
+    // The hashes of the traces of all schedules, by their seeds and workloads.
+    let hashes = |threads| {
+        let search = Search { from: 0, seeds: SEEDS, workloads: workload::names().collect(), threads, stops: false };
+        let hashes = Mutex::new(BTreeMap::new());
+        let run = |seed, workload| {
+            let (verdict, _) = simulated::run(seed, workload, false);
+            hashes.lock().unwrap().insert((seed, workload), verdict.trace_hash);
+            verdict
+        };
+        search.run(run, |_| {});
+        hashes.into_inner().unwrap()
+    };
     let (first, second) = (hashes(1), hashes(2));
     assert_eq!(first.len() as u64, SEEDS);
     let differs = |(schedule, hash): &(_, _)| second.get(schedule) != Some(hash);

@@ -51,10 +51,12 @@ fn five_hundred_schedules_of_this_commit_pass() {
 fn a_schedule_is_the_same_each_time() {
     let traced = || {
         let (verdict, trace) = simulated::run(3, "mixed", true);
-        (verdict.failure, verdict.events, trace)
+        (verdict.failure, verdict.events, verdict.trace_hash, trace)
     };
     let first = traced();
     assert!(first == traced(), "the second run differs");
+    // Nor does it depend on whether it is traced.
+    assert_eq!(simulated::run(3, "mixed", false).0.trace_hash, first.2);
 }
 
 /// A lock that looks whether a node exists, and then creates its own: two processes can look before either creates.
