@@ -112,11 +112,18 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     if output.status.success() {
         return Ok(None);
     }
-    let Some(failure) = text.lines().find(|line| line.starts_with("FAILURE of ")) else {
+    // The threads report their failures in any order.
+    let failures = text.lines().filter(|line| line.starts_with("FAILURE of "));
+    let Some((seed, failure)) = failures.filter_map(|line| Some((seed(line)?, line))).min() else {
         return Err(format!("{} does not run: {}", defect.name, String::from_utf8_lossy(&output.stderr)));
     };
-    let (before, what) = failure.split_once(": ").unwrap_or((failure, ""));
-    let seed = before.split_whitespace().skip_while(|word| *word != "seed").nth(1).and_then(|seed| seed.parse().ok());
-    let seeds = seed.map_or_else(|| "?".to_owned(), |seed: u64| (seed + 1).to_string());
+    let what = failure.split_once(": ").map_or("", |(_, what)| what);
+    let seeds = (seed + 1).to_string();
     Ok(Some((seeds, what.chars().take(160).collect())))
+}
+
+/// The seed in the first line of a failure.
+fn seed(failure: &str) -> Option<u64> {
+    let mut words = failure.split_whitespace().skip_while(|word| *word != "seed");
+    words.nth(1)?.trim_end_matches(':').parse().ok()
 }

@@ -63,6 +63,23 @@ fn no_confirmed_write_is_lost_and_all_servers_agree_in_the_end() {
     });
 }
 
+/// The nodes of the first session stay until it expires.
+#[test]
+fn a_session_is_resumed_as_another() {
+    let faults = Faults { other_session: 1.0, ..Faults::default() };
+    three_under(faults).simulate(async |simulation| {
+        let mut first = Client::new(simulation.main(), 1).await.unwrap();
+        first.create("/a", true).await.unwrap();
+        let second = first.resume(simulation.main(), 2, 0).await.unwrap();
+        assert!(second.session != 0 && second.session != first.session);
+        pass(100).await;
+        assert_eq!(simulation.nodes()["/a"].owner, Some(first.session));
+        simulation.heal();
+        let resumed = first.resume(simulation.main(), 3, 0).await.unwrap();
+        assert_eq!(resumed.session, first.session);
+    });
+}
+
 #[test]
 fn each_seed_has_its_trace_and_its_faults() {
     let run = |seed: u64| {
