@@ -151,7 +151,13 @@ impl Connection {
             tokio::select! {
                 biased;
                 () = poll_fn(|cx| reading.0.poll_read(cx)) => return,
-                () = timer.sleep(next.remaining()) => reading.0.beat(),
+                () = timer.sleep(next.remaining()) => {
+                    // The timers of a client that has ended complete at once.
+                    if timer.has_ended() {
+                        return;
+                    }
+                    reading.0.beat();
+                }
             }
         }
     }
