@@ -119,12 +119,12 @@ impl Link {
         }
     }
 
-    /// Why the connection is over, if it is.
+    /// Why the connection has ended, if it has.
     pub(crate) fn end(&self) -> Option<LinkEnd> {
         of_either!(self, link => link.task().end())
     }
 
-    /// The number of watches that have not fired; 0 once the connection is over.
+    /// The number of watches that have not fired; 0 once the connection has ended.
     pub(crate) fn watches(&self) -> usize {
         of_either!(self, link => link.task().watches())
     }
@@ -242,7 +242,7 @@ impl fmt::Debug for Link {
 }
 
 impl LinkTask {
-    /// Waits until the connection is over.
+    /// Waits until the connection has ended.
     pub(crate) async fn ended(&self) -> LinkEnd {
         of_either!(self, task => task.ended().await)
     }

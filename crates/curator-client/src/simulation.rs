@@ -66,8 +66,8 @@ pub type Connected = Pin<Box<dyn Future<Output = io::Result<Box<dyn Socket>>> + 
 
 /// A connection that carries frames, in order. Dropping it closes it.
 pub trait Socket: Send + Sync {
-    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does nothing. Must not call or
-    /// wake the client inline, which may hold a lock.
+    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does nothing. May wake
+    /// tasks, but must not call the client, which may hold a lock.
     fn send(&self, frame: Vec<u8>);
 
     /// Receives the next frame, without its length. `None` when the connection has ended.

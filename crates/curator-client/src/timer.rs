@@ -22,9 +22,9 @@ use crate::source;
 /// makes tokio's timer. So a `Drop` may call them on any thread: a thread that is ending cannot enter a runtime any
 /// more.
 ///
-/// The timers run in real time, but in a simulation. A test may pause tokio's clock, which then jumps to the next timer whenever the runtime
-/// is idle, for example while a reply is on its way: every reply would be late, and every session would expire. The
-/// network is not simulated, so its time must be real. In a simulation it is, and the timers are tokio's.
+/// The timers run in real time, except in a simulation, whose network is simulated too. A test may pause tokio's clock,
+/// which then jumps to the next timer whenever the runtime is idle, for example while a reply is on its way: every reply
+/// would be late, and every session would expire.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,

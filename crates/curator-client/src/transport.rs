@@ -15,7 +15,6 @@
 
 mod error;
 mod error_code;
-mod event;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +24,9 @@ use futures_util::future::BoxFuture;
 
 pub(crate) use self::error::{RequestError, translate};
 pub(crate) use self::error_code::ErrorCode;
-pub use self::event::{TreeEvent, WatchEvent};
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
+use crate::path::ZPath;
 use crate::tls::TlsFailure;
 
 /// The reply to a request that has been sent.
@@ -136,6 +135,40 @@ impl fmt::Display for ConnectFailure {
             Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
         }
     }
+}
+
+/// What a watch saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WatchEvent {
+    /// The node was created.
+    Created,
+    /// The node was deleted.
+    Deleted,
+    /// The node's data changed.
+    DataChanged,
+    /// A child of the node was created or deleted.
+    ChildrenChanged,
+    /// The watch is gone because its connection is broken, and changes may have been missed. The session may continue
+    /// over another connection; if so, read the node again, and set a new watch.
+    Interrupted,
+    /// The session has ended, and the watch with it.
+    SessionEnded,
+}
+
+/// What a [`RecursiveWatch`](crate::RecursiveWatch) saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TreeEvent {
+    /// This node was created.
+    Created(ZPath),
+    /// This node was deleted.
+    Deleted(ZPath),
+    /// The data of this node changed.
+    DataChanged(ZPath),
+    /// The connection of the watch has ended, and the watch with it. Changes since then are not reported: set a new
+    /// watch, then read everything again.
+    Interrupted,
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) struct Connection {
 }
 
 struct State {
-    /// `None` once the connection is over. Dropping it closes the connection.
+    /// `None` once the connection has ended. Dropping it closes the connection.
     socket: Option<Arc<dyn Socket>>,
     xid: i32,
     /// The requests in flight, in order.
@@ -118,7 +118,7 @@ impl Connection {
         *self.end.borrow()
     }
 
-    /// Waits until the connection is over.
+    /// Waits until the connection has ended.
     pub(super) async fn ended(&self) -> LinkEnd {
         let mut end = self.end.subscribe();
         // The sender lives in `self`, so the channel cannot be closed.
@@ -141,7 +141,7 @@ impl Connection {
         self.reader.wake();
     }
 
-    /// Reads until the connection is over, and keeps it alive.
+    /// Reads until the connection has ended, and keeps it alive until then.
     pub(super) async fn read(self: Arc<Self>, timer: Timer) {
         // If the runtime drops the task, nothing reads any more.
         let reading = EndOnDrop(self);

@@ -67,7 +67,8 @@ type Result<T> = std::result::Result<T, PersistentNodeError>;
 /// The servers compare versions of data, not nodes. If, between a read of the node and the request that replaces,
 /// writes or deletes it, another client deletes the node and creates one with the same version, that request affects
 /// the new node. A write that is on its way when the session is lost can also arrive after the replacement of the node,
-/// which then has the older data until the next [`set_data`](Self::set_data).
+/// which then has the older data until this persistent node has written its latest again: it recognizes the data of its
+/// last 16 writes without a reply, each once.
 ///
 /// To create a sequential node in a directory that was deleted and created again, the client may have to skip numbers that
 /// other nodes have. It does so by creating and deleting nodes in the directory, which needs the permission to delete.

@@ -178,3 +178,18 @@ async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
     let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
 }
+
+/// On a thread of its own: a reader that asks again and again never returns.
+#[tokio::test]
+async fn a_connection_ends_with_its_client() {
+    // No heartbeat ends it before the test does.
+    let hour = Duration::from_secs(3600);
+    let connection = Connection::new(Box::new(End(Arc::default())), hour, hour);
+    let timer = Timer::new(Handle::current());
+    timer.end();
+    let mut read = Box::pin(Arc::clone(&connection).read(timer));
+    let (polled, is_polled) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || polled.send((&mut read).now_or_never()));
+    assert_eq!(curator_test::soon(is_polled).await, Ok(Some(())));
+    assert_eq!(connection.end(), Some(LinkEnd::Lost));
+}

@@ -28,10 +28,7 @@ use crate::zk::task::{SessionTask, catch_task};
 use crate::zk::watchdog::Watchdog;
 
 impl Link {
-    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns a time before
-    /// its connect request was sent.
-    ///
-    /// Nothing is awaited after the session is opened.
+    /// See [`Link::open`](crate::link::Link::open).
     pub(crate) async fn open(
         options: &SessionOptions,
         timer: &Timer,
@@ -137,13 +134,7 @@ impl SessionKey {
         self.session.id().0
     }
 
-    /// Opens another connection for the session, whose previous one has ended: one pass over the servers, no longer
-    /// than `limit`.
-    ///
-    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again, and
-    /// may open another session instead, as ClickHouse Keeper does (its issue 116690): `granted` is called with both as
-    /// soon as they are known, on the thread that has read them. Use the result without awaiting anything in between:
-    /// dropping the result closes its session.
+    /// See [`SessionKey::resume`](crate::link::SessionKey::resume).
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
