@@ -1,5 +1,7 @@
 //! The state that crates built on top of this one keep for each client.
 
+#![expect(clippy::disallowed_types, reason = "looks up one value at a time")]
+
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 

@@ -91,7 +91,7 @@
 // Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::iter_over_hash_type))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 mod acl;
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod transport;
 mod truncated;
 #[cfg(feature = "simulation")]
 mod wire;
-#[allow(clippy::disallowed_methods, reason = "sockets, which a simulation does not have")]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
 mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};

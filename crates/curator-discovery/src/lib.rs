@@ -18,7 +18,7 @@
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::iter_over_hash_type))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 #[cfg(feature = "tower")]
 mod balance;

@@ -31,6 +31,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+// A simulation repeats a run: no other clock, no other source of chance, no thread.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 mod contest;
 mod driver;

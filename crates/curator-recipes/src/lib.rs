@@ -109,7 +109,7 @@
 // Each public type is `non_exhaustive`, or gives the reason why it is not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::iter_over_hash_type))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 mod atomic;
 mod cache;

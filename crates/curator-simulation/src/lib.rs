@@ -4,6 +4,9 @@
 //! network, the servers and the processes fail. Everything runs in one thread, in simulated time, so a schedule can be
 //! repeated. Its [checks] run at every step; in the end, all faults are healed, and everything must come to rest.
 
+// A seed repeats a run: no order of a hash map.
+#![cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
+
 pub mod checks;
 pub mod dropped;
 pub mod life;

@@ -62,6 +62,8 @@ mod report;
 mod server;
 mod serving_thread;
 #[cfg(feature = "simulation")]
+// A seed repeats a run: no order of a hash map.
+#[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod simulation;
 mod unique_path;
 mod wait;

@@ -1,5 +1,7 @@
 //! Applies the servers' replies to the nodes of a cache. Does no I/O.
 
+#![expect(clippy::disallowed_types, reason = "looks up one path at a time")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,6 +10,8 @@
 //! contender only by the time that they take to enter the queue: readers that find the lock free enter sixteen at a
 //! time.
 
+#![expect(clippy::disallowed_types, reason = "looks up one line at a time")]
+
 use std::sync::{Arc, Weak};
 
 use curator_client::{CuratorClient, RecipeSupport as _, ZPath};

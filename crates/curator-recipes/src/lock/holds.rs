@@ -1,5 +1,7 @@
 //! Maps each owner in this process to its hold of a lock, and admits one acquiring future of an owner at a time.
 
+#![expect(clippy::disallowed_types, reason = "looks up one owner at a time, and sorts what it lists")]
+
 use std::hash::BuildHasherDefault;
 use std::mem;
 use std::sync::Arc;

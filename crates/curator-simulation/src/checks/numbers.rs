@@ -1,8 +1,7 @@
 //! Numbers that rise, occur once, or are counted.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
-use std::hash::Hash;
 use std::sync::Mutex;
 
 use crate::world::{World, lock};
@@ -28,9 +27,9 @@ impl<T: PartialOrd + Copy + Display> Rising<T> {
 
 /// Values that occur once.
 #[derive(Debug, Default)]
-pub struct Unique<T>(Mutex<HashSet<T>>);
+pub struct Unique<T>(Mutex<BTreeSet<T>>);
 
-impl<T: Eq + Hash + Clone + Debug> Unique<T> {
+impl<T: Ord + Clone + Debug> Unique<T> {
     /// Fails if the value has occurred.
     pub fn note(&self, world: &World, what: &str, value: T) {
         let is_new = lock(&self.0).insert(value.clone());
