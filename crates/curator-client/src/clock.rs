@@ -95,6 +95,7 @@ impl Add<Duration> for ClockInstant {
 }
 
 #[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "outside of a simulation")]
 fn read_clock() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     // The kernel never gives a negative time since boot.

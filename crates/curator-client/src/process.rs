@@ -26,6 +26,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    #[expect(clippy::disallowed_methods, reason = "is only compared")]
     pub(crate) fn current() -> Self {
         Self { id: std::process::id() }
     }
