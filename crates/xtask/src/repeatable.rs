@@ -1,16 +1,23 @@
 //! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random numbers have no seed: a
 //! simulation repeats a run exactly.
 //!
-//! - `select!` without `biased` draws its first branch.
+//! - `select!` without `biased` draws its first branch. Those of `futures`, `select!` and `stream_select!`, always do.
 //! - `tokio::sync::watch` draws the order in which receivers are woken. `curator_client::source::watch` stands for it.
 //!
-//! What else cannot be repeated are methods, which Clippy finds: see `clippy.toml`.
+//! What else cannot be repeated are methods and types, which Clippy finds: see `clippy.toml`. With one thread, tokio draws
+//! nothing else: `join!` rotates, and its other channels and locks wake their waiters in order.
 
 use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
 
-/// The crates that run in a simulation.
-const CRATES: [&str; 5] =
-    ["curator-client", "curator-discovery", "curator-protocol", "curator-recipes", "curator-simulation"];
+/// What runs in a simulation.
+const FOLDERS: [&str; 6] = [
+    "curator-client/src",
+    "curator-discovery/src",
+    "curator-protocol/src",
+    "curator-recipes/src",
+    "curator-simulation/src",
+    "curator-test/src/simulation",
+];
 
 /// Re-exports tokio's channel for builds without a simulation.
 const SOURCE: &str = "curator-client/src/source.rs";
@@ -23,10 +30,10 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
     while let [token, next @ ..] = rest {
         rest = next;
         match (token, next) {
-            (Ident(name), [Punct(_), Group(branches), ..]) if name == "select" => {
+            (Ident(name), [Punct(_), Group(branches), ..]) if name == "select" || name == "stream_select" => {
                 let branches = branches.stream();
                 if !branches.clone().into_iter().next().is_some_and(|first| is_word(&first, "biased")) {
-                    found.push(format!("select! {}", branches.to_string().chars().take(60).collect::<String>()));
+                    found.push(format!("{name}! {}", branches.to_string().chars().take(60).collect::<String>()));
                 }
             }
             (Ident(name), [Punct(_), Punct(_), Group(names), ..])
@@ -34,8 +41,10 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
             {
                 found.push("sync::{watch}".to_owned());
             }
-            (Ident(name), [Punct(_), Punct(_), item, ..]) if name == "sync" && is_word(item, "watch") => {
-                found.push("sync::watch".to_owned());
+            (Ident(name), [Punct(_), Punct(_), item, ..])
+                if name == "sync" && (is_word(item, "watch") || item.to_string() == "*") =>
+            {
+                found.push(format!("sync::{item}"));
             }
             (Group(group), _) => found.extend(drawn(group.stream())),
             _ => {}
@@ -46,11 +55,11 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
 
 #[test]
 fn no_order_is_drawn_by_tokio() {
-    for name in CRATES {
+    for folder in FOLDERS {
         let mut files = Vec::new();
-        crate::layers::read(&crate::workspace().join("crates").join(name).join("src"), "", &mut files);
+        crate::layers::read(&crate::workspace().join("crates").join(folder), "", &mut files);
         for (file, text) in files {
-            let file = format!("{name}/src/{file}");
+            let file = format!("{folder}/{file}");
             assert!(
                 file == SOURCE || drawn(text.parse().unwrap()).is_empty(),
                 "{file}: {:?}",
@@ -64,6 +73,8 @@ fn no_order_is_drawn_by_tokio() {
 fn an_order_that_is_drawn_is_found() {
     let found = |text: &str| drawn(text.parse().unwrap()).join("; ");
     assert_eq!(found("fn f() { tokio::select! { biased; a = b => select! { c = d => {} } } }"), "select! c = d => { }");
+    assert_eq!(found("futures_util::stream_select!(a, b)"), "stream_select! a , b");
     assert_eq!(found("use tokio::sync::{mpsc, watch}; use tokio::sync::watch::Sender;"), "sync::{watch}; sync::watch");
+    assert_eq!(found("use tokio::sync::*;"), "sync::*");
     assert_eq!(found("/// select! { a = b => {} }\nuse crate::source::watch; use std::sync::{Arc, Mutex};"), "");
 }
