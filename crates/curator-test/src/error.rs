@@ -17,6 +17,9 @@ pub enum Error {
     /// The environment variable that selects the kind of server has an unknown value.
     #[error(transparent)]
     Kind(#[from] UnknownKind),
+    /// A simulated server was requested, but this crate was built without the feature `simulation`.
+    #[error("there are no simulated servers: enable the feature `simulation` of the crate `curator-test`")]
+    NoSimulation,
     /// The embedded server does not support this setting, or this value.
     #[error("the embedded server cannot be started with {key}={value}: {problem}; a real server may accept it")]
     Property {

@@ -13,6 +13,7 @@ pub(crate) const OLDEST: &str = "3.6.4";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     Embedded,
+    Simulated,
     /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned release.
     Found,
     /// Debian's package.
@@ -34,6 +35,7 @@ pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool
     for kind in plan::kinds(arguments, chosen) {
         match kind {
             ServerKind::Embedded => choice.push((Server::Embedded, Suite::All)),
+            ServerKind::Simulated => choice.push((Server::Simulated, Suite::Simulated)),
             ServerKind::Real => {
                 choice.push((Server::Found, Suite::Real));
                 if arguments.is_empty() {
@@ -49,7 +51,7 @@ pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool
     choice
 }
 
-/// Parses `--servers`: `embedded`, `debian` and releases, separated by commas.
+/// Parses `--servers`: `embedded`, `simulated`, `debian` and releases, separated by commas.
 ///
 /// # Errors
 ///
@@ -66,12 +68,13 @@ pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, St
 fn server(name: &str) -> Result<(Server, Suite), String> {
     match name {
         "embedded" => Ok((Server::Embedded, Suite::All)),
+        "simulated" => Ok((Server::Simulated, Suite::Simulated)),
         "debian" => Ok((Server::Debian, Suite::ServerAndConformance)),
         PINNED_VERSION => Ok((Server::Release(name.to_owned()), Suite::Real)),
         _ if is_release(name) => Ok((Server::Release(name.to_owned()), Suite::Server)),
         _ => Err(format!(
-            "--servers: \"{name}\" is not a server; give `embedded`, `debian` or a release such as {PINNED_VERSION}, with \
-             commas between them"
+            "--servers: \"{name}\" is not a server; give `embedded`, `simulated`, `debian` or a release such as {PINNED_VERSION}, \
+             with commas between them"
         )),
     }
 }
@@ -94,10 +97,11 @@ mod tests {
     fn a_build_server_adds_the_oldest_release_and_the_server_suite_on_debian() {
         let everything = [(Server::Embedded, Suite::All), (Server::Found, Suite::Real)];
         let debian = |suite| (Server::Debian, suite);
-        let here = [&everything[..], &[debian(Suite::Conformance)]].concat();
+        let simulated = (Server::Simulated, Suite::Simulated);
+        let here = [&everything[..], &[debian(Suite::Conformance), simulated.clone()]].concat();
         assert_eq!(default(&[], None, false), here);
         let oldest = (release(OLDEST), Suite::Server);
-        let there = [&everything[..], &[debian(Suite::ServerAndConformance), oldest]].concat();
+        let there = [&everything[..], &[debian(Suite::ServerAndConformance), oldest, simulated]].concat();
         assert_eq!(default(&[], None, true), there);
         assert_eq!(default(&["x".to_owned()], None, true), everything);
         assert_eq!(default(&[], Some(ServerKind::Embedded), true), everything[..1]);
@@ -110,8 +114,9 @@ mod tests {
             (Server::Debian, Suite::ServerAndConformance),
             (release(PINNED_VERSION), Suite::Real),
             (Server::Embedded, Suite::All),
+            (Server::Simulated, Suite::Simulated),
         ];
-        assert_eq!(named(&format!("3.6.4,debian,{PINNED_VERSION},embedded"), None).unwrap(), expected);
+        assert_eq!(named(&format!("3.6.4,debian,{PINNED_VERSION},embedded,simulated"), None).unwrap(), expected);
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl NotRun {
         let chosen = chosen?;
         let what = match chosen {
             ServerKind::Embedded => "the tests on a real ZooKeeper",
+            ServerKind::Simulated => "the tests on other servers, and the tests that need no server",
             ServerKind::Real => "the tests on embedded servers, and the tests that need no server",
         };
         let why = format!("{SERVER_VARIABLE}={chosen} excludes them");

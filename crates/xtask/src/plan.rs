@@ -18,8 +18,9 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
 
 /// The kinds of servers to run the tests on, in this order.
 ///
-/// If the environment selects a kind, only that kind. Otherwise both kinds, unless one kind is enough for all selected
-/// targets: then real servers if all of them require real servers, and embedded servers if none of them does.
+/// If the environment selects a kind, only that kind. Otherwise all kinds. Selected targets run on embedded and real servers,
+/// unless one kind is enough for all of them: then on real or simulated servers if all of them require these, and on embedded
+/// servers if none of them does.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
@@ -32,10 +33,16 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     if all_need(&[Needs::Real, Needs::Kerberos]) {
         return vec![ServerKind::Real];
     }
+    if all_need(&[Needs::Simulated]) {
+        return vec![ServerKind::Simulated];
+    }
     if all_need(&[Needs::Embedded, Needs::One, Needs::Peers]) {
         return vec![ServerKind::Embedded];
     }
-    ServerKind::ALL.to_vec()
+    match arguments {
+        [] => ServerKind::ALL.to_vec(),
+        _ => vec![ServerKind::Embedded, ServerKind::Real],
+    }
 }
 
 /// The tests to run on a server if the caller does not select tests.
@@ -51,13 +58,15 @@ pub(crate) enum Suite {
     ServerAndConformance,
     /// Only the conformance tests, which compare real servers with embedded ones.
     Conformance,
+    /// The tests that require simulated servers, and the conformance tests.
+    Simulated,
 }
 
 impl Suite {
     /// Whether the tests of this target belong to the suite.
     pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
         match self {
-            Self::All => !matches!(needs, Needs::Real | Needs::Kerberos | Needs::Time),
+            Self::All => !matches!(needs, Needs::Real | Needs::Simulated | Needs::Kerberos | Needs::Time),
             // Kerberos is tested on one release only, as its support is the same in all releases.
             Self::Real => {
                 matches!(needs, Needs::Either | Needs::EitherInCi | Needs::Clients | Needs::Real | Needs::Kerberos)
@@ -65,6 +74,7 @@ impl Suite {
             Self::Server => target == SERVER || needs == Needs::Clients,
             Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
             Self::Conformance => target == CONFORMANCE,
+            Self::Simulated => needs == Needs::Simulated || target == CONFORMANCE,
         }
     }
 }
@@ -81,7 +91,7 @@ pub(crate) fn command_line(arguments: &[String]) -> Vec<String> {
 /// a session. A starting real server uses a whole core.
 pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     match kind {
-        ServerKind::Embedded => 6 * cores,
+        ServerKind::Embedded | ServerKind::Simulated => 6 * cores,
         ServerKind::Real => 3 * cores,
     }
 }
@@ -149,7 +159,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_suite_selects_its_targets() {
-        const TARGETS: [&str; 10] = [
+        const TARGETS: [&str; 11] = [
             "matrix",
             "server",
             "conformance",
@@ -157,6 +167,7 @@ pub(crate) mod tests {
             "peers",
             "soak",
             "embedded",
+            "transport",
             "real",
             "kerberos",
             "model-deep",
@@ -169,6 +180,7 @@ pub(crate) mod tests {
         assert_eq!(of(Suite::Server), ["server", "interop"]);
         assert_eq!(of(Suite::ServerAndConformance), ["server", "conformance", "interop"]);
         assert_eq!(of(Suite::Conformance), ["conformance"]);
+        assert_eq!(of(Suite::Simulated), ["conformance", "transport"]);
         assert!(Suite::All.has("unit", Needs::Nothing) && !Suite::Real.has("unit", Needs::Nothing));
     }
 
@@ -202,11 +214,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn both_server_kinds_are_the_default() {
+    fn all_server_kinds_are_the_default() {
         for line in ["x", "--test server", "--test real --test server", "--test-threads=1", "x -- --test real"] {
             assert_eq!(kinds(&words(line), None), [ServerKind::Embedded, ServerKind::Real], "{line}");
         }
-        assert_eq!(kinds(&[], None), [ServerKind::Embedded, ServerKind::Real]);
+        assert_eq!(kinds(&[], None), ServerKind::ALL);
     }
 
     #[test]
@@ -222,9 +234,10 @@ pub(crate) mod tests {
         assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
         assert_eq!(kinds(&words("-p curator-client --test kerberos"), None), [ServerKind::Real]);
+        assert_eq!(kinds(&words("--test transport"), None), [ServerKind::Simulated]);
         assert_eq!(kinds(&words("--test peers"), None), [ServerKind::Embedded]);
         assert_eq!(kinds(&words("--test peers --test embedded"), None), [ServerKind::Embedded]);
-        assert_eq!(kinds(&words("--test interop"), None), ServerKind::ALL);
+        assert_eq!(kinds(&words("--test interop"), None), [ServerKind::Embedded, ServerKind::Real]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) enum Needs {
     Peers,
     /// Embedded servers, even if another kind is selected.
     Embedded,
+    /// Simulated servers, even if another kind is selected.
+    Simulated,
     /// Real servers, even if another kind is selected.
     Real,
     /// Real servers, the feature `sasl-gssapi`, and its prerequisites, including a key distribution centre.
@@ -30,7 +32,7 @@ pub(crate) enum Needs {
 /// The tests that use a single server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
-/// The tests that compare embedded and real servers.
+/// The tests that compare embedded and simulated servers with real ones.
 pub(crate) const CONFORMANCE: &str = "conformance";
 
 /// The tests with other clients, which have a module for each client.
@@ -64,7 +66,7 @@ const KNOWN: [(&str, Needs); 23] = [
     ("real", Needs::Real),
     (CONFORMANCE, Needs::Either),
     (SERVER, Needs::Either),
-    ("transport", Needs::Embedded),
+    ("transport", Needs::Simulated),
     (SOAK, Needs::One),
     ("run", Needs::Either),
     ("bench", Needs::One),

@@ -119,6 +119,9 @@ impl ServerRun {
             Server::Embedded => {
                 Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, suite })
             }
+            Server::Simulated => {
+                Ok(Self { title: "simulated".to_owned(), kind: ServerKind::Simulated, home: None, suite })
+            }
             Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| NotRun {
                 what: "the tests on a real ZooKeeper".to_owned(),
                 why,
@@ -196,7 +199,8 @@ fn documentation(features: &[&str]) -> Job {
 fn rows(server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
     let row = |title: &str, required| Run { title: title.to_owned(), required, ..Run::default() };
     let of_server_run = |server_run: &ServerRun| {
-        row(&server_run.title, (server_run.suite != Suite::Conformance).then_some(server_run.kind))
+        let is_of_all_packages = !matches!(server_run.suite, Suite::Conformance | Suite::Simulated);
+        row(&server_run.title, is_of_all_packages.then_some(server_run.kind))
     };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
     let mut rows: Vec<_> = without.into_iter().chain(server_runs.iter().map(of_server_run)).collect();

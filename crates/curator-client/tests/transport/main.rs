@@ -1,5 +1,5 @@
 //! The tests of `server`, with the transport that simulations use, over a network of real sockets: both transports keep
-//! the same contract.
+//! the same contract. `cargo xtask test` runs them on simulated servers, which keep that of the other servers.
 //!
 //! Left out are the modules and the tests of what only the other transport does: TLS, SASL, names and addresses, file
 //! descriptors, log lines that block, a runtime that is blocked or dropped, and the workarounds for `zookeeper-client`.

@@ -150,8 +150,13 @@ impl EmbeddedServerBuilder {
     /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when a frame is too short
     /// for a handshake. Other errors when there is no free port, or the system cannot start a thread.
     pub fn start(self) -> Result<EmbeddedServer, Error> {
+        self.settings().and_then(EmbeddedServer::start_with)
+    }
+
+    /// The settings, if they fit together.
+    pub(crate) fn settings(self) -> Result<Settings, Error> {
         self.settings.check()?;
-        EmbeddedServer::start_with(self.settings)
+        Ok(self.settings)
     }
 }
 

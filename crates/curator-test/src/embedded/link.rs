@@ -39,7 +39,7 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
 /// Ends the outgoing stream, then reads until the client closes the connection. Closing a socket with unread data would
 /// reset the connection, and the client could lose what it has not read yet. Returns true if the client closed without
 /// a reset, which shows that it has read everything.
-async fn close_lingering(mut client: TcpStream) -> bool {
+pub(crate) async fn close_lingering(mut client: TcpStream) -> bool {
     // Fails if the connection is already broken or cut.
     client.shutdown().await.is_ok()
         && matches!(timeout(LINGER_TIMEOUT, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
@@ -80,36 +80,38 @@ impl Drop for Open<'_> {
 /// Returns when the client closes the connection, sends an invalid frame, or sends no first frame in time.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
     let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
-    let mut first = timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await??;
+    let mut payload = match timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await?? {
+        First::Word(word) => return answer_word(word, id, shared).await,
+        First::Frame(payload) => payload,
+    };
     loop {
-        let payload = match first.take() {
-            Some(First::Word(word)) => return answer_word(word, id, shared).await,
-            Some(First::Frame(payload)) => payload,
-            None => {
-                let length = client.read_i32().await?.to_be_bytes();
-                frame(length, &mut client, max_frame).await?
-            }
-        };
         shared.receive(id, &payload).await;
         if !shared.lock().processor.is_open(id) {
             // The writer ends the link after it has sent all that is queued.
             std::future::pending::<()>().await;
         }
+        payload = next_frame(&mut client, max_frame).await?;
     }
 }
 
 /// The first bytes of a connection.
-enum First {
+pub(crate) enum First {
     Word([u8; 4]),
     Frame(Vec<u8>),
 }
 
-async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Option<First>> {
+pub(crate) async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<First> {
     let length = client.read_i32().await?.to_be_bytes();
     if words::is_word(length) {
-        return Ok(Some(First::Word(length)));
+        return Ok(First::Word(length));
     }
-    Ok(Some(First::Frame(frame(length, client, max_frame).await?)))
+    Ok(First::Frame(frame(length, client, max_frame).await?))
+}
+
+/// Reads the payload of a frame.
+pub(crate) async fn next_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
+    let length = client.read_i32().await?.to_be_bytes();
+    frame(length, client, max_frame).await
 }
 
 /// Reads the payload of a frame whose length was read before.

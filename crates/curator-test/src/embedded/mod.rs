@@ -26,7 +26,7 @@ mod sessions;
 mod shared;
 mod tree;
 mod watches;
-mod words;
+pub(crate) mod words;
 
 use std::{
     collections::BTreeMap,
@@ -49,6 +49,7 @@ pub(crate) use {
     code::Code,
     codec::{Body, Request, Stat, Write},
     connection::ConnectionId,
+    link::{First, close_lingering, first_frame, next_frame},
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
     sessions::Millis,
 };
@@ -330,8 +331,7 @@ impl EmbeddedServer {
 
     /// The reply to a four-letter word, without a connection. It does not count as a packet.
     pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
-        let known = word.as_bytes().first_chunk().copied().filter(|first| word.len() == 4 && words::is_word(*first));
-        let known = known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))?;
+        let known = words::parse(word)?;
         let state = self.shared.lock();
         match state.stage {
             Stage::Running => Ok(words::answer(known, &state.processor)),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{connection::Connection, processor::Processor};
-use crate::OpCode;
+use crate::{OpCode, error::Error};
 
 /// The release that this server reproduces, and is compared with in the conformance tests.
 const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
@@ -17,6 +17,16 @@ const FOUR_LETTER_WORDS: [&[u8; 4]; 18] = [
 /// Whether the first four bytes of a connection are a word.
 pub(crate) fn is_word(first: [u8; 4]) -> bool {
     FOUR_LETTER_WORDS.iter().any(|word| **word == first)
+}
+
+/// The word of this name.
+///
+/// # Errors
+///
+/// When there is none.
+pub(crate) fn parse(word: &str) -> Result<[u8; 4], Error> {
+    let known = word.as_bytes().try_into().ok().filter(|word| is_word(*word));
+    known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))
 }
 
 /// The reply to a word.

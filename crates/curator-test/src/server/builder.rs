@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "simulation")]
+use crate::simulation::SimulatedServer;
 use crate::{
     error::Error,
     ports::Port,
@@ -89,6 +91,7 @@ impl TestingServerBuilder {
     ///
     /// - [`Error::Kind`] when no kind was chosen here and the environment names an unknown one.
     /// - [`Error::Property`] when the embedded server does not support a setting, or TLS is requested.
+    /// - [`Error::NoSimulation`] when a simulated server is requested, and this crate was built without them.
     /// - [`Error::NotFound`] when a real server is requested and ZooKeeper or Java is not installed.
     /// - Other errors when the server is not ready within 60 s.
     pub async fn start(self) -> Result<TestingServer, Error> {
@@ -96,8 +99,16 @@ impl TestingServerBuilder {
         let server = match kind {
             ServerKind::Embedded => {
                 let begin = Instant::now();
-                TestingServer::of_embedded(properties::embedded(&self.settings)?.start()?, begin)
+                TestingServer::of_in_process(properties::embedded(&self.settings)?.start()?, begin)
             }
+            #[cfg(feature = "simulation")]
+            ServerKind::Simulated => {
+                let begin = Instant::now();
+                let settings = properties::embedded(&self.settings)?.settings()?;
+                TestingServer::of_in_process(SimulatedServer::start(settings)?, begin)
+            }
+            #[cfg(not(feature = "simulation"))]
+            ServerKind::Simulated => return Err(Error::NoSimulation),
             ServerKind::Real => {
                 let real = RealServer::prepare(Distribution::find()?, self.settings, Port::reserve()?, None)?;
                 let server = TestingServer::of_real(real);

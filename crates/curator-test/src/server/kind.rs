@@ -10,7 +10,7 @@ use std::{
     str::FromStr,
 };
 
-/// The environment variable that selects the kind of server: `embedded` or `real`.
+/// The environment variable that selects the kind of server: `embedded`, `real` or `simulated`.
 pub const SERVER_VARIABLE: &str = "CURATOR_TEST_SERVER";
 
 /// The kind of server behind a `TestingServer`.
@@ -22,6 +22,9 @@ pub enum ServerKind {
     Embedded,
     /// Apache ZooKeeper in a separate process. It needs Java and an installed ZooKeeper, and starts within a second.
     Real,
+    /// A follower in an ensemble of three that are simulated in the test's process, in real time: it applies each change
+    /// some milliseconds after its leader. It needs the feature `simulation`, which is on by default.
+    Simulated,
 }
 
 /// The name is not that of a [`ServerKind`].
@@ -36,8 +39,8 @@ impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{SERVER_VARIABLE} is \"{}\", which is not a kind of server: set it to `embedded` or `real`, or unset it, \
-             which means `embedded`",
+            "{SERVER_VARIABLE} is \"{}\", which is not a kind of server: set it to `embedded`, `real` or `simulated`, or \
+             unset it, which means `embedded`",
             self.name.display()
         )
     }
@@ -47,23 +50,24 @@ impl std::error::Error for UnknownKind {}
 
 impl ServerKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Embedded, Self::Real];
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Real, Self::Simulated];
 
     /// The kind selected by the environment variable [`SERVER_VARIABLE`]. Defaults to `Embedded`.
     ///
     /// # Errors
     ///
-    /// When the variable has another value than `embedded` or `real`, for example an empty one.
+    /// When the variable has another value than the [name](Self::name) of a kind, for example an empty one.
     pub fn from_environment() -> Result<Self, UnknownKind> {
         Self::from_variable(env::var_os(SERVER_VARIABLE).as_deref())
     }
 
-    /// The name in [`SERVER_VARIABLE`]: `embedded` or `real`.
+    /// The name in [`SERVER_VARIABLE`]: `embedded`, `real` or `simulated`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
             Self::Real => "real",
+            Self::Simulated => "simulated",
         }
     }
 
@@ -104,7 +108,7 @@ mod tests {
             assert_eq!(error.name, value);
             let text = error.to_string();
             assert!(text.contains(&format!("\"{value}\"")) && text.contains(SERVER_VARIABLE), "{text}");
-            assert!(text.contains("`embedded`") && text.contains("`real`"), "{text}");
+            assert!(ServerKind::ALL.iter().all(|kind| text.contains(&format!("`{kind}`"))), "{text}");
         }
     }
 

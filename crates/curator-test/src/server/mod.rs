@@ -1,4 +1,4 @@
-//! A server for a test, embedded or real.
+//! A server for a test: embedded, real or simulated.
 
 use std::{
     net::SocketAddr,
@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod builder;
+mod in_process;
 mod kind;
 mod properties;
 mod questions;
@@ -25,6 +26,7 @@ mod version;
 mod words;
 
 pub use builder::TestingServerBuilder;
+pub(crate) use in_process::InProcess;
 pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
 pub use tls::{ClientAuth, ServerTls};
 pub use version::ServerVersion;
@@ -37,9 +39,9 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
 ///
-/// There are two [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]: an embedded server, in
-/// this process and in memory, without other requirements; or Apache ZooKeeper, in a separate process. A test written
-/// for this type runs on both.
+/// There are three [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]: an embedded server, in
+/// this process and in memory, without other requirements; Apache ZooKeeper, in a separate process; or a follower of a
+/// simulated ensemble, in this process. A test written for this type runs on all of them.
 ///
 /// All methods take `&self`, so tests can share a server. Dropping a `TestingServer` stops it and deletes its data. A real
 /// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
@@ -61,7 +63,7 @@ pub struct TestingServer {
 
 #[derive(Debug)]
 enum Server {
-    Embedded(EmbeddedServer),
+    InProcess(Box<dyn InProcess>),
     Real(Box<RealServer>),
 }
 
@@ -127,8 +129,8 @@ impl TestingServer {
     }
 
     /// A server that already listens, and was started at `begin`.
-    pub(crate) fn of_embedded(server: EmbeddedServer, begin: Instant) -> Self {
-        Self::of(Server::Embedded(server), Some(begin))
+    pub(crate) fn of_in_process(server: impl InProcess + 'static, begin: Instant) -> Self {
+        Self::of(Server::InProcess(Box::new(server)), Some(begin))
     }
 
     /// A server that was not started yet.
@@ -143,17 +145,17 @@ impl TestingServer {
     /// The kind of the server.
     #[must_use]
     pub fn kind(&self) -> ServerKind {
-        match self.server {
-            Server::Embedded(_) => ServerKind::Embedded,
+        match &self.server {
+            Server::InProcess(server) => server.kind(),
             Server::Real(_) => ServerKind::Real,
         }
     }
 
-    /// The embedded server, for its faults and counts; `None` for a real server.
+    /// The embedded server, for its faults and counts; `None` for another kind of server.
     #[must_use]
     pub fn as_embedded(&self) -> Option<&EmbeddedServer> {
         match &self.server {
-            Server::Embedded(server) => Some(server),
+            Server::InProcess(server) => server.as_embedded(),
             Server::Real(_) => None,
         }
     }
@@ -162,7 +164,7 @@ impl TestingServer {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         match &self.server {
-            Server::Embedded(server) => server.address(),
+            Server::InProcess(server) => server.address(),
             Server::Real(server) => server.address(),
         }
     }
@@ -206,7 +208,7 @@ impl TestingServer {
     /// When the operating system refuses a signal.
     pub async fn stop(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => {
+            Server::InProcess(server) => {
                 server.stop();
                 Ok(())
             }
@@ -222,7 +224,7 @@ impl TestingServer {
     /// When the operating system refuses the signal.
     pub fn kill(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => {
+            Server::InProcess(server) => {
                 server.stop();
                 Ok(())
             }
@@ -263,7 +265,7 @@ impl TestingServer {
     pub async fn set_create_counters(&self, counters: &[(&str, i32)]) -> Result<(), Error> {
         let mut counters = counters.iter();
         match &self.server {
-            Server::Embedded(server) => {
+            Server::InProcess(server) => {
                 counters.try_for_each(|(path, number)| server.set_create_counter(path, *number))
             }
             Server::Real(server) => {
@@ -284,7 +286,7 @@ impl TestingServer {
     /// [`Error::NotRunning`] when the server is stopped.
     pub fn pause(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => running(server).map(EmbeddedServer::pause),
+            Server::InProcess(server) => running(&**server).map(InProcess::pause),
             Server::Real(server) => server.pause(),
         }
     }
@@ -296,7 +298,7 @@ impl TestingServer {
     /// [`Error::NotRunning`] when the server is stopped.
     pub fn resume(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => running(server).map(EmbeddedServer::resume),
+            Server::InProcess(server) => running(&**server).map(InProcess::resume),
             Server::Real(server) => server.resume(),
         }
     }
@@ -339,7 +341,7 @@ impl TestingServer {
     /// Starts a stopped server, without waiting until it is ready.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => server.restart()?,
+            Server::InProcess(server) => server.restart()?,
             Server::Real(server) => server.launch()?,
         }
         self.words.forget();
@@ -351,7 +353,7 @@ impl TestingServer {
     /// while tokio's time is paused.
     fn word_target(&self) -> WordTarget<'_> {
         match &self.server {
-            Server::Embedded(server) => WordTarget::Embedded(server),
+            Server::InProcess(server) => WordTarget::InProcess(&**server),
             Server::Real(server) => WordTarget::Address(server.address()),
         }
     }
@@ -366,7 +368,7 @@ impl TestingServer {
 
     fn as_real(&self) -> Option<&RealServer> {
         match &self.server {
-            Server::Embedded(_) => None,
+            Server::InProcess(_) => None,
             Server::Real(server) => Some(server),
         }
     }
@@ -378,12 +380,12 @@ impl TestingServer {
 
     fn check_alive(&self) -> Result<(), Error> {
         match &self.server {
-            Server::Embedded(server) => running(server).map(drop),
+            Server::InProcess(server) => running(&**server).map(drop),
             Server::Real(server) => server.check_alive(),
         }
     }
 }
 
-fn running(server: &EmbeddedServer) -> Result<&EmbeddedServer, Error> {
+fn running(server: &dyn InProcess) -> Result<&dyn InProcess, Error> {
     if server.is_running() { Ok(server) } else { Err(Error::NotRunning(server.address())) }
 }

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use tokio::sync::Mutex;
 
+use super::in_process::InProcess;
 use crate::{
-    embedded::EmbeddedServer,
     error::Error,
     four_letter::{self, Mode, TIMEOUT},
 };
@@ -28,11 +28,11 @@ pub(crate) struct Srvr {
 }
 
 /// The receiver of the words.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) enum WordTarget<'a> {
     Address(SocketAddr),
     /// Replies immediately or not at all, and counts no packet.
-    Embedded(&'a EmbeddedServer),
+    InProcess(&'a dyn InProcess),
 }
 
 impl WordTarget<'_> {
@@ -42,7 +42,7 @@ impl WordTarget<'_> {
         }
         match self {
             Self::Address(address) => four_letter::ask(address, word, limit).await,
-            Self::Embedded(server) => server.four_letter_word(word),
+            Self::InProcess(server) => server.four_letter_word(word),
         }
     }
 
@@ -50,7 +50,7 @@ impl WordTarget<'_> {
     fn packets(self) -> u64 {
         match self {
             Self::Address(_) => 1,
-            Self::Embedded(_) => 0,
+            Self::InProcess(_) => 0,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{Faults, Simulation, millis, world::Config};
+use super::{
+    Faults, Simulation, millis,
+    world::{Config, START},
+};
 use crate::embedded::{Millis, Settings};
 
 /// Settings for a [`Simulation`].
@@ -17,6 +20,7 @@ impl Default for SimulationBuilder {
         Self {
             config: Config {
                 seed: 0,
+                start: START,
                 servers: 1,
                 settings: Settings::default(),
                 latency: (1, 3),
@@ -115,6 +119,11 @@ impl SimulationBuilder {
     pub fn heal_after(mut self, time: Duration) -> Self {
         self.config.heal_after = Some(millis(time));
         self
+    }
+
+    /// These settings, with those of the servers, for a start at this time, in milliseconds since 1970.
+    pub(super) fn into_config(self, settings: Settings, start: i64) -> Config {
+        Config { settings, start, ..self.config }
     }
 
     /// Starts the simulation. The servers are ready when this returns.

@@ -6,6 +6,7 @@
 //! | `control`, `inspect`, `process` | the methods of a simulation and of its processes |
 //! | `run` | runs of many seeds |
 //! | `network` | the client's side: connections that carry frames |
+//! | `served` | a simulated server behind a real socket |
 //! | `clock`, `shared` | tokio's clock; the world's lock and its time |
 //! | `world` | servers and network, without I/O and clock |
 //! | `trace` | what has happened, as text |
@@ -19,6 +20,7 @@ mod network;
 mod node;
 mod process;
 mod run;
+mod served;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ use network::ProcessNetwork;
 pub use node::Node;
 pub use process::Process;
 pub use run::{SEED_VARIABLE, search, simulate};
+pub(crate) use served::SimulatedServer;
 use shared::{Driver, Shared};
 use tokio::task::AbortHandle;
 use world::{Config, PORT, ServerId, World};

@@ -18,6 +18,8 @@ use crate::embedded::Millis;
 pub(crate) struct Shared {
     state: Mutex<State>,
     start: Instant,
+    /// Whether the time is the system's, also for a caller whose runtime has paused the clock.
+    is_real: bool,
 }
 
 struct State {
@@ -35,8 +37,20 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(crate) fn new(world: World) -> Self {
+        Self::begin(world, Instant::now(), false)
+    }
+
+    pub(crate) fn in_real_time(world: World) -> Self {
+        Self::begin(world, std::time::Instant::now().into(), true)
+    }
+
+    fn begin(world: World, start: Instant, is_real: bool) -> Self {
         let state = State { world, driver: None, sleeps_until: 0 };
-        Self { state: Mutex::new(state), start: Instant::now() }
+        Self { state: Mutex::new(state), start, is_real }
+    }
+
+    fn elapsed(&self) -> Duration {
+        if self.is_real { self.start.into_std().elapsed() } else { self.start.elapsed() }
     }
 
     /// The trace so far. Reads no clock, so it can be called outside of the runtime.
@@ -47,7 +61,7 @@ impl Shared {
     /// Changes the world at the current time, after everything that is due. Then wakes those whom it concerns.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         // Whole milliseconds, as tokio's timers.
-        let now = Millis::try_from(self.start.elapsed().as_millis()).unwrap_or(Millis::MAX);
+        let now = Millis::try_from(self.elapsed().as_millis()).unwrap_or(Millis::MAX);
         let (result, wakers, driver) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.world.run_until(now);
@@ -67,13 +81,13 @@ impl Shared {
 /// Lets time pass in a world, for ever.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    sleep: Pin<Box<Sleep>>,
+    /// Set when it is first polled: only then it is in its runtime.
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let sleep = Box::pin(tokio::time::sleep_until(shared.start));
-        Self { shared, sleep }
+        Self { shared, sleep: None }
     }
 }
 
@@ -91,10 +105,11 @@ impl Future for Driver {
             };
             let Some(next) = next else { return Poll::Pending };
             let deadline = self.shared.start + Duration::from_millis(next);
-            if self.sleep.deadline() != deadline || self.sleep.is_elapsed() {
-                self.sleep.as_mut().reset(deadline);
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+            if sleep.deadline() != deadline || sleep.is_elapsed() {
+                sleep.as_mut().reset(deadline);
             }
-            if self.sleep.as_mut().poll(context).is_pending() {
+            if sleep.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
         }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     task::{Context, Poll, Waker},
 };
 
@@ -177,8 +177,7 @@ impl World {
         let is_up = self.servers[server].is_up;
         link.is_open = is_up;
         if is_up {
-            let address = Ipv4Addr::new(10, 0, 0, u8::try_from(process + 1).unwrap_or(u8::MAX));
-            let peer = SocketAddr::new(IpAddr::V4(address), 40_000);
+            let peer = SocketAddr::new(self.processes[process].address.into(), 40_000);
             let now = self.clock();
             self.servers[server].processor.open_as(id, peer, now);
         }

@@ -25,6 +25,7 @@ mod server;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    net::Ipv4Addr,
     sync::Arc,
     task::Waker,
 };
@@ -36,6 +37,7 @@ use link::Link;
 use mischief::Mischief;
 pub(crate) use mischief::Strike;
 use operator::Taken;
+pub(crate) use server::LENGTH;
 use server::Server;
 
 use super::{
@@ -55,8 +57,8 @@ pub(crate) type ProcessId = usize;
 /// The port of all servers.
 pub(crate) const PORT: u16 = 2181;
 
-/// The time at the start, in milliseconds since 1970; as in `curator_client::simulation`.
-const START: i64 = 1_767_225_600_000;
+/// The time at the start of a simulation, in milliseconds since 1970; as in `curator_client::simulation`.
+pub(crate) const START: i64 = 1_767_225_600_000;
 
 /// Makes the chance of the world differ from that of its clients, which have the same seed.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -65,6 +67,8 @@ const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) seed: u64,
+    /// The time at the start, in milliseconds since 1970.
+    pub(crate) start: i64,
     pub(crate) servers: usize,
     pub(crate) settings: Settings,
     /// How long a frame takes between a client and a server.
@@ -128,6 +132,7 @@ pub(crate) struct World {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) name: String,
+    pub(crate) address: Ipv4Addr,
     pub(crate) is_paused: bool,
     /// Counts the pauses.
     pub(crate) pauses: u64,
@@ -184,7 +189,12 @@ impl World {
 
     /// Adds a process of clients.
     pub(crate) fn add_process(&mut self, name: &str) -> ProcessId {
-        let process = Process { name: name.to_owned(), is_paused: false, pauses: 0, waiting: Vec::new() };
+        let number = u8::try_from(self.processes.len() + 1).unwrap_or(u8::MAX);
+        self.add_process_at(name, Ipv4Addr::new(10, 0, 0, number))
+    }
+
+    pub(crate) fn add_process_at(&mut self, name: &str, address: Ipv4Addr) -> ProcessId {
+        let process = Process { name: name.to_owned(), address, is_paused: false, pauses: 0, waiting: Vec::new() };
         self.processes.push(process);
         self.processes.len() - 1
     }
@@ -288,7 +298,7 @@ impl World {
     }
 
     fn clock(&self) -> Now {
-        Now { monotonic: self.now, wall: START + i64::try_from(self.now).unwrap_or_default() }
+        Now { monotonic: self.now, wall: self.config.start + i64::try_from(self.now).unwrap_or_default() }
     }
 
     fn latency(&mut self) -> Millis {

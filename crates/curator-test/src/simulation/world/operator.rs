@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ProcessId, ServerId, World, message::Forwarded};
+use super::{ProcessId, ServerId, World, message::Forwarded, role::Role, server::Server};
 use crate::{
-    embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write},
+    embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write, words},
     simulation::node::Node,
 };
 
@@ -56,6 +56,11 @@ impl World {
         self.log.last().map_or(0, |record| record.entry.zxid)
     }
 
+    /// How many entries the log has, with those that are not yet committed.
+    pub(crate) fn last_index(&self) -> usize {
+        self.log.len() + self.pending.len()
+    }
+
     pub(crate) fn session_ids(&self) -> Vec<i64> {
         self.servers[self.latest()].processor.sessions.ids().collect()
     }
@@ -67,6 +72,23 @@ impl World {
             self.servers[server].processor.connections.get(id)?.session.map(|session| session.id)
         };
         self.open_links(|link| link.process == process).iter().filter_map(session).collect()
+    }
+
+    /// A server's reply to a four-letter word from the network.
+    pub(crate) fn answer_word(&mut self, s: ServerId, word: [u8; 4]) -> String {
+        self.servers[s].processor.note_word();
+        let answer = self.word(s, word);
+        self.servers[s].processor.note_answer();
+        answer
+    }
+
+    /// A server's reply to a four-letter word.
+    pub(crate) fn word(&self, s: ServerId, word: [u8; 4]) -> String {
+        let Server { role, processor, .. } = &self.servers[s];
+        match role {
+            Role::Looking => "This ZooKeeper instance is not currently serving requests\n".to_owned(),
+            _ => words::answer(word, processor),
+        }
     }
 
     /// Ends a session for its client, whose connection is closed. Its nodes stay until the client knows, or its timeout

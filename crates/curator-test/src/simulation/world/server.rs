@@ -144,6 +144,8 @@ impl World {
         if self.strikes(s, id, &info, HANDSHAKE) {
             return;
         }
+        // As on a real server, before any check.
+        self.servers[s].processor.close_connection_of(request.session_id);
         let ticket = self.ticket();
         let read_only_known = request.read_only.is_some();
         self.wait(s, id, Waiting::Session { ticket, timeout, read_only_known });
@@ -318,4 +320,4 @@ impl World {
 const HANDSHAKE: i32 = 0;
 
 /// The size of a frame's length.
-const LENGTH: usize = 4;
+pub(crate) const LENGTH: usize = 4;

@@ -1,0 +1,215 @@
+//! A simulated server behind a real socket, in real time.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use curator_client::simulation::{Network, Socket};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    time::timeout,
+};
+
+use super::{
+    SimulationBuilder,
+    network::ProcessNetwork,
+    shared::{Driver, Shared},
+    world::{LENGTH, PORT, ServerId, World},
+};
+use crate::{
+    embedded::{First, Settings, close_lingering, first_frame, next_frame, words},
+    error::Error,
+    ports::Port,
+    server::{InProcess, ServerKind},
+    serving_thread::ServingThread,
+};
+
+/// How many servers the ensemble has.
+const SERVERS: usize = 3;
+
+/// How long a change by the operator may take. It takes some milliseconds.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A follower of a simulated ensemble, for real clients.
+pub(crate) struct SimulatedServer {
+    front: Arc<Front>,
+    thread: ServingThread,
+    port: Port,
+    /// Locked while the server starts or stops, as the ensemble and the port change together.
+    control: Mutex<()>,
+}
+
+/// What serves the clients.
+struct Front {
+    network: ProcessNetwork,
+    server: ServerId,
+    settings: Settings,
+}
+
+impl fmt::Debug for SimulatedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedServer").field("port", &self.port.number()).finish_non_exhaustive()
+    }
+}
+
+impl SimulatedServer {
+    /// Starts an ensemble. It is ready when this returns.
+    pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
+        let port = Port::reserve()?;
+        let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        // Passwords of sessions differ from those of other servers.
+        let seed = u64::from(port.number()) << 32 | u64::from(since_1970.subsec_nanos());
+        let builder = SimulationBuilder::default().seed(seed).servers(SERVERS).trace_lines(0);
+        let start = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+        let mut world = World::new(builder.into_config(settings, start));
+        let process = world.add_process_at("client", Ipv4Addr::LOCALHOST);
+        let server = (0..SERVERS).find(|server| world.leader() != Some(*server)).unwrap_or_default();
+        let shared = Arc::new(Shared::in_real_time(world));
+        let driver = Driver::new(Arc::clone(&shared));
+        let front = Arc::new(Front { network: ProcessNetwork { shared, process }, server, settings });
+        let serve = {
+            let front = Arc::clone(&front);
+            move |client| serve(client, Arc::clone(&front))
+        };
+        let thread = ServingThread::start("simulated-zookeeper", port.address(), serve, driver)?;
+        Ok(Self { front, thread, port, control: Mutex::default() })
+    }
+
+    fn control(&self) -> MutexGuard<'_, ()> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn each(&self, change: impl Fn(&mut World, ServerId)) {
+        self.front.update(|world| (0..SERVERS).for_each(|server| change(world, server)));
+    }
+
+    fn shut_down(&self) {
+        self.each(World::stop);
+        // If the thread does not reply, it has ended and does not listen.
+        drop(self.thread.listen(false));
+    }
+}
+
+impl InProcess for SimulatedServer {
+    fn kind(&self) -> ServerKind {
+        ServerKind::Simulated
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    fn is_running(&self) -> bool {
+        self.front.update(|world| world.servers[self.front.server].is_up)
+    }
+
+    fn stop(&self) {
+        let _controlled = self.control();
+        self.shut_down();
+    }
+
+    fn restart(&self) -> Result<(), Error> {
+        let _controlled = self.control();
+        self.shut_down();
+        self.each(World::start);
+        self.thread.listen(true).inspect_err(|_| self.shut_down())
+    }
+
+    fn pause(&self) {
+        self.each(World::pause_server);
+    }
+
+    fn resume(&self) {
+        self.each(World::resume_server);
+    }
+
+    fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+        let change = |world: &mut World| world.set_create_counter(path, counter).then(|| world.last_index());
+        let index = self.front.update(change).ok_or_else(|| Error::NoNode(path.to_owned()))?;
+        let begin = Instant::now();
+        while self.front.update(|world| world.servers[self.front.server].applied < index) {
+            if begin.elapsed() > CHANGE_TIMEOUT {
+                return Err(Error::timeout("a change of a counter", CHANGE_TIMEOUT));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn four_letter_word(&self, word: &str) -> Result<String, Error> {
+        let known = words::parse(word)?;
+        self.front.update(|world| {
+            let server = &world.servers[self.front.server];
+            match (server.is_up, server.is_paused) {
+                (false, _) => Err(Error::NotRunning(self.address())),
+                (_, true) => Err(Error::timeout(format!("a reply to `{word}` from a paused server"), Duration::ZERO)),
+                _ => Ok(world.word(self.front.server, known)),
+            }
+        })
+    }
+}
+
+impl Front {
+    fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        self.network.shared.update(change)
+    }
+
+    fn host(&self) -> String {
+        self.update(|world| world.servers[self.server].name.clone())
+    }
+}
+
+/// Serves one client until either side ends the connection.
+async fn serve(mut client: TcpStream, front: Arc<Front>) {
+    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only for a closed socket.
+    drop(client.set_nodelay(true));
+    let Ok(socket) = front.network.connect(&front.host(), PORT).await else { return };
+    let (from_client, to_client) = client.split();
+    // After an error, the connection ends too.
+    tokio::select! {
+        biased;
+        _ = write(to_client, &*socket) => {}
+        word = read(from_client, &*socket, &front) => {
+            if let Ok(word) = word {
+                let answer = front.update(|world| world.answer_word(front.server, word));
+                drop(client.write_all(answer.as_bytes()).await);
+            }
+        }
+    }
+    drop(socket);
+    close_lingering(client).await;
+}
+
+/// Hands the client's frames to the server. Returns when the client closes the connection, sends an invalid frame, no
+/// first frame in time, or a four-letter word.
+async fn read(mut client: ReadHalf<'_>, socket: &dyn Socket, front: &Front) -> io::Result<[u8; 4]> {
+    let Settings { max_frame, sessionless_timeout, .. } = front.settings;
+    match timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await?? {
+        First::Word(word) => return Ok(word),
+        First::Frame(frame) => socket.send(frame),
+    }
+    loop {
+        socket.send(next_frame(&mut client, max_frame).await?);
+    }
+}
+
+/// Sends the server's frames to the client. Returns when the server closes the connection.
+async fn write(mut client: WriteHalf<'_>, socket: &dyn Socket) -> io::Result<()> {
+    while let Some(frame) = std::future::poll_fn(|context| socket.poll_receive(context)).await {
+        let length = i32::try_from(frame.len()).map_err(|_| ErrorKind::InvalidData)?;
+        let mut bytes = Vec::with_capacity(LENGTH + frame.len());
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(frame);
+        client.write_all(&bytes).await?;
+    }
+    Ok(())
+}
