@@ -75,7 +75,9 @@ pub trait Socket: Send + Sync {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Simulated>> = const { RefCell::new(None) };
+    /// The processes that are entered on this thread, each with a number. The last one is current.
+    static ENTERED: RefCell<Vec<(u64, Simulated)>> = const { RefCell::new(Vec::new()) };
+    static LAST_NUMBER: Cell<u64> = const { Cell::new(0) };
     /// The latest reading of the simulated clock.
     static LATEST: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -99,9 +101,11 @@ struct Run {
 const START: Duration = Duration::from_secs(1_767_225_600);
 
 /// A thread that is in a simulation until this is dropped. See [`enter`].
+///
+/// Several can be dropped in any order: the thread is in the last one that is left.
 #[must_use = "the thread leaves the simulation when this is dropped"]
 pub struct Entered {
-    previous: Option<Simulated>,
+    number: u64,
     /// It belongs to the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -114,9 +118,14 @@ impl fmt::Debug for Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let network = replace(self.previous.take());
+        let leave = |entered: &RefCell<Vec<(u64, Simulated)>>| {
+            let mut entered = entered.borrow_mut();
+            let index = entered.iter().rposition(|(number, _)| *number == self.number)?;
+            Some(entered.remove(index))
+        };
+        let left = ENTERED.try_with(leave);
         // Outside the borrow: the drop may start anything.
-        drop(network);
+        drop(left);
     }
 }
 
@@ -140,7 +149,11 @@ impl Simulated {
     }
 
     fn enter(self) -> Entered {
-        Entered { previous: replace(Some(self)), _thread: PhantomData }
+        let number = LAST_NUMBER.get() + 1;
+        LAST_NUMBER.set(number);
+        // Fails on a thread that has ended but for the drops of its variables.
+        let _ = ENTERED.try_with(|entered| entered.borrow_mut().push((number, self)));
+        Entered { number, _thread: PhantomData }
     }
 }
 
@@ -195,12 +208,7 @@ fn read_clock() -> Instant {
 
 /// `None` outside a simulation, and on a thread that has ended but for the drops of its variables.
 fn with_current<T>(read: impl FnOnce(&Simulated) -> T) -> Option<T> {
-    CURRENT.try_with(|current| current.borrow().as_ref().map(read)).ok().flatten()
-}
-
-/// Sets the simulation of this thread, and returns the previous one.
-fn replace(simulated: Option<Simulated>) -> Option<Simulated> {
-    CURRENT.try_with(|current| current.replace(simulated)).ok().flatten()
+    ENTERED.try_with(|entered| entered.borrow().last().map(|(_, current)| read(current))).ok().flatten()
 }
 
 /// A task of a simulated process. It is not polled while the process is paused; what it starts belongs to the same
@@ -381,6 +389,21 @@ mod tests {
             let _other_process = enter(Arc::<Pausable>::default());
             assert_eq!(next_client(), Some(2));
         }
+    }
+
+    #[test]
+    fn processes_are_left_in_any_order() {
+        let [one, two] = [Arc::<Pausable>::default(), Arc::<Pausable>::default()];
+        let first = enter(one.clone());
+        let second = enter(two.clone());
+        drop(first);
+        assert!(is_network(&two));
+        let third = enter(one.clone());
+        assert!(is_network(&one));
+        drop(third);
+        assert!(is_network(&two));
+        drop(second);
+        assert!(!is_active());
     }
 
     #[tokio::test(start_paused = true)]

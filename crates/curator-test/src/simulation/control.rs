@@ -12,7 +12,7 @@ use crate::{Error, RequestInfo};
 
 /// # Faults
 ///
-/// The effect of a method is in place when it returns. Servers are numbered from 1, as in their names.
+/// The effect of a method is in place when it returns, and no fault by chance ends it. Servers are numbered from 1, as in their names.
 /// [`heal`](Self::heal) ends all faults.
 impl Simulation {
     /// Stops a server, numbered from 1 as in its name. Its connections end. Its disk is kept. Does nothing on a stopped
@@ -22,7 +22,7 @@ impl Simulation {
     ///
     /// When there is no server with this number.
     pub fn stop(&self, server: usize) {
-        self.change(server, World::stop);
+        self.change(server, |world, s| world.stop(s));
     }
 
     /// Starts a stopped server.
@@ -43,13 +43,25 @@ impl Simulation {
     /// When there is no server with this number.
     pub fn restart_without_disk(&self, server: usize) {
         self.change(server, |world, s| {
-            world.lose_disk(s);
+            world.lose_disk(s, None);
+            world.start(s);
+        });
+    }
+
+    /// As [`restart_without_disk`](Self::restart_without_disk), but the server has its disk as it was some time ago.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server with this number.
+    pub fn restart_with_older_disk(&self, server: usize, ago: Duration) {
+        self.change(server, |world, s| {
+            world.lose_disk(s, Some(world.now.saturating_sub(millis(ago))));
             world.start(s);
         });
     }
 
     /// Stops all servers, and restores them as they were some time ago: what was written since is lost. Sessions that
-    /// existed then continue.
+    /// existed then continue. Servers that ran start again.
     ///
     /// With several servers, a new leader's zxids are greater than all that clients have seen, as those of a restored
     /// real ensemble that starts one epoch later. One server alone turns away clients that have seen later changes.
@@ -63,7 +75,7 @@ impl Simulation {
     ///
     /// When there is no server with this number.
     pub fn pause_server(&self, server: usize) {
-        self.change(server, World::pause_server);
+        self.change(server, |world, s| world.pause_server(s));
     }
 
     /// Resumes a paused server.
@@ -79,18 +91,18 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// When there is no server with this number.
+    /// When there is no server with this number, or the process is one of another simulation.
     pub fn partition(&self, process: &Process, server: usize) {
-        self.change(server, |world, s| world.part(process.id(), s));
+        self.change(server, |world, s| world.part(self.id_of(process), s));
     }
 
     /// Reverses [`partition`](Self::partition).
     ///
     /// # Panics
     ///
-    /// When there is no server with this number.
+    /// When there is no server with this number, or the process is one of another simulation.
     pub fn heal_partition(&self, process: &Process, server: usize) {
-        self.change(server, |world, s| world.rejoin(process.id(), s));
+        self.change(server, |world, s| world.rejoin(self.id_of(process), s));
     }
 
     /// Cuts these servers off from the others; all reach their clients. Replaces an earlier one.
@@ -167,9 +179,9 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`] when the node does not exist, its access is taken already, or there is no leader.
+    /// [`Error::NoNode`] when the node does not exist, or there is no leader.
     pub fn take_access(&self, path: &str) -> Result<(), Error> {
-        exists(path, self.shared.update(|world| world.take_access(path).is_some()))
+        exists(path, self.shared.update(|world| world.take_access(path, true).is_some()))
     }
 
     /// Reverses [`take_access`](Self::take_access).
@@ -198,8 +210,9 @@ impl Simulation {
         self.shared.update(|world| world.set_faults(faults));
     }
 
-    /// Ends all faults, also those by chance: servers run, reach each other and all processes, and grant timeouts as at
-    /// the start; processes are polled, and nodes accessible. What was deleted or lost is not restored.
+    /// Ends all faults, also those by chance: servers run, reach each other and all processes; they grant timeouts, and
+    /// frames take a time, as at the start; processes are polled, and nodes accessible. What was deleted or lost is not
+    /// restored, and no killed process.
     pub fn heal(&self) {
         self.shared.update(World::heal);
     }

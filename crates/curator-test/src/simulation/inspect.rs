@@ -52,7 +52,7 @@ impl Simulation {
     /// The sessions that are connected from a process, in the order of their connections.
     #[must_use]
     pub fn sessions_of(&self, process: &Process) -> Vec<i64> {
-        self.shared.update(|world| world.sessions_of(process.id()))
+        self.shared.update(|world| world.sessions_of(self.id_of(process)))
     }
 
     /// How many requests of each kind have arrived at the servers, from all processes. A handshake counts as
@@ -65,7 +65,8 @@ impl Simulation {
     /// As [`requests`](Self::requests), from one process.
     #[must_use]
     pub fn requests_of(&self, process: &Process) -> BTreeMap<OpCode, u64> {
-        self.counts(|id| id == process.id())
+        let its = self.id_of(process);
+        self.counts(|id| id == its)
     }
 
     /// What has happened, a line for each frame and fault: the time in seconds, the process, the server, and the

@@ -39,7 +39,7 @@ pub use run::{SEED_VARIABLE, search, simulate};
 pub(crate) use served::SimulatedServer;
 use shared::{Driver, Shared};
 use tokio::task::AbortHandle;
-use world::{Config, PORT, ServerId, World};
+use world::{Config, PORT, ProcessId, ServerId, World};
 
 use crate::embedded::Millis;
 
@@ -166,9 +166,23 @@ impl Simulation {
     }
 
     /// Changes something about a server.
-    fn change(&self, server: usize, change: impl FnOnce(&mut World, ServerId)) {
+    fn change<R>(&self, server: usize, change: impl FnOnce(&mut World, ServerId) -> R) -> R {
         let server = self.server(server);
-        self.shared.update(|world| change(world, server));
+        self.shared.update(|world| change(world, server))
+    }
+
+    /// The number of a process.
+    ///
+    /// # Panics
+    ///
+    /// When it belongs to another simulation, as a fault without an effect does.
+    fn id_of(&self, process: &Process) -> ProcessId {
+        assert!(
+            Arc::ptr_eq(&process.network.shared, &self.shared),
+            "the process {} belongs to another simulation",
+            process.name()
+        );
+        process.id()
     }
 
     /// The server with this number.
@@ -192,6 +206,9 @@ impl Drop for Simulation {
     }
 }
 
+/// The longest time in a simulation, 1,000 years: the sum of some is still a time.
+const LONGEST: Millis = 1000 * 365 * 24 * 60 * 60 * 1000;
+
 fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+    Millis::try_from(duration.as_millis()).map_or(LONGEST, |time| time.min(LONGEST))
 }

@@ -38,7 +38,9 @@ impl Network for ProcessNetwork {
             if !process.is_paused {
                 return Poll::Ready(());
             }
-            process.waiting.push(context.waker().clone());
+            if !process.is_killed {
+                process.waiting.push(context.waker().clone());
+            }
             Poll::Pending
         })
     }

@@ -74,14 +74,23 @@ impl Process {
     /// [Pauses](Self::pause) the process for a time, in whole milliseconds.
     pub fn pause_for(&self, time: Duration) {
         self.network.shared.update(|world| {
-            let pause = world.pause_process(self.id());
-            world.undo_after(millis(time), Undo::ResumeProcess { process: self.id(), pause });
+            let change = world.pause_process(self.id());
+            world.undo_after(millis(time), Undo::ResumeProcess { process: self.id(), change });
         });
     }
 
     /// Resumes a paused process.
     pub fn resume(&self) {
         self.network.shared.update(|world| world.resume_process(self.id()));
+    }
+
+    /// Kills the process, as SIGKILL does: none of its tasks is polled again, what it has sent still arrives, and its
+    /// connections end. Its sessions end when they expire. Does nothing on a killed process.
+    ///
+    /// A restarted instance is a new [process](super::Simulation::process), which may have the same name. Dropping or
+    /// aborting the task of an instance is not this: its client then closes its session in order.
+    pub fn kill(&self) {
+        self.network.shared.update(|world| world.kill_process(self.id()));
     }
 
     /// Closes all connections of the process at their servers. Its clients read the end of each connection.

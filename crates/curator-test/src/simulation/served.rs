@@ -88,8 +88,8 @@ impl SimulatedServer {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn each(&self, change: impl Fn(&mut World, ServerId)) {
-        self.front.update(|world| (0..SERVERS).for_each(|server| change(world, server)));
+    fn each<R>(&self, change: impl Fn(&mut World, ServerId) -> R) {
+        self.front.update(|world| (0..SERVERS).for_each(|server| drop(change(world, server))));
     }
 
     fn shut_down(&self) {

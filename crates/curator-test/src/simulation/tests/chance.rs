@@ -81,6 +81,69 @@ fn a_session_is_resumed_as_another() {
 }
 
 #[test]
+fn no_fault_by_chance_ends_one_that_the_test_has_called() {
+    let often = Fault::new(1.0, Duration::from_secs(3));
+    let faults = Faults {
+        silence: Fault::new(0.2, Duration::from_secs(1)),
+        crash: often,
+        lose_disk: often,
+        pause_server: often,
+        partition_servers: often,
+        partition: often,
+        pause_process: often,
+        shorter_timeouts: often,
+        restore: often,
+        ..Faults::default()
+    };
+    Simulation::builder().servers(3).faults(faults).search(0..20, async |simulation| {
+        let process = simulation.process("a");
+        for heals in [false, true] {
+            pass(5000).await;
+            if heals {
+                simulation.heal();
+            }
+            process.pause();
+            simulation.partition(&process, 1);
+            simulation.stop(2);
+            simulation.start(3);
+            simulation.pause_server(3);
+            simulation.set_session_timeouts(ms(300), ms(301));
+            simulation.partition_servers(&[2]);
+            for _ in 0..20 {
+                pass(1000).await;
+                simulation.shared.update(|world| {
+                    assert!(world.processes[process.id()].is_paused && !world.can_reach(process.id(), 0));
+                    assert!(!world.servers[1].is_up && world.servers[2].is_paused);
+                    assert!(world.is_parted(0, 1) && !world.is_parted(0, 2));
+                    assert_eq!(world.settings.negotiate(0), 300);
+                });
+            }
+            simulation.heal();
+            process.resume();
+            simulation.set_faults(faults);
+        }
+    });
+}
+
+#[test]
+fn a_silence_that_the_test_has_called_lasts_until_all_faults_end() {
+    let faults = Faults { silence: Fault::new(0.5, ms(100)), ..Faults::default() };
+    Simulation::builder().faults(faults).search(0..20, async |simulation| {
+        let mut client = loop {
+            if let Some(client) = Client::connect(simulation.main(), 1, 60_000, 0, 0, &[0; 16]).await {
+                break client;
+            }
+        };
+        simulation.silence(|request| request.op() == OpCode::Exists);
+        client.send(OpCode::Exists, |writer| writer.string("/a").boolean(false));
+        let reply = tokio::time::timeout(Duration::from_secs(20), client.reply());
+        assert!(reply.await.is_err());
+        simulation.heal();
+        assert!(client.reply().await.is_some());
+    });
+}
+
+#[test]
 fn each_seed_has_its_trace_and_its_faults() {
     let run = |seed: u64| {
         let faults = Faults::all().some(seed);

@@ -193,3 +193,48 @@ fn the_same_seed_gives_the_same_trace_and_another_seed_another_one() {
     }
     assert_eq!(hashes.len(), 20);
 }
+
+/// With the leader, a write survives that no other server has.
+#[tokio::test]
+async fn a_leader_brings_back_what_only_its_disk_has() {
+    for (seed, takes_part) in [(1, true), (2, true), (3, false), (4, false)] {
+        let simulation = three(seed);
+        let (leader, followers) = roles(&simulation);
+        let mut client = Client::new(simulation.main(), leader).await.unwrap();
+        followers.iter().for_each(|server| simulation.pause_server(*server));
+        client.send(OpCode::Create, |writer| client::create(writer, "/a", false));
+        pass(10).await;
+        (1..=3).for_each(|server| simulation.stop(server));
+        followers.iter().for_each(|server| simulation.start(*server));
+        if takes_part {
+            simulation.start(leader);
+        }
+        pass(2000).await;
+        simulation.start(leader);
+        pass(2000).await;
+        assert_eq!(simulation.node("/a").is_some(), takes_part, "seed {seed}");
+        for server in 1..=3 {
+            assert_eq!(simulation.nodes_of(server), simulation.nodes(), "seed {seed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn servers_with_older_disks_get_what_the_others_have() {
+    let simulation = three(5);
+    let (leader, followers) = roles(&simulation);
+    let mut client = Client::new(simulation.main(), leader).await.unwrap();
+    client.create("/a", false).await.unwrap();
+    pass(2000).await;
+    let mut client = Client::new(simulation.main(), leader).await.unwrap();
+    client.create("/b", false).await.unwrap();
+    pass(200).await;
+    simulation.restart_with_older_disk(followers[0], ms(1000));
+    pass(1000).await;
+    assert_eq!(simulation.nodes_of(followers[0]).into_keys().collect::<Vec<_>>(), ["/a", "/b"]);
+    // What none of them has is lost.
+    (1..=3).for_each(|server| simulation.stop(server));
+    (1..=3).for_each(|server| simulation.restart_with_older_disk(server, ms(2000)));
+    pass(2000).await;
+    assert_eq!(simulation.nodes().into_keys().collect::<Vec<_>>(), ["/a"]);
+}

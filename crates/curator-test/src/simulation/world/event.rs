@@ -41,17 +41,17 @@ pub(crate) enum Event {
     Heal,
 }
 
-/// The end of a fault.
+/// The end of a fault. It has no effect if the test has changed the same since: the fault has the number of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
-    ResumeProcess { process: ProcessId, pause: u64 },
-    ResumeServer(ServerId),
-    Start(ServerId),
-    Reconnect(ProcessId, ServerId),
-    ReconnectServers,
-    Timeouts,
+    ResumeProcess { process: ProcessId, change: u64 },
+    ResumeServer { server: ServerId, change: u64 },
+    Start { server: ServerId, change: u64 },
+    Reconnect { process: ProcessId, server: ServerId, change: u64 },
+    ReconnectServers { change: u64 },
+    Timeouts { change: u64 },
     Access(u64),
-    Silence(ConnectionId),
+    Silence { link: ConnectionId, change: u64 },
 }
 
 /// The events to come, by time and then in the order in which they were added.
@@ -65,6 +65,11 @@ impl Queue {
     pub(crate) fn add(&mut self, at: Millis, event: Event) {
         self.added += 1;
         self.events.insert((at, self.added), event);
+    }
+
+    /// Forgets the ends of faults.
+    pub(crate) fn forget_undos(&mut self) {
+        self.events.retain(|_, event| !matches!(event, Event::Undo(_)));
     }
 
     /// Takes the next event that is due at `now` or earlier, with its time.

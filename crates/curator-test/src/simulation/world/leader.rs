@@ -230,10 +230,21 @@ impl World {
         self.queue.add(self.now + self.settings.container_check(), Event::Clean { leader: l, epoch });
     }
 
-    /// Takes over the proposals of the last leader that survive it.
-    pub(super) fn take_over_proposals(&mut self) {
+    /// How many entries and proposals a server has on its disk. Only the leader that has made the proposals is known to
+    /// have them all.
+    pub(super) fn on_disk(&self, s: ServerId) -> usize {
+        let proposed = if self.proposer == Some(s) { self.pending.len() } else { 0 };
+        self.servers[s].logged + proposed
+    }
+
+    /// Takes over the proposals of the last leader that survive it, as a new leader.
+    pub(super) fn take_over_proposals(&mut self, l: ServerId) {
         let sent = self.pending.iter().take_while(|proposal| proposal.is_sent).count();
-        let survive = if sent == 0 { 0 } else { self.rng.usize(0..=sent) };
+        let survive = match sent {
+            _ if self.proposer == Some(l) => self.pending.len(),
+            0 => 0,
+            sent => self.rng.usize(0..=sent),
+        };
         let mut pending = std::mem::take(&mut self.pending);
         pending.truncate(survive);
         for proposal in pending {

@@ -27,8 +27,8 @@ pub(crate) struct Link {
     waiting: Option<Waker>,
     /// What has not arrived, because the network lets nothing through.
     held: Vec<Event>,
-    /// The network lets nothing through.
-    pub(crate) is_silent: bool,
+    /// The network lets nothing through, since this change.
+    pub(crate) silent: Option<u64>,
     /// The server has the connection open.
     pub(crate) is_open: bool,
     /// The requests without a reply, for the trace.
@@ -57,7 +57,7 @@ impl World {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no server {host}:{port}")));
         };
         let is_down = !self.servers[server].is_up && self.now > self.servers[server].stopped_at + SLOW_REFUSALS;
-        if is_down && !self.partitions.contains(&(process, server)) {
+        if is_down && !self.partitions.contains_key(&(process, server)) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         self.last_link += 1;
@@ -74,7 +74,7 @@ impl World {
                 inbox: VecDeque::new(),
                 waiting: None,
                 held: Vec::new(),
-                is_silent: false,
+                silent: None,
                 is_open: false,
                 asked: VecDeque::new(),
                 cut: None,
@@ -138,7 +138,7 @@ impl World {
     /// Handles what arrives on a connection, unless the network lets nothing through.
     pub(super) fn arrive(&mut self, id: ConnectionId, event: Event) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        let is_blocked = link.is_silent || self.partitions.contains(&(link.process, link.server));
+        let is_blocked = link.silent.is_some() || self.partitions.contains_key(&(link.process, link.server));
         if is_blocked {
             link.held.push(event);
             return;

@@ -92,7 +92,8 @@ impl World {
                 false
             }
             Some(Strike::Silence) => {
-                self.silence(id);
+                let time = armed.is_none().then(|| self.time(self.mischief.faults.silence));
+                self.silence(id, time);
                 false
             }
             Some(Strike::Throttle) => {
@@ -120,17 +121,15 @@ impl World {
         (!is_session && self.chance(faults.throttle)).then_some(Strike::Throttle)
     }
 
-    fn silence(&mut self, id: ConnectionId) {
-        let fault = self.mischief.faults.silence;
-        let time = self.time(fault);
-        if let Some(link) = self.links.get_mut(&id) {
-            link.is_silent = true;
-            let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
-            self.trace.line(self.now, format_args!("the connection of {process} to {server} is silent"));
-            // A fault of a chosen request lasts until all faults end.
-            if fault.probability > 0.0 {
-                self.undo_after(time, Undo::Silence(id));
-            }
+    /// The network lets nothing more through on a connection, for a time. Without one, until all faults end.
+    fn silence(&mut self, id: ConnectionId, time: Option<Millis>) {
+        let change = self.ticket();
+        let Some(link) = self.links.get_mut(&id).filter(|link| time.is_none() || link.silent.is_none()) else { return };
+        link.silent = Some(change);
+        let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
+        self.trace.line(self.now, format_args!("the connection of {process} to {server} is silent"));
+        if let Some(time) = time {
+            self.undo_after(time, Undo::Silence { link: id, change });
         }
     }
 
@@ -179,42 +178,48 @@ impl World {
         let faults = self.mischief.faults;
         let s = self.rng.usize(..self.servers.len());
         let process = self.rng.usize(..self.processes.len().max(1));
-        if let Some(time) = self.begins(faults.crash).filter(|_| self.servers[s].is_up) {
-            self.stop(s);
-            self.undo_after(time, Undo::Start(s));
+        if let Some(time) = self.begins(faults.crash).filter(|_| self.runs(s)) {
+            let change = self.stop(s);
+            self.undo_after(time, Undo::Start { server: s, change });
         }
         if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.can_lose_disk(s)) {
-            self.lose_disk(s);
-            self.undo_after(time, Undo::Start(s));
+            let since = self.rng.bool().then(|| self.rng.u64(0..=self.now));
+            let change = self.lose_disk(s, since);
+            self.undo_after(time, Undo::Start { server: s, change });
         }
-        if let Some(time) = self.begins(faults.pause_server) {
-            self.pause_server(s);
-            self.undo_after(time, Undo::ResumeServer(s));
+        if let Some(time) = self.begins(faults.pause_server).filter(|_| self.runs(s))
+            && let Some(change) = self.pause_server(s)
+        {
+            self.undo_after(time, Undo::ResumeServer { server: s, change });
         }
-        if let Some(time) = self.begins(faults.partition_servers).filter(|_| self.servers.len() > 1) {
+        if let Some(time) = self.begins(faults.partition_servers).filter(|_| !self.groups.contains(&1))
+            && self.servers.len() > 1
+        {
             let apart: Vec<_> = (0..self.servers.len()).filter(|_| self.rng.bool()).collect();
-            self.part_servers(&apart);
-            self.undo_after(time, Undo::ReconnectServers);
+            let change = self.part_servers(&apart);
+            self.undo_after(time, Undo::ReconnectServers { change });
         }
         if let Some(time) = self.begins(faults.partition) {
             // Or from all servers.
             let servers = if self.rng.u8(..4) == 0 { 0..self.servers.len() } else { s..s + 1 };
-            for s in servers {
-                self.part(process, s);
-                self.undo_after(time, Undo::Reconnect(process, s));
+            for server in servers {
+                if !self.partitions.contains_key(&(process, server)) {
+                    let change = self.part(process, server);
+                    self.undo_after(time, Undo::Reconnect { process, server, change });
+                }
             }
         }
-        if let Some(time) = self.begins(faults.pause_process) {
-            let pause = self.pause_process(process);
-            self.undo_after(time, Undo::ResumeProcess { process, pause });
+        if let Some(time) = self.begins(faults.pause_process).filter(|_| !self.processes[process].is_paused) {
+            let change = self.pause_process(process);
+            self.undo_after(time, Undo::ResumeProcess { process, change });
         }
-        if let Some(time) = self.begins(faults.shorter_timeouts) {
-            self.shorten_timeouts();
-            self.undo_after(time, Undo::Timeouts);
+        if let Some(time) = self.begins(faults.shorter_timeouts).filter(|_| self.has_its_timeouts()) {
+            let change = self.shorten_timeouts();
+            self.undo_after(time, Undo::Timeouts { change });
         }
         if let Some(time) = self.begins(faults.take_access)
             && let Some(path) = self.any_path()
-            && let Some(number) = self.take_access(&path)
+            && let Some(number) = self.take_access(&path, false)
         {
             self.undo_after(time, Undo::Access(number));
         }
@@ -232,7 +237,7 @@ impl World {
     /// Whether a majority keeps its disks.
     fn can_lose_disk(&self, s: ServerId) -> bool {
         let others = self.servers.iter().enumerate().filter(|(other, server)| *other != s && !server.is_blank).count();
-        self.servers[s].is_up && others >= self.majority()
+        self.runs(s) && others >= self.majority()
     }
 
     fn begins(&mut self, fault: Fault) -> Option<Millis> {

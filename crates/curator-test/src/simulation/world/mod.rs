@@ -99,7 +99,7 @@ pub(crate) struct World {
     /// The tasks to wake after a change.
     pub(crate) wakers: Vec<Waker>,
     config: Config,
-    settings: Settings,
+    pub(crate) settings: Settings,
     latency: (Millis, Millis),
     rng: fastrand::Rng,
     links: BTreeMap<ConnectionId, Link>,
@@ -110,15 +110,21 @@ pub(crate) struct World {
     log: Vec<Arc<Record>>,
     /// What the leader has proposed since.
     pending: VecDeque<Proposal>,
+    /// The server that has the proposals on its disk.
+    proposer: Option<ServerId>,
     /// Counts the leaders.
     epoch: u32,
     /// The zxid of the last proposal, and its upper half in the last leader's term.
     zxid: i64,
     promised: i64,
-    /// The processes that cannot reach a server.
-    partitions: BTreeSet<(ProcessId, ServerId)>,
+    /// The processes that cannot reach a server, since a change.
+    partitions: BTreeMap<(ProcessId, ServerId), u64>,
     /// Servers in different groups cannot reach each other.
     groups: Vec<usize>,
+    /// The last change of the groups.
+    grouped: u64,
+    /// The last change of the timeouts.
+    timeouts_changed: u64,
     /// The messages between servers that have not arrived for that reason.
     held: Vec<Event>,
     mischief: Mischief,
@@ -134,8 +140,10 @@ pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
     pub(crate) is_paused: bool,
-    /// Counts the pauses.
-    pub(crate) pauses: u64,
+    /// The last change of `is_paused`.
+    pub(crate) pause: u64,
+    /// Its tasks are never polled again.
+    pub(crate) is_killed: bool,
     pub(crate) waiting: Vec<Waker>,
 }
 
@@ -158,11 +166,14 @@ impl World {
             last_session: 0,
             log: Vec::new(),
             pending: VecDeque::new(),
+            proposer: None,
             epoch: 0,
             zxid: 0,
             promised: 0,
-            partitions: BTreeSet::new(),
+            partitions: BTreeMap::new(),
             groups: vec![0; config.servers],
+            grouped: 0,
+            timeouts_changed: 0,
             held: Vec::new(),
             mischief: Mischief::default(),
             taken: Vec::new(),
@@ -194,8 +205,16 @@ impl World {
     }
 
     pub(crate) fn add_process_at(&mut self, name: &str, address: Ipv4Addr) -> ProcessId {
-        let process = Process { name: name.to_owned(), address, is_paused: false, pauses: 0, waiting: Vec::new() };
-        self.processes.push(process);
+        // A name has one line in the trace.
+        let name = name.escape_debug().to_string();
+        self.processes.push(Process {
+            name,
+            address,
+            is_paused: false,
+            pause: 0,
+            is_killed: false,
+            waiting: Vec::new(),
+        });
         self.processes.len() - 1
     }
 

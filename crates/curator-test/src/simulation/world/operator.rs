@@ -117,11 +117,14 @@ impl World {
         sent.contains(&true)
     }
 
-    /// Takes the access to a node from all clients. Returns the number to [give it back](Self::give_access).
-    pub(crate) fn take_access(&mut self, path: &str) -> Option<u64> {
+    /// Takes the access to a node from all clients. Returns the number to [give it back](Self::give_access). If chance has
+    /// taken it already, `takes_over` keeps it from giving it back.
+    pub(crate) fn take_access(&mut self, path: &str, takes_over: bool) -> Option<u64> {
         let before = self.taken.iter().position(|taken| taken.path == path);
-        if before.is_some_and(|index| !self.taken[index].is_given) {
-            return None;
+        if let Some(index) = before.filter(|index| !self.taken[*index].is_given) {
+            let number = takes_over.then(|| self.ticket());
+            self.taken[index].number = number.unwrap_or(self.taken[index].number);
+            return number;
         }
         let mut acl = self.acl(path)?;
         if let Some(before) = before.map(|index| self.taken.remove(index))
@@ -202,12 +205,19 @@ impl World {
     }
 
     /// Changes the bounds of the timeouts that are granted from now on.
-    pub(crate) fn set_timeouts(&mut self, min: Option<Duration>, max: Duration) {
+    pub(crate) fn set_timeouts(&mut self, min: Option<Duration>, max: Duration) -> u64 {
+        self.timeouts_changed = self.ticket();
         self.trace.line(self.now, format_args!("the servers grant timeouts of at most {} ms", max.as_millis()));
         self.settings.session_timeouts = (min, max);
         for server in &mut self.servers {
             server.processor.settings.session_timeouts = (min, max);
         }
+        self.timeouts_changed
+    }
+
+    /// Whether the bounds of timeouts are those of the start.
+    pub(super) fn has_its_timeouts(&self) -> bool {
+        self.settings.session_timeouts == self.config.settings.session_timeouts
     }
 
     pub(crate) fn set_latency(&mut self, latency: (Millis, Millis)) {
@@ -215,14 +225,14 @@ impl World {
         self.latency = latency;
     }
 
-    /// Grants shorter timeouts, within the bounds.
-    pub(super) fn shorten_timeouts(&mut self) {
+    /// Grants shorter timeouts, within the bounds. Returns the number of the change.
+    pub(super) fn shorten_timeouts(&mut self) -> u64 {
         let (min, max) = self.config.settings.session_timeouts;
         // What a client can rely on: a deposed leader gives up in time.
         let least = self.config.settings.negotiate(0).max((self.config.sync_limit + 1) * self.config.settings.tick());
         let most = self.config.settings.negotiate(i32::MAX).min(least * 5);
         let longest = self.rng.u64(least.min(most)..=most);
-        self.set_timeouts(min, Duration::from_millis(longest).min(max));
+        self.set_timeouts(min, Duration::from_millis(longest).min(max))
     }
 
     /// Undoes changes of settings.
@@ -234,8 +244,8 @@ impl World {
     }
 
     pub(super) fn restore_timeouts(&mut self) {
-        let (min, max) = self.config.settings.session_timeouts;
-        if self.settings.session_timeouts != (min, max) {
+        if !self.has_its_timeouts() {
+            let (min, max) = self.config.settings.session_timeouts;
             self.set_timeouts(min, max);
         }
     }

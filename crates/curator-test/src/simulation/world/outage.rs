@@ -7,8 +7,14 @@ use crate::{
 };
 
 impl World {
-    /// A server's process ends. Its disk is kept.
-    pub(crate) fn stop(&mut self, s: ServerId) {
+    /// A server's process ends. Its disk is kept. Returns the number of the change.
+    pub(crate) fn stop(&mut self, s: ServerId) -> u64 {
+        self.servers[s].power = self.ticket();
+        self.halt(s);
+        self.servers[s].power
+    }
+
+    fn halt(&mut self, s: ServerId) {
         if !self.servers[s].is_up {
             return;
         }
@@ -26,6 +32,11 @@ impl World {
 
     /// Starts a stopped server.
     pub(crate) fn start(&mut self, s: ServerId) {
+        self.servers[s].power = self.ticket();
+        self.boot(s);
+    }
+
+    fn boot(&mut self, s: ServerId) {
         if self.servers[s].is_up {
             return;
         }
@@ -34,20 +45,34 @@ impl World {
         self.reconsider();
     }
 
-    /// A server loses its disk: it gets everything from the leader.
-    pub(crate) fn lose_disk(&mut self, s: ServerId) {
-        self.stop(s);
-        self.trace.line(self.now, format_args!("{} has lost its disk", self.servers[s].name));
-        self.servers[s].is_blank = true;
+    /// A server stops, and loses what it has written to its disk since a time; all of it without one. It gets everything
+    /// from the leader. Returns the number of the change.
+    pub(crate) fn lose_disk(&mut self, s: ServerId, since: Option<Millis>) -> u64 {
+        let change = self.stop(s);
+        let kept = since.map_or(0, |since| self.written_by(since)).min(self.servers[s].logged);
+        let what = if since.is_some() { "has an older disk" } else { "has lost its disk" };
+        self.trace.line(self.now, format_args!("{} {what}", self.servers[s].name));
         self.wipe(s);
+        (self.servers[s].is_blank, self.servers[s].logged) = (true, kept);
+        if self.proposer == Some(s) {
+            self.proposer = None;
+        }
+        change
     }
 
-    /// The whole ensemble stops, and continues with what it had at an earlier time.
+    /// How many entries the log had at a time.
+    fn written_by(&self, at: Millis) -> usize {
+        self.log.partition_point(|record| record.entry.now.monotonic <= at)
+    }
+
+    /// The whole ensemble stops, and continues with what it had at an earlier time. Servers that were stopped or paused stay so.
     pub(crate) fn restore(&mut self, at: Millis) {
+        let running: Vec<_> = (0..self.servers.len()).filter(|s| self.servers[*s].is_up).collect();
+        let paused: Vec<_> = (0..self.servers.len()).filter(|s| self.servers[*s].is_paused).collect();
         for s in 0..self.servers.len() {
-            self.stop(s);
+            self.halt(s);
         }
-        let kept = self.log.partition_point(|record| record.entry.now.monotonic <= at);
+        let kept = self.written_by(at);
         let lost = self.log.len() - kept;
         self.trace.line(self.now, format_args!("the servers are restored, without the last {lost} changes"));
         self.log.truncate(kept);
@@ -58,14 +83,26 @@ impl World {
             let server = &mut self.servers[s];
             (server.is_blank, server.logged) = (false, kept);
         }
-        for s in 0..self.servers.len() {
-            self.start(s);
+        for s in running {
+            self.boot(s);
+        }
+        for s in paused {
+            self.freeze(s);
         }
     }
 
-    /// A server does nothing, but its connections stay open.
-    pub(crate) fn pause_server(&mut self, s: ServerId) {
-        if self.servers[s].is_up && !std::mem::replace(&mut self.servers[s].is_paused, true) {
+    /// A server does nothing, but its connections stay open. Returns the number of the change; `None` if it does not run.
+    pub(crate) fn pause_server(&mut self, s: ServerId) -> Option<u64> {
+        if !self.servers[s].is_up {
+            return None;
+        }
+        self.servers[s].pause = self.ticket();
+        self.freeze(s);
+        Some(self.servers[s].pause)
+    }
+
+    fn freeze(&mut self, s: ServerId) {
+        if !std::mem::replace(&mut self.servers[s].is_paused, true) {
             self.servers[s].paused_at = self.now;
             self.trace.line(self.now, format_args!("{} pauses", self.servers[s].name));
             self.reconsider();
@@ -94,30 +131,40 @@ impl World {
         self.reconsider();
     }
 
-    /// A process cannot reach a server.
-    pub(crate) fn part(&mut self, process: ProcessId, s: ServerId) {
-        if self.partitions.insert((process, s)) {
+    /// A process cannot reach a server. Returns the number of the change.
+    pub(crate) fn part(&mut self, process: ProcessId, s: ServerId) -> u64 {
+        let change = self.ticket();
+        if self.partitions.insert((process, s), change).is_none() {
             let (process, server) = (&self.processes[process].name, &self.servers[s].name);
             self.trace.line(self.now, format_args!("{process} cannot reach {server}"));
         }
+        change
+    }
+
+    /// Whether a process can reach a server.
+    #[cfg(test)]
+    pub(crate) fn can_reach(&self, process: ProcessId, s: ServerId) -> bool {
+        !self.partitions.contains_key(&(process, s))
     }
 
     pub(crate) fn rejoin(&mut self, process: ProcessId, s: ServerId) {
-        if self.partitions.remove(&(process, s)) {
+        if self.partitions.remove(&(process, s)).is_some() {
             let (process, server) = (&self.processes[process].name, &self.servers[s].name);
             self.trace.line(self.now, format_args!("{process} can reach {server}"));
             self.release();
         }
     }
 
-    /// These servers cannot reach the others.
-    pub(crate) fn part_servers(&mut self, servers: &[ServerId]) {
+    /// These servers cannot reach the others. Returns the number of the change.
+    pub(crate) fn part_servers(&mut self, servers: &[ServerId]) -> u64 {
+        self.grouped = self.ticket();
         self.groups.fill(0);
         for s in servers {
             self.groups[*s] = 1;
             self.trace.line(self.now, format_args!("{} is cut off", self.servers[*s].name));
         }
         self.regroup();
+        self.grouped
     }
 
     pub(crate) fn rejoin_servers(&mut self) {
@@ -151,20 +198,34 @@ impl World {
         }
     }
 
-    /// None of the tasks of a process is polled.
+    /// None of the tasks of a process is polled. Returns the number of the change.
     pub(crate) fn pause_process(&mut self, process: ProcessId) -> u64 {
+        let change = self.ticket();
         let state = &mut self.processes[process];
-        state.is_paused = true;
-        state.pauses += 1;
+        (state.is_paused, state.pause) = (true, change);
         self.trace.line(self.now, format_args!("{} pauses", state.name));
-        state.pauses
+        change
     }
 
     pub(crate) fn resume_process(&mut self, process: ProcessId) {
         let state = &mut self.processes[process];
-        if std::mem::replace(&mut state.is_paused, false) {
+        if !state.is_killed && std::mem::replace(&mut state.is_paused, false) {
             self.trace.line(self.now, format_args!("{} resumes", state.name));
             self.wakers.append(&mut state.waiting);
+        }
+    }
+
+    /// A process ends, as by a signal: what it has sent arrives, and its connections end.
+    pub(crate) fn kill_process(&mut self, process: ProcessId) {
+        let state = &mut self.processes[process];
+        if std::mem::replace(&mut state.is_killed, true) {
+            return;
+        }
+        (state.is_paused, state.waiting) = (true, Vec::new());
+        self.trace.line(self.now, format_args!("{} is killed", state.name));
+        let its = self.links.iter().filter(|(_, link)| link.process == process);
+        for id in its.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.send_to_server(id, None);
         }
     }
 
@@ -175,23 +236,27 @@ impl World {
 
     pub(super) fn undo(&mut self, undo: Undo) {
         match undo {
-            Undo::ResumeProcess { process, pause } => {
-                if self.processes[process].pauses == pause {
-                    self.resume_process(process);
-                }
+            Undo::ResumeProcess { process, change } if self.processes[process].pause == change => {
+                self.resume_process(process);
             }
-            Undo::ResumeServer(s) => self.resume_server(s),
-            Undo::Start(s) => self.start(s),
-            Undo::Reconnect(process, s) => self.rejoin(process, s),
-            Undo::ReconnectServers => self.rejoin_servers(),
-            Undo::Timeouts => self.restore_timeouts(),
+            Undo::ResumeServer { server, change } if self.servers[server].pause == change => {
+                self.resume_server(server);
+            }
+            Undo::Start { server, change } if self.servers[server].power == change => self.boot(server),
+            Undo::Reconnect { process, server, change } if self.partitions.get(&(process, server)) == Some(&change) => {
+                self.rejoin(process, server);
+            }
+            Undo::ReconnectServers { change } if self.grouped == change => self.rejoin_servers(),
+            Undo::Timeouts { change } if self.timeouts_changed == change => self.restore_timeouts(),
             Undo::Access(number) => self.give_access(number),
-            Undo::Silence(id) => {
-                if let Some(link) = self.links.get_mut(&id) {
-                    link.is_silent = false;
+            Undo::Silence { link: id, change } => {
+                if let Some(link) = self.links.get_mut(&id).filter(|link| link.silent == Some(change)) {
+                    link.silent = None;
                     self.release();
                 }
             }
+            // The test has changed the same since.
+            _ => {}
         }
     }
 
@@ -200,14 +265,15 @@ impl World {
         self.trace.line(self.now, format_args!("all faults end"));
         self.set_faults(Faults::default());
         self.disarm();
+        self.queue.forget_undos();
         self.partitions.clear();
         for link in self.links.values_mut() {
-            link.is_silent = false;
+            (link.silent, link.cut) = (None, None);
         }
         self.rejoin_servers();
         for s in 0..self.servers.len() {
             self.resume_server(s);
-            self.start(s);
+            self.boot(s);
         }
         self.release();
         for process in 0..self.processes.len() {

@@ -17,11 +17,14 @@ impl World {
 
     /// Whether two servers can talk to each other now.
     pub(super) fn are_linked(&self, a: ServerId, b: ServerId) -> bool {
-        let runs = |s: ServerId| self.servers[s].is_up && !self.servers[s].is_paused;
-        runs(a) && runs(b) && !self.is_parted(a, b)
+        self.runs(a) && self.runs(b) && !self.is_parted(a, b)
     }
 
-    pub(super) fn is_parted(&self, a: ServerId, b: ServerId) -> bool {
+    pub(super) fn runs(&self, s: ServerId) -> bool {
+        self.servers[s].is_up && !self.servers[s].is_paused
+    }
+
+    pub(crate) fn is_parted(&self, a: ServerId, b: ServerId) -> bool {
         a != b && self.groups[a] != self.groups[b]
     }
 
@@ -149,8 +152,8 @@ impl World {
         if candidates.len() < self.majority() {
             return;
         }
-        let latest = candidates.iter().map(|s| self.servers[*s].logged).max().unwrap_or_default();
-        candidates.retain(|s| self.servers[*s].logged == latest);
+        let latest = candidates.iter().map(|s| self.on_disk(*s)).max().unwrap_or_default();
+        candidates.retain(|s| self.on_disk(*s) == latest);
         let l = candidates[self.rng.usize(..candidates.len())];
         self.begin_epoch(l);
         for s in voters.into_iter().filter(|s| *s != l) {
@@ -167,7 +170,8 @@ impl World {
             // Only if a majority has lost its disks.
             server.is_blank |= server.applied > self.log.len();
         }
-        self.take_over_proposals();
+        self.take_over_proposals(l);
+        self.proposer = Some(l);
         self.epoch += 1;
         let last = self.log.last().map_or(0, |record| record.entry.zxid);
         self.zxid = if self.servers.len() == 1 {

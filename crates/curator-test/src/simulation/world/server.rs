@@ -17,10 +17,14 @@ use crate::{OpCode, RequestInfo};
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) is_up: bool,
+    /// The last change of `is_up`.
+    pub(crate) power: u64,
     /// When it stopped last.
     pub(crate) stopped_at: Millis,
     /// It does nothing, but its connections stay open.
     pub(crate) is_paused: bool,
+    /// The last change of `is_paused`.
+    pub(crate) pause: u64,
     pub(crate) paused_at: Millis,
     /// Its tree, the sessions it knows, and the connections and watches of its clients.
     pub(crate) processor: Processor,
@@ -87,8 +91,10 @@ impl Server {
         Self {
             name: format!("zk{number}"),
             is_up: true,
+            power: 0,
             stopped_at: 0,
             is_paused: false,
+            pause: 0,
             paused_at: 0,
             processor,
             applied: 0,
