@@ -67,11 +67,6 @@ impl Queue {
         self.events.insert((at, self.added), event);
     }
 
-    /// Forgets the ends of faults.
-    pub(crate) fn forget_undos(&mut self) {
-        self.events.retain(|_, event| !matches!(event, Event::Undo(_)));
-    }
-
     /// Takes the next event that is due at `now` or earlier, with its time.
     pub(crate) fn take(&mut self, now: Millis) -> Option<(Millis, Event)> {
         let first = self.events.first_entry().filter(|first| first.key().0 <= now)?;

@@ -265,7 +265,6 @@ impl World {
         self.trace.line(self.now, format_args!("all faults end"));
         self.set_faults(Faults::default());
         self.disarm();
-        self.queue.forget_undos();
         self.partitions.clear();
         for link in self.links.values_mut() {
             (link.silent, link.cut) = (None, None);
