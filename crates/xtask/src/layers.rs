@@ -197,10 +197,10 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-test",
         &[
-            &["simulation"],
             &["real"],
             &["real::cluster"],
             &["server"],
+            &["simulation"],
             &["real::server"],
             &["real::files", "real::partition", "real::process", "real::snapshot"],
             &["proxy", "server::settings"],

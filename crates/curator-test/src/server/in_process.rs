@@ -9,9 +9,7 @@ use crate::{embedded::EmbeddedServer, error::Error};
 pub(crate) trait InProcess: std::fmt::Debug + Send + Sync {
     fn kind(&self) -> ServerKind;
 
-    fn as_embedded(&self) -> Option<&EmbeddedServer> {
-        None
-    }
+    fn as_embedded(&self) -> Option<&EmbeddedServer>;
 
     fn address(&self) -> SocketAddr;
 
@@ -31,44 +29,53 @@ pub(crate) trait InProcess: std::fmt::Debug + Send + Sync {
     fn four_letter_word(&self, word: &str) -> Result<String, Error>;
 }
 
-impl InProcess for EmbeddedServer {
-    fn kind(&self) -> ServerKind {
-        ServerKind::Embedded
-    }
+/// Each server has methods of the same names.
+macro_rules! in_process {
+    ($server:ty, $kind:expr, $as_embedded:expr) => {
+        impl InProcess for $server {
+            fn kind(&self) -> ServerKind {
+                $kind
+            }
 
-    fn as_embedded(&self) -> Option<&EmbeddedServer> {
-        Some(self)
-    }
+            fn as_embedded(&self) -> Option<&EmbeddedServer> {
+                $as_embedded(self)
+            }
 
-    fn address(&self) -> SocketAddr {
-        self.address()
-    }
+            fn address(&self) -> SocketAddr {
+                self.address()
+            }
 
-    fn is_running(&self) -> bool {
-        self.is_running()
-    }
+            fn is_running(&self) -> bool {
+                self.is_running()
+            }
 
-    fn stop(&self) {
-        self.stop();
-    }
+            fn stop(&self) {
+                self.stop();
+            }
 
-    fn restart(&self) -> Result<(), Error> {
-        self.restart()
-    }
+            fn restart(&self) -> Result<(), Error> {
+                self.restart()
+            }
 
-    fn pause(&self) {
-        self.pause();
-    }
+            fn pause(&self) {
+                self.pause();
+            }
 
-    fn resume(&self) {
-        self.resume();
-    }
+            fn resume(&self) {
+                self.resume();
+            }
 
-    fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
-        self.set_create_counter(path, counter)
-    }
+            fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+                self.set_create_counter(path, counter)
+            }
 
-    fn four_letter_word(&self, word: &str) -> Result<String, Error> {
-        self.four_letter_word(word)
-    }
+            fn four_letter_word(&self, word: &str) -> Result<String, Error> {
+                self.four_letter_word(word)
+            }
+        }
+    };
 }
+
+in_process!(EmbeddedServer, ServerKind::Embedded, Some);
+#[cfg(feature = "simulation")]
+in_process!(crate::simulation::SimulatedServer, ServerKind::Simulated, |_| None);

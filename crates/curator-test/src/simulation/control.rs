@@ -22,7 +22,7 @@ impl Simulation {
     ///
     /// When there is no server with this number.
     pub fn stop(&self, server: usize) {
-        self.change(server, |world, s| world.stop(s));
+        self.change(server, World::stop);
     }
 
     /// Starts a stopped server.
@@ -75,7 +75,7 @@ impl Simulation {
     ///
     /// When there is no server with this number.
     pub fn pause_server(&self, server: usize) {
-        self.change(server, |world, s| world.pause_server(s));
+        self.change(server, World::pause_server);
     }
 
     /// Resumes a paused server.

@@ -29,7 +29,6 @@ use crate::{
     embedded::{First, Settings, close_lingering, first_frame, next_frame, words},
     error::Error,
     ports::Port,
-    server::{InProcess, ServerKind},
     serving_thread::ServingThread,
 };
 
@@ -97,42 +96,36 @@ impl SimulatedServer {
         // If the thread does not reply, it has ended and does not listen.
         drop(self.thread.listen(false));
     }
-}
 
-impl InProcess for SimulatedServer {
-    fn kind(&self) -> ServerKind {
-        ServerKind::Simulated
-    }
-
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.front.update(|world| world.servers[self.front.server].is_up)
     }
 
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let _controlled = self.control();
         self.shut_down();
     }
 
-    fn restart(&self) -> Result<(), Error> {
+    pub(crate) fn restart(&self) -> Result<(), Error> {
         let _controlled = self.control();
         self.shut_down();
         self.each(World::start);
         self.thread.listen(true).inspect_err(|_| self.shut_down())
     }
 
-    fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.each(World::pause_server);
     }
 
-    fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.each(World::resume_server);
     }
 
-    fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+    pub(crate) fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
         let change = |world: &mut World| world.set_create_counter(path, counter).then(|| world.last_index());
         let index = self.front.update(change).ok_or_else(|| Error::NoNode(path.to_owned()))?;
         let begin = Instant::now();
@@ -145,7 +138,7 @@ impl InProcess for SimulatedServer {
         Ok(())
     }
 
-    fn four_letter_word(&self, word: &str) -> Result<String, Error> {
+    pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         let known = words::parse(word)?;
         self.front.update(|world| {
             let server = &world.servers[self.front.server];
