@@ -181,6 +181,17 @@ impl Hold {
         self.note_release(nodes)
     }
 
+    /// If the lock is lost, deletes the nodes that are left in the background, although there are still guards.
+    pub(crate) fn delete_if_lost(&self) {
+        // A single node is gone, or will be with its session.
+        if self.paths.len() < 2 || self.loss().is_none() {
+            return;
+        }
+        let none = OwnNodes::new(&self.client, &self.session);
+        let left = self.lock().nodes.as_mut().map(|nodes| mem::replace(nodes, none));
+        drop(left);
+    }
+
     /// Whether there are guards, and the lock is not known to be lost.
     pub(crate) fn is_held(&self) -> bool {
         let guards = self.lock().guards;
@@ -190,7 +201,11 @@ impl Hold {
     /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and sends nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         let deleted = self.watched.iter().find(|node| node.is_deleted());
-        let deleted = deleted.map(|node| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted });
+        let deleted = deleted.map(|node| {
+            // The nodes that were deleted after the first one may have been deleted by this client.
+            let first = self.ended.borrow().clone().filter(|end| end.reason == LossReason::NodeDeleted);
+            first.unwrap_or_else(|| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted })
+        });
         // Read the clock last, so that the result is not stale when the caller gets it.
         let lost = self.session_loss().or(deleted)?;
         self.note_end(&lost);

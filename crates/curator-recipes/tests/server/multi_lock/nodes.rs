@@ -64,6 +64,26 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_keeps_the_guard_of_a_lost_hold_acquires_anew() {
+    let (client, admin, paths) = (client().await, client().await, paths::<3>("kept"));
+    let lock = multi(&client, &paths);
+    for gone in 0..3 {
+        let lost = lock.acquire().await.unwrap();
+        let node = nodes(&lost).remove(gone);
+        let (reported, deleted) = soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
+        deleted.unwrap();
+        assert_eq!(reported.reason, LossReason::NodeDeleted);
+        // The nodes that are left would be ahead of those of this acquire.
+        let anew = soon(lock.acquire()).await.unwrap();
+        assert!(anew.is_valid() && !anew.is_reentry());
+        assert_lost(&soon(lost.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
+        assert_holds_all(&admin, &anew, &paths).await;
+        anew.release().await.unwrap();
+        queues_of(&admin, &paths, &[0; 3]).await;
+    }
+}
+
 /// A multi-lock of paths deletes its nodes in one transaction, in their order. A multi-lock of locks releases its locks
 /// one after another, the last one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
