@@ -10,6 +10,7 @@
 pub mod checks;
 pub mod dropped;
 pub mod life;
+pub mod memory;
 pub mod planted;
 pub mod schedule;
 pub mod search;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use curator_test::{Faults, OpCode, Process, Simulation};
 use futures_util::future::BoxFuture;
 
+use crate::memory;
 use crate::schedule::{self, Times, Verdict};
 use crate::servers::{Node, Nodes, Requests, Servers};
 use crate::workload::{self, Workload};
@@ -21,16 +22,36 @@ thread_local! {
     static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
-/// Runs the schedule of a seed. Returns the trace of the servers too, if one is wanted.
+/// Runs the schedule of a seed, and checks that it leaves no memory allocated. Returns the trace of the servers too, if
+/// one is wanted.
 #[must_use]
 pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
-    match workload::make(workload) {
-        Some(workload) => run_workload(seed, workload, traces),
-        None => failed(format!("there is no workload {workload}")),
+    let ((mut verdict, trace), left) = measured(seed, workload, traces);
+    if verdict.failure.is_none() && left != 0 {
+        // What a thread or a process allocates once is not allocated again.
+        let (_, left) = measured(seed, workload, traces);
+        if left != 0 {
+            let what = format!("{left} bytes are left in memory");
+            verdict.failure = Some(Failure { at: verdict.time, what });
+        }
     }
+    (verdict, trace)
 }
 
-/// Like [`run`], for any workload.
+/// Runs a schedule. Returns also how many more bytes are allocated after it than before, without its result.
+fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isize) {
+    let before = memory::live();
+    let (verdict, trace) = match workload::make(workload) {
+        Some(workload) => run_workload(seed, workload, traces),
+        None => failed(format!("there is no workload {workload}")),
+    };
+    let events = verdict.events.capacity() * size_of::<String>();
+    let result = trace.capacity() + events + verdict.events.iter().map(String::capacity).sum::<usize>();
+    let left = memory::live() - before - result.cast_signed();
+    ((verdict, trace), left)
+}
+
+/// Like [`run`], for any workload, but without a look at the memory.
 #[must_use]
 pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Verdict, String) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {

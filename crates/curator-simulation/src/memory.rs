@@ -1,0 +1,55 @@
+//! Counts the memory that each thread has allocated and not freed, to find what a schedule leaves behind.
+//!
+//! A schedule runs in one thread, so its memory is counted exactly, also beside other schedules.
+
+#![expect(unsafe_code, reason = "an allocator is unsafe; this one only counts what it passes to that of the system")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The bytes that this thread has allocated, less those that it has freed.
+#[must_use]
+pub fn live() -> isize {
+    LIVE.get()
+}
+
+struct Counting;
+
+// SAFETY: each method passes its arguments on to the system's allocator, and returns the result.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller keeps the contract of this method, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.cast_signed() - layout.size().cast_signed());
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// If an allocation fails, the program ends, so it need not be uncounted.
+fn count(bytes: isize) {
+    LIVE.with(|live| live.set(live.get() + bytes));
+}
