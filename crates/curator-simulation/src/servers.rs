@@ -18,6 +18,19 @@ pub trait Servers: Debug + Send + Sync {
     /// The nodes that the servers have agreed on.
     fn nodes(&self) -> Nodes;
 
+    /// The nodes after the transaction of this zxid. Takes as long as all transactions until then.
+    fn nodes_at(&self, zxid: i64) -> Nodes;
+
+    /// The zxid of the last transaction that the servers have agreed on; `None` while there is no leader.
+    fn last_zxid(&self) -> Option<i64>;
+
+    /// The node at this path and all below it, among those that the servers have agreed on.
+    fn nodes_below(&self, path: &str) -> Nodes {
+        let mut nodes = self.nodes().split_off(path);
+        nodes.retain(|its, _| its.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+        nodes
+    }
+
     /// The node at this path, among those that the servers have agreed on.
     fn node(&self, path: &str) -> Option<Node>;
 

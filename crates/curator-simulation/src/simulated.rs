@@ -105,6 +105,10 @@ impl Simulated {
     }
 }
 
+fn all_seen(nodes: Option<BTreeMap<String, curator_test::Node>>) -> Nodes {
+    nodes.unwrap_or_default().into_iter().map(|(path, node)| (path, seen(node))).collect()
+}
+
 fn seen(node: curator_test::Node) -> Node {
     let owner = node.owner.unwrap_or_default();
     Node {
@@ -129,12 +133,19 @@ impl Servers for Simulated {
     }
 
     fn nodes(&self) -> Nodes {
-        let nodes = simulation(Simulation::nodes).unwrap_or_default();
-        nodes.into_iter().map(|(path, node)| (path, seen(node))).collect()
+        all_seen(simulation(Simulation::nodes))
+    }
+
+    fn last_zxid(&self) -> Option<i64> {
+        simulation(|simulation| simulation.leader().map(|_| simulation.last_zxid())).flatten()
+    }
+
+    fn nodes_at(&self, zxid: i64) -> Nodes {
+        all_seen(simulation(|simulation| simulation.nodes_at(zxid)))
     }
 
     fn node(&self, path: &str) -> Option<Node> {
-        simulation(|simulation| simulation.nodes().remove(path)).flatten().map(seen)
+        simulation(|simulation| simulation.node(path)).flatten().map(seen)
     }
 
     fn delete(&self, path: &str) {

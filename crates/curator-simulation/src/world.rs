@@ -8,7 +8,7 @@ use curator_recipes::client::source::watch;
 use tokio::time::Instant;
 
 use crate::checks::{Owners, Store};
-use crate::servers::Servers;
+use crate::servers::{Nodes, Servers};
 
 /// What part of its time a schedule is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +38,8 @@ pub struct World {
     calls: Mutex<Calls>,
     owners: Mutex<BTreeMap<String, Arc<Owners>>>,
     stores: Mutex<BTreeMap<String, Arc<Store>>>,
+    /// The nodes that were looked at last, by their root, with the last zxid then.
+    latest: Mutex<BTreeMap<String, (i64, Arc<Nodes>)>>,
     /// The jobs that have not ended, by the phase that they wait for.
     jobs: Mutex<BTreeMap<Phase, usize>>,
     /// A number that all processes choose with.
@@ -74,6 +76,7 @@ impl World {
             calls: Mutex::default(),
             owners: Mutex::default(),
             stores: Mutex::default(),
+            latest: Mutex::default(),
             jobs: Mutex::default(),
             choice: fastrand::usize(..),
             traces,
@@ -106,6 +109,18 @@ impl World {
     /// A store outside of ZooKeeper that compares tokens.
     pub fn store(&self, name: &str) -> Arc<Store> {
         Arc::clone(lock(&self.stores).entry(name.to_owned()).or_insert_with(|| Arc::new(Store::new(name))))
+    }
+
+    /// The node at this path and all below it. Processes that look at the same time share the result.
+    pub fn nodes_below(&self, path: &str) -> Arc<Nodes> {
+        let look = || Arc::new(self.servers.nodes_below(path));
+        let Some(zxid) = self.servers.last_zxid() else { return look() };
+        let mut latest = lock(&self.latest);
+        let (its, nodes) = latest.entry(path.to_owned()).or_insert_with(|| (zxid, look()));
+        if *its != zxid {
+            (*its, *nodes) = (zxid, look());
+        }
+        Arc::clone(nodes)
     }
 
     /// Adds an event to the log, if the schedule is traced.

@@ -7,13 +7,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, ZPath};
-use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache, Lookup};
+use curator_recipes::{CacheEvent, CacheState, CachedNode, CuratorCache, Lookup, Snapshot};
 use curator_test::{Fault, Faults};
 use futures_util::future::{Either, select};
+use tokio::time::timeout;
 
 use super::{Workload, create, explain, must_succeed};
+use crate::checks::{Moments, State, states};
 use crate::life::Life;
 use crate::servers::Nodes;
+
+/// How far a current cache may be behind the servers. A client that waits for a reply finds out within a third of its
+/// session timeout, at most 8 s, that it may miss events; and the nodes that an event names are read after it.
+const MOST_BEHIND: Duration = Duration::from_secs(4);
+/// How often a cache is looked at, at least.
+const PAUSE: Duration = Duration::from_millis(300);
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
     Arc::new(Cache { root, resyncs: false })
@@ -40,7 +48,7 @@ impl Workload for Cache {
         while life.goes_on() && life.one_in(2) {
             // Closed, or dropped, in the middle.
             let Some(cache) = self.start(life) else { return };
-            let (watching, changing) = (pin!(watch(life, &cache)), pin!(life.think_for(Duration::from_secs(8))));
+            let (watching, changing) = (pin!(self.watch(life, &cache)), pin!(life.think_for(Duration::from_secs(8))));
             select(watching, changing).await;
             if life.one_in(2)
                 && let Some(Err(error)) = life.call("close the cache", cache.close()).await
@@ -59,14 +67,13 @@ impl Workload for Cache {
             }
             if life.at_rest().await {
                 life.eventually("show the tree", || {
-                    let tree = life.world().servers().nodes();
-                    differs(&cache, &self.root, &tree).map_or(Ok(()), Err)
+                    differs(&cache, &life.world().nodes_below(&self.root)).map_or(Ok(()), Err)
                 })
                 .await;
             }
             life.idle().await;
         };
-        match select(pin!(watch(life, &cache)), pin!(changing)).await {
+        match select(pin!(self.watch(life, &cache)), pin!(changing)).await {
             Either::Left(((), _)) => life.world().fail(format!("{}: the events have ended", life.name())),
             Either::Right(_) => {}
         }
@@ -154,72 +161,107 @@ impl Cache {
     }
 }
 
-/// Applies the events to a copy of the nodes, and fails at an event that is impossible.
-async fn watch(life: &Life, cache: &CuratorCache) {
-    let mut shown: BTreeMap<String, CachedNode> = BTreeMap::new();
-    let mut newest: BTreeMap<String, i64> = BTreeMap::new();
-    let mut events = cache.events();
-    while let Some(event) = events.next().await {
+impl Cache {
+    /// Checks the events of a cache, and at each event and between them the nodes of a current one, until the events end.
+    async fn watch(&self, life: &Life, cache: &CuratorCache) {
+        let mut moments = Moments::new(&self.root, MOST_BEHIND, 2 * PAUSE);
+        let mut stream = Stream { resyncs: self.resyncs, ..Stream::default() };
+        let mut events = cache.events();
+        loop {
+            moments.note(life.world());
+            let snapshot = cache.snapshot();
+            if snapshot.state() == CacheState::Current {
+                // A node that the client may not read, and all below it: at times, also when access was given back.
+                let is_hidden = |path: &str| {
+                    let is_shown = |path| matches!(snapshot.get(&path), Lookup::Present(_));
+                    self.resyncs && !ZPath::on_server(path).is_ok_and(is_shown)
+                };
+                moments.check(life.world(), life.name(), &copied(&snapshot), is_hidden);
+            }
+            match timeout(life.time(PAUSE), events.next()).await {
+                Ok(Some(event)) => stream.apply(life, &event),
+                Ok(None) => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// What the events of a cache have shown.
+#[derive(Debug, Default)]
+struct Stream {
+    shown: BTreeMap<String, CachedNode>,
+    /// The `mzxid` of the newest state of each node.
+    newest: BTreeMap<String, i64>,
+    resyncs: bool,
+}
+
+impl Stream {
+    /// Applies an event, and fails if it is impossible.
+    fn apply(&mut self, life: &Life, event: &CacheEvent) {
         life.note(|| format!("event {event:?}"));
         let impossible = |why: &str| life.world().fail(format!("{}: impossible event, {why}: {event:?}", life.name()));
-        match &event {
+        match event {
             CacheEvent::Created(node) => {
-                if shown.insert(node.path().to_string(), node.clone()).is_some() {
+                if self.shown.insert(node.path().to_string(), node.clone()).is_some() {
                     impossible("it is there");
                 }
-                note_newest(&mut newest, node, &impossible);
+                let before = self.note_newest(node, &impossible);
+                // A node whose access was taken is reported as deleted.
+                if before == Some(node.stat().mzxid) && !self.resyncs {
+                    impossible("it was deleted");
+                }
             }
             CacheEvent::Changed { old, new } => {
-                match shown.insert(new.path().to_string(), new.clone()) {
+                match self.shown.insert(new.path().to_string(), new.clone()) {
                     Some(before) if before.stat().mzxid == old.stat().mzxid && before.data() == old.data() => {}
                     before => impossible(&format!("before it was {before:?}")),
                 }
                 if old.stat().czxid != new.stat().czxid {
                     impossible("it is another node");
                 }
-                note_newest(&mut newest, new, &impossible);
+                self.note_newest(new, &impossible);
             }
             CacheEvent::Deleted(node) => {
-                if shown.remove(node.path().as_str()).is_none() {
+                if self.shown.remove(node.path().as_str()).is_none() {
                     impossible("it is not there");
                 }
                 let below = format!("{}/", node.path());
-                if shown.keys().any(|path| path.starts_with(&below)) {
+                if self.shown.keys().any(|path| path.starts_with(&below)) {
                     impossible("it has children");
                 }
             }
             CacheEvent::Resync(snapshot) => {
-                shown = snapshot.iter().map(|node| (node.path().to_string(), node.clone())).collect();
-                shown.values().for_each(|node| note_newest(&mut newest, node, &impossible));
+                self.shown = snapshot.iter().map(|node| (node.path().to_string(), node.clone())).collect();
+                for node in snapshot.iter() {
+                    self.note_newest(node, &impossible);
+                }
             }
             _ => {}
         }
     }
-}
 
-/// An older state of a node must not follow a newer one.
-fn note_newest(newest: &mut BTreeMap<String, i64>, node: &CachedNode, impossible: &dyn Fn(&str)) {
-    let before = newest.insert(node.path().to_string(), node.stat().mzxid);
-    if before.is_some_and(|before| before > node.stat().mzxid) {
-        impossible(&format!("it was newer, of {before:?}"));
+    /// An older state of a node must not follow a newer one. Returns the `mzxid` of the newest so far.
+    fn note_newest(&mut self, node: &CachedNode, impossible: &dyn Fn(&str)) -> Option<i64> {
+        let before = self.newest.insert(node.path().to_string(), node.stat().mzxid);
+        if before.is_some_and(|before| before > node.stat().mzxid) {
+            impossible(&format!("it was newer, of {before:?}"));
+        }
+        before
     }
 }
 
-/// How the cache differs from the tree.
-pub(super) fn differs(cache: &CuratorCache, root: &str, tree: &Nodes) -> Option<String> {
+/// How the cache differs from the tree below its root.
+pub(super) fn differs(cache: &CuratorCache, tree: &Nodes) -> Option<String> {
     let snapshot = cache.snapshot();
     if snapshot.state() != CacheState::Current {
         return Some(format!("it is {:?}: {:?}", snapshot.state(), cache.last_error()));
     }
-    let below = format!("{root}/");
-    let tree: BTreeMap<_, _> = tree
-        .iter()
-        .filter(|(path, _)| *path == root || path.starts_with(&below))
-        .map(|(path, node)| (path.as_str(), (node.czxid, node.mzxid, node.data.as_slice())))
-        .collect();
-    let shown: BTreeMap<_, _> = snapshot
-        .iter()
-        .map(|node| (node.path().as_str(), (node.stat().czxid, node.stat().mzxid, node.data())))
-        .collect();
+    let (tree, shown): (Vec<_>, Vec<_>) = (states(tree).collect(), copied(&snapshot));
     (shown != tree).then(|| format!("it shows {shown:?}, but the tree is {tree:?}"))
+}
+
+fn copied(snapshot: &Snapshot) -> Vec<(&str, State<'_>)> {
+    let nodes = snapshot.iter();
+    nodes.map(|node| (node.path().as_str(), (node.stat().czxid, node.stat().mzxid, node.data()))).collect()
 }

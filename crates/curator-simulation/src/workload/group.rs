@@ -1,6 +1,5 @@
 //! Members of a group, which join and leave.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,14 +39,13 @@ impl Workload for Group {
         self.work(life, &member).await;
         if life.at_rest().await {
             life.eventually("list the members", || {
-                let tree = life.world().servers().nodes();
-                let below = format!("{}/", self.root);
+                let mut tree = life.world().servers().nodes_below(&self.root);
                 // The members without the directory.
-                let tree: BTreeMap<_, _> = tree.into_iter().filter(|(path, _)| path.starts_with(&below)).collect();
+                tree.remove(&self.root);
                 if !tree.contains_key(member.node().path().as_str()) {
                     return Err(format!("is not a member, but {:?}", member.node().state().get()));
                 }
-                differs(member.members(), &self.root, &tree).map_or(Ok(()), Err)
+                differs(member.members(), &tree).map_or(Ok(()), Err)
             })
             .await;
         }

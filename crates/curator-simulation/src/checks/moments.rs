@@ -1,0 +1,114 @@
+//! Copies of nodes that may be a little behind the servers, but not more.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::servers::Nodes;
+use crate::world::World;
+
+/// A node: `czxid`, `mzxid` and data.
+pub type State<'a> = (i64, i64, &'a [u8]);
+
+/// Remembers the nodes that the servers had agreed on, and checks that each node of a copy is as it was at some moment
+/// that is recent enough. The moments of different nodes may differ.
+///
+/// Time is counted only while the process runs: after a pause, its client learns only later what it has missed. So
+/// [`note`](Self::note) must be called more often than `pause`.
+#[derive(Debug)]
+pub struct Moments {
+    root: String,
+    /// How far a copy may be behind.
+    most: Duration,
+    pause: Duration,
+    last: Instant,
+    running: Duration,
+    /// The nodes, each with the time since when they were so. The first ones are those at the oldest moment that a copy
+    /// may show.
+    noted: VecDeque<(Duration, Arc<Nodes>)>,
+}
+
+impl Moments {
+    /// Moments of the nodes at and below a root, from now on.
+    #[must_use]
+    pub fn new(root: &str, most: Duration, pause: Duration) -> Self {
+        let (root, last, running) = (root.to_owned(), Instant::now(), Duration::ZERO);
+        // A copy that is new may be as old as the servers.
+        let noted = VecDeque::from([(running, Arc::default())]);
+        Self { root, most, pause, last, running, noted }
+    }
+
+    /// Notes what the servers have agreed on.
+    pub fn note(&mut self, world: &World) {
+        let now = Instant::now();
+        self.running += (now - self.last).min(self.pause);
+        self.last = now;
+        let nodes = world.nodes_below(&self.root);
+        if self.noted.back().is_none_or(|(_, before)| !Arc::ptr_eq(before, &nodes)) {
+            self.noted.push_back((self.running, nodes));
+        }
+        while self.noted.get(1).is_some_and(|(since, _)| *since + self.most <= self.running) {
+            self.noted.pop_front();
+        }
+    }
+
+    /// Fails if a node of the copy is older than it may be, or never was so. `hides` says which nodes the copy cannot
+    /// show.
+    pub fn check(&self, world: &World, who: &str, copied: &[(&str, State<'_>)], hides: impl Fn(&str) -> bool) {
+        let (Some((_, oldest)), Some((_, now))) = (self.noted.front(), self.noted.back()) else { return };
+        // Most copies are as the servers are now.
+        if copied.iter().copied().eq(states(now)) {
+            return;
+        }
+        let copied: BTreeMap<_, _> = copied.iter().copied().collect();
+        let paths = now.keys().map(String::as_str).chain(copied.keys().copied());
+        for path in paths.filter(|path| copied.get(path).copied() != state(now, path) && !hides(path)) {
+            let (copy, then, now) = (copied.get(path).copied(), state(oldest, path), state(now, path));
+            let is_right = match (copy, then) {
+                _ if copy == then => true,
+                // It was written later.
+                (Some((_, mzxid, _)), _) => mzxid > newest(oldest) && self.has_been(world, path, copy),
+                // It was created later.
+                (None, None) => true,
+                // It was deleted, and created again.
+                (None, Some((before, ..))) => now.is_none_or(|(czxid, ..)| czxid != before),
+            };
+            world.check(is_right, || {
+                let [copy, then, now] = [copy, then, now].map(text);
+                format!(
+                    "{who}: a current copy shows {path} as {copy}; {:?} ago it was {then}, and now it is {now}",
+                    self.most
+                )
+            });
+        }
+    }
+
+    /// Whether a node ever was so.
+    fn has_been(&self, world: &World, path: &str, copy: Option<State<'_>>) -> bool {
+        self.noted.iter().any(|(_, nodes)| state(nodes, path) == copy)
+            || copy.is_some_and(|(_, mzxid, _)| state(&world.servers().nodes_at(mzxid), path) == copy)
+    }
+}
+
+fn state<'a>(nodes: &'a Nodes, path: &str) -> Option<State<'a>> {
+    nodes.get(path).map(|node| (node.czxid, node.mzxid, node.data.as_slice()))
+}
+
+/// All nodes with their paths.
+pub fn states(nodes: &Nodes) -> impl Iterator<Item = (&str, State<'_>)> {
+    nodes.iter().map(|(path, node)| (path.as_str(), (node.czxid, node.mzxid, node.data.as_slice())))
+}
+
+fn text(state: Option<State<'_>>) -> String {
+    state.map_or_else(
+        || "absent".to_owned(),
+        |(czxid, mzxid, data)| format!("\"{}\" (czxid {czxid:x}, mzxid {mzxid:x})", data.escape_ascii()),
+    )
+}
+
+/// The newest transaction that these nodes show.
+fn newest(nodes: &Nodes) -> i64 {
+    nodes.values().map(|node| node.mzxid).max().unwrap_or_default()
+}
