@@ -15,7 +15,7 @@ use crate::dropped::DropAt;
 use crate::world::{Job, Phase, World, lock};
 
 /// How long a process at rest may take for what it must do.
-const SOON: Duration = Duration::from_secs(3);
+pub const SOON: Duration = Duration::from_secs(3);
 /// How often it is checked.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,6 +52,11 @@ impl Life {
     pub fn part(&self, name: &str) -> Self {
         let name = format!("{}/{name}", self.name);
         Self::new(&self.world, &self.client, name, &mut lock(&self.random), (self.ends, self.is_last))
+    }
+
+    /// One or two jobs with the same client, at the same time.
+    pub fn tasks(&self) -> impl Iterator<Item = Self> {
+        (0..=self.below(2)).map(|number| self.part(&number.to_string()))
     }
 
     /// What the processes share.
@@ -165,6 +170,20 @@ impl Life {
         }
     }
 
+    /// Waits for a future, and fails if it takes longer than a time in which the process runs.
+    pub async fn within<F: Future>(&self, most: Duration, what: &str, future: F) -> Option<F::Output> {
+        let _open = self.world.call(format!("{}: {what}", self.name));
+        let mut future = pin!(future);
+        // A pause of the process counts as one try.
+        for _ in 0..most.as_millis() / PAUSE.as_millis() {
+            if let Ok(result) = timeout(PAUSE, &mut future).await {
+                return Some(result);
+            }
+        }
+        self.world.fail(format!("{}: does not {what} within {most:?}", self.name));
+        None
+    }
+
     /// Notes an event.
     pub fn note(&self, what: impl FnOnce() -> String) {
         self.world.note(&self.name, what);
@@ -190,7 +209,7 @@ impl Life {
     }
 
     /// Waits for parts of this life, and rests meanwhile. A part is polled only if it is woken.
-    pub async fn joined<F: Future<Output = ()>>(&self, parts: Vec<F>) {
+    pub async fn joined<F: Future<Output = ()>>(&self, parts: impl IntoIterator<Item = F>) {
         self.job.leave();
         parts.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }

@@ -1,6 +1,6 @@
 //! What all processes of a schedule share: its time, its phases, its calls, and its first failure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub struct World {
     stores: Mutex<BTreeMap<String, Arc<Store>>>,
     /// The nodes that were looked at last, by their root, with the last zxid then.
     latest: Mutex<BTreeMap<String, (i64, Arc<Nodes>)>>,
+    /// The nodes that an operator has deleted, or is about to.
+    deleted: Mutex<BTreeSet<String>>,
     /// The jobs that have not ended, by the phase that they wait for.
     jobs: Mutex<BTreeMap<Phase, usize>>,
     /// A number that all processes choose with.
@@ -77,6 +79,7 @@ impl World {
             owners: Mutex::default(),
             stores: Mutex::default(),
             latest: Mutex::default(),
+            deleted: Mutex::default(),
             jobs: Mutex::default(),
             choice: fastrand::usize(..),
             traces,
@@ -121,6 +124,25 @@ impl World {
             (*its, *nodes) = (zxid, look());
         }
         Arc::clone(nodes)
+    }
+
+    /// An operator deletes a node and all below it.
+    pub fn delete(&self, path: &str) {
+        self.note("operator", || format!("deletes {path}"));
+        lock(&self.deleted).extend(self.servers.nodes_below(path).into_keys());
+        self.servers.delete(path);
+    }
+
+    /// Whether an operator has deleted anything.
+    #[must_use]
+    pub fn has_deleted(&self) -> bool {
+        !lock(&self.deleted).is_empty()
+    }
+
+    /// Whether an operator has deleted a node whose name does not occur again.
+    #[must_use]
+    pub fn is_deleted(&self, path: &str) -> bool {
+        lock(&self.deleted).contains(path) && self.servers.node(path).is_none()
     }
 
     /// Adds an event to the log, if the schedule is traced.

@@ -86,7 +86,7 @@ impl Workload for NaiveLock {
             if Self::acquire(life.client(), life.name()).await {
                 let held = Arc::new(());
                 let view = Arc::downgrade(&held);
-                let entry = Entry { who: life.name(), owner: life.number(), kind: Kind::AtMost(1), token: 0 };
+                let entry = Entry { who: life.name(), owner: life.number(), kind: Kind::AtMost(1), token: 0, node: "" };
                 life.world().owners("/naive").enter(life.world(), &entry, move || view.strong_count() > 0);
                 life.think_for(Duration::from_millis(500)).await;
                 drop(held);

@@ -27,9 +27,12 @@ pub struct Entry<'a> {
     pub kind: Kind,
     /// Its fencing token.
     pub token: i64,
+    /// Its node.
+    pub node: &'a str,
 }
 
-/// Records owners, and fails if two that exclude each other are valid at the same time.
+/// Records owners, and fails if two that exclude each other are valid at the same time. An owner whose node an operator has
+/// deleted excludes no other, although its guard may be valid for a time.
 #[derive(Debug)]
 pub struct Owners {
     directory: String,
@@ -49,7 +52,14 @@ struct Holder {
     owner: u64,
     kind: Kind,
     token: i64,
+    node: String,
     is_valid: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Holder {
+    fn excludes(&self, world: &World) -> bool {
+        (self.is_valid)() && !world.is_deleted(&self.node)
+    }
 }
 
 impl fmt::Debug for Holder {
@@ -72,16 +82,17 @@ impl Owners {
     pub fn enter(&self, world: &World, entry: &Entry<'_>, is_valid: impl Fn() -> bool + Send + 'static) {
         let mut entered = lock(&self.entered);
         let entered = &mut *entered;
-        entered.holders.retain(|holder| (holder.is_valid)());
+        entered.holders.retain(|holder| holder.excludes(world));
         world.note(entry.who, || format!("holds {} with token {} ({:?})", self.directory, entry.token, entry.kind));
         let holder = Holder {
             who: entry.who.to_owned(),
             owner: entry.owner,
             kind: entry.kind,
             token: entry.token,
+            node: entry.node.to_owned(),
             is_valid: Box::new(is_valid),
         };
-        if !(holder.is_valid)() {
+        if !holder.excludes(world) {
             // It was lost at once.
             return;
         }
@@ -117,12 +128,5 @@ impl Owners {
             }
         }
         entered.holders.push(holder);
-    }
-
-    /// The owners whose guards are valid now: their names.
-    pub fn valid(&self) -> Vec<String> {
-        let mut entered = lock(&self.entered);
-        entered.holders.retain(|holder| (holder.is_valid)());
-        entered.holders.iter().map(|holder| holder.who.clone()).collect()
     }
 }

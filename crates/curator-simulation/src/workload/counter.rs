@@ -46,9 +46,7 @@ impl Workload for Counter {
     }
 
     async fn live(&self, life: &Life) {
-        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
-        let tasks: Vec<_> = tasks.map(|life| async move { self.count(&life).await }).collect();
-        life.joined(tasks).await;
+        life.joined(life.tasks().map(|life| async move { self.count(&life).await })).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {

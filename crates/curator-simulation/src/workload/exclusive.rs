@@ -10,7 +10,7 @@ use curator_recipes::{
 };
 use curator_test::Faults;
 
-use super::guarded::{enter, give_back, owner, use_exclusive};
+use super::guarded::{check_notified, enter, give_back, owner, use_at_rest, use_exclusive};
 use super::ledger::Ledger;
 use super::{Workload, explain, must_succeed};
 use crate::checks::Kind;
@@ -63,8 +63,7 @@ impl Workload for Exclusive {
 
     async fn live(&self, life: &Life) {
         let Some(lock) = must_succeed(life, "make a lock", (self.make)(life.client(), &self.root)) else { return };
-        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
-        let tasks = tasks.map(|life| {
+        let tasks = life.tasks().map(|life| {
             let lock = Arc::clone(&lock);
             async move {
                 while life.goes_on() {
@@ -72,17 +71,12 @@ impl Workload for Exclusive {
                     life.think().await;
                 }
                 if life.at_rest().await {
-                    let (owner, number) = owner(&life);
-                    let guard = life.complete("acquire", lock.acquire_as(&owner)).await;
-                    if let Some(guard) = must_succeed(&life, "acquire", guard) {
-                        enter(&life, &guard, number, Kind::Exclusive);
-                        must_succeed(&life, "release", life.complete("release", guard.release()).await);
-                    }
+                    let owner = OwnerId::new();
+                    use_at_rest(&life, Kind::Exclusive, || lock.acquire_as(&owner)).await;
                 }
                 life.idle().await;
             }
         });
-        let tasks: Vec<_> = tasks.collect();
         life.joined(tasks).await;
     }
 
@@ -93,11 +87,7 @@ impl Workload for Exclusive {
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        if let Some(node) = nodes.get(self.ledger.path()) {
-            self.ledger.check(world, &node.data);
-        } else {
-            world.fail(format!("{} is gone", self.ledger.path()));
-        }
+        self.ledger.check_end(world, nodes);
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -125,6 +115,7 @@ impl Exclusive {
             use_exclusive(life, &again, &self.root, &self.ledger).await;
             give_back(life, again, false).await;
         }
+        check_notified(life, &guard).await;
         give_back(life, guard, true).await;
     }
 }

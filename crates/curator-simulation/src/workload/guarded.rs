@@ -1,21 +1,22 @@
 //! What a process does under the guard of a lock, and how it gives the guard back.
 
+use std::future::Future;
 use std::time::Duration;
 
-use curator_recipes::{Error, LockGuard, OwnerId};
+use curator_recipes::{Error, LockGuard, OwnerId, Result};
 use tokio::time::{sleep, timeout};
 
-use super::explain;
 use super::ledger::Ledger;
+use super::{explain, must_succeed};
 use crate::checks::{Entry, Kind};
-use crate::life::Life;
+use crate::life::{Life, SOON};
 
 /// Notes that a guard was got, for each directory in which it has a node.
 pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
     for (node, token) in guard.fencing_tokens() {
         let loss = guard.loss();
         let directory = node.parent().map_or_else(String::new, |parent| parent.as_str().to_owned());
-        let entry = Entry { who: life.name(), owner, kind, token: token.as_i64() };
+        let entry = Entry { who: life.name(), owner, kind, token: token.as_i64(), node: node.as_str() };
         life.world().owners(&directory).enter(life.world(), &entry, move || loss.is_valid());
     }
 }
@@ -42,13 +43,14 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
 async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
     let (store, token) = (life.world().store(store), guard.fencing_token());
     let Some(read) = store.read(token) else {
-        life.world().check(!guard.is_valid(), || format!("{}: the store refuses a read of the owner", life.name()));
+        life.world()
+            .check(!is_owner(life, guard), || format!("{}: the store refuses a read of the owner", life.name()));
         return;
     };
     life.think().await;
-    let is_valid = guard.is_valid();
+    let is_owner = is_owner(life, guard);
     let is_written = store.write(life.world(), life.name(), token, read);
-    life.world().check(is_written || !is_valid, || format!("{}: the store refuses a write of the owner", life.name()));
+    life.world().check(is_written || !is_owner, || format!("{}: the store refuses a write of the owner", life.name()));
 }
 
 /// Works under `run`, which polls the work only while the guard is valid.
@@ -70,6 +72,58 @@ async fn wait_for_loss(life: &Life, guard: &LockGuard) {
     if let Ok(lost) = timeout(life.time(Duration::from_secs(2)), guard.lost()).await {
         explain(life, "lost", &lost);
         life.world().check(!guard.is_valid(), || format!("{}: a valid guard reports its loss", life.name()));
+    }
+}
+
+/// Whether the owner of a guard has the lock. A guard can be valid for a time although an operator has deleted its node.
+fn is_owner(life: &Life, guard: &LockGuard) -> bool {
+    guard.is_valid() && !has_deleted_node(life, guard)
+}
+
+fn has_deleted_node(life: &Life, guard: &LockGuard) -> bool {
+    guard.nodes().any(|node| life.world().is_deleted(node.as_str()))
+}
+
+/// A holder whose node was deleted is notified: by its watch, when its session continues over another connection, or at
+/// the end of its session. So it takes at most about a session timeout.
+pub(super) async fn check_notified(life: &Life, guard: &LockGuard) {
+    check_notified_within(life, guard, Duration::from_secs(16)).await;
+}
+
+async fn check_notified_within(life: &Life, guard: &LockGuard, most: Duration) {
+    if has_deleted_node(life, guard) {
+        // If there is no watch on the node, this sets one.
+        life.within(most, "learn that its node is deleted", guard.lost()).await;
+        life.world().check(!guard.is_valid(), || format!("{}: a valid guard reports its loss", life.name()));
+    }
+}
+
+/// Acquires a lock at rest and gives it back, which must succeed, unless an operator deletes a node of the lock.
+pub(super) async fn use_at_rest<G, F>(life: &Life, kind: Kind, acquire: impl Fn() -> F)
+where
+    G: Into<LockGuard>,
+    F: Future<Output = Result<G>>,
+{
+    let acquired = loop {
+        match life.complete("acquire", acquire()).await {
+            // More often than it retries.
+            Err(Error::PlaceDeleted { .. }) if life.world().has_deleted() => {}
+            acquired => break acquired,
+        }
+    };
+    let Some(guard) = must_succeed(life, "acquire", acquired).map(Into::into) else { return };
+    enter(life, &guard, life.number(), kind);
+    if life.world().has_deleted() {
+        life.think().await;
+        check_notified_within(life, &guard, SOON).await;
+    }
+    let nodes: Vec<_> = guard.nodes().map(|node| node.as_str().to_owned()).collect();
+    let is_deleted = || nodes.iter().any(|node| life.world().is_deleted(node));
+    let was_deleted = is_deleted();
+    match life.complete("release", guard.release()).await {
+        Ok(()) => life.world().check(!was_deleted, || format!("{}: a lost lock is released", life.name())),
+        Err(error) if is_expected(&error) && is_deleted() => {}
+        released => drop(must_succeed(life, "release", released)),
     }
 }
 

@@ -62,9 +62,7 @@ impl Workload for Latch {
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        if let Some(node) = nodes.get(self.ledger.path()) {
-            self.ledger.check(world, &node.data);
-        }
+        self.ledger.check_end(world, nodes);
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -109,7 +107,13 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
     let token = term.fencing_token().as_i64();
     // A view of a term keeps the client open, so the registry has none. Views of the same term have the same token.
     let view = life.keep(term.clone());
-    let entry = Entry { who: life.name(), owner: token.cast_unsigned(), kind: Kind::Exclusive, token };
+    let entry = Entry {
+        who: life.name(),
+        owner: token.cast_unsigned(),
+        kind: Kind::Exclusive,
+        token,
+        node: term.node().as_str(),
+    };
     let is_valid = move || view.upgrade().is_some_and(|view| view.is_valid());
     life.world().owners(root).enter(life.world(), &entry, is_valid);
 }

@@ -8,6 +8,7 @@ use curator_recipes::{Error, GuardedTransaction, Result};
 use super::create;
 use crate::checks::{Counted, Unique};
 use crate::life::Life;
+use crate::servers::Nodes;
 use crate::world::World;
 
 /// Each holder reads the number and writes one more. No write may be lost.
@@ -72,9 +73,11 @@ impl Ledger {
         }
     }
 
-    pub(super) fn check(&self, world: &World, data: &[u8]) {
-        let number = self.number(world, data);
-        self.counted.check(world, &self.path, number);
+    pub(super) fn check_end(&self, world: &World, nodes: &Nodes) {
+        match nodes.get(&self.path) {
+            Some(node) => self.counted.check(world, &self.path, self.number(world, &node.data)),
+            None => world.fail(format!("{} is gone", self.path)),
+        }
     }
 
     fn number(&self, world: &World, data: &[u8]) -> i64 {

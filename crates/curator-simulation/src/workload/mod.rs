@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod counter;
+mod deletes;
 mod discovery;
 mod exclusive;
 mod group;
@@ -76,6 +77,12 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("multi-lock-of-locks", exclusive::multi_lock_of_locks),
     ("semaphore", semaphore::make),
     ("read-write-lock", read_write::make),
+    ("mutex-with-deletes", |root| deletes::of(exclusive::mutex, root)),
+    ("reentrant-mutex-with-deletes", |root| deletes::of(exclusive::reentrant_mutex, root)),
+    ("semaphore-mutex-with-deletes", |root| deletes::of(exclusive::semaphore_mutex, root)),
+    ("multi-lock-with-deletes", |root| deletes::of(exclusive::multi_lock, root)),
+    ("semaphore-with-deletes", |root| deletes::of(semaphore::make, root)),
+    ("read-write-lock-with-deletes", |root| deletes::of(read_write::make, root)),
     ("leader-latch", latch::make),
     ("leader-selector", selector::make),
     ("leader-observer", observer::make),

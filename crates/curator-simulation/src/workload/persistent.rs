@@ -79,15 +79,12 @@ impl Kind {
 #[async_trait]
 impl Workload for Persistent {
     async fn live(&self, life: &Life) {
-        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
-        let tasks: Vec<_> = tasks
-            .map(|life| async move {
-                while life.goes_on() && life.one_in(2) {
-                    self.keep(&life, life.time(Duration::from_secs(10))).await;
-                }
-                self.keep(&life, Duration::MAX).await;
-            })
-            .collect();
+        let tasks = life.tasks().map(|life| async move {
+            while life.goes_on() && life.one_in(2) {
+                self.keep(&life, life.time(Duration::from_secs(10))).await;
+            }
+            self.keep(&life, Duration::MAX).await;
+        });
         life.joined(tasks).await;
     }
 
@@ -189,11 +186,9 @@ impl Persistent {
             0 if self.hazard != Hazard::TakesAccess => {
                 if life.one_in(4) {
                     // With the directory, whose next sequential node has the number 0 again.
-                    life.note(|| format!("an operator deletes {}", self.root));
-                    life.world().servers().delete(&self.root);
+                    life.world().delete(&self.root);
                 } else if let Some(path) = node.actual_path() {
-                    life.note(|| format!("an operator deletes {path}"));
-                    life.world().servers().delete(path.as_str());
+                    life.world().delete(path.as_str());
                 }
             }
             1 | 2 => {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{InterProcessReadWriteLock, LockGuard, OwnerId, Result, WriteGuard};
 
-use super::guarded::{enter, give_back, owner, use_exclusive};
+use super::guarded::{check_notified, enter, give_back, owner, use_at_rest, use_exclusive};
 use super::ledger::Ledger;
 use super::{Workload, explain, must_succeed};
 use crate::checks::Kind;
@@ -35,40 +35,29 @@ impl Workload for ReadWrite {
     async fn live(&self, life: &Life) {
         let lock = InterProcessReadWriteLock::new(life.client(), self.root.as_str());
         let Some(lock) = must_succeed(life, "make a lock", lock) else { return };
-        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
-        let tasks: Vec<_> = tasks
-            .map(|life| {
-                let lock = lock.clone();
-                async move {
-                    while life.goes_on() {
-                        if life.one_in(2) {
-                            self.write(&life, &lock).await;
-                        } else {
-                            read(&life, &lock).await;
-                        }
-                        life.think().await;
+        let tasks = life.tasks().map(|life| {
+            let lock = lock.clone();
+            async move {
+                while life.goes_on() {
+                    if life.one_in(2) {
+                        self.write(&life, &lock).await;
+                    } else {
+                        read(&life, &lock).await;
                     }
-                    if life.at_rest().await {
-                        let (owner, number) = owner(&life);
-                        let guard = life.complete("acquire", lock.write().acquire_as(&owner)).await;
-                        if let Some(guard) = must_succeed(&life, "acquire", guard) {
-                            enter(&life, &guard, number, Kind::Exclusive);
-                            must_succeed(&life, "release", life.complete("release", guard.release()).await);
-                        }
-                    }
-                    life.idle().await;
+                    life.think().await;
                 }
-            })
-            .collect();
+                if life.at_rest().await {
+                    let (lock, owner) = (lock.write(), OwnerId::new());
+                    use_at_rest(&life, Kind::Exclusive, || lock.acquire_as(&owner)).await;
+                }
+                life.idle().await;
+            }
+        });
         life.joined(tasks).await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        if let Some(node) = nodes.get(self.ledger.path()) {
-            self.ledger.check(world, &node.data);
-        } else {
-            world.fail(format!("{} is gone", self.ledger.path()));
-        }
+        self.ledger.check_end(world, nodes);
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -82,6 +71,7 @@ impl ReadWrite {
         let Some(guard) = acquire_write(life, lock, &owner).await else { return };
         enter(life, &guard, number, Kind::Exclusive);
         use_exclusive(life, &guard, &self.root, &self.ledger).await;
+        check_notified(life, &guard).await;
         match life.below(4) {
             // The owner of the write lock may also read, and keep that when it has released the write lock.
             0 => {
@@ -115,6 +105,7 @@ async fn read(life: &Life, lock: &InterProcessReadWriteLock) {
     let Some(guard) = acquire_read(life, lock, &owner).await else { return };
     enter(life, &guard, number, Kind::Shared);
     life.think().await;
+    check_notified(life, &guard).await;
     give_back(life, guard, true).await;
 }
 

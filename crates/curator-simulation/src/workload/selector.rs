@@ -78,9 +78,7 @@ impl Workload for Selector {
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        if let Some(node) = nodes.get(self.ledger.path()) {
-            self.ledger.check(world, &node.data);
-        }
+        self.ledger.check_end(world, nodes);
     }
 
     fn may_leave(&self, path: &str) -> bool {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::{InterProcessSemaphoreV2, Result, SemaphoreLease};
 
-use super::guarded::give_back;
+use super::guarded::{check_notified, enter, give_back, use_at_rest};
 use super::{Workload, explain, must_succeed};
-use crate::checks::{Entry, Kind};
+use crate::checks::Kind;
 use crate::life::Life;
 
 const LEASES: usize = 3;
@@ -27,55 +27,42 @@ impl Workload for Semaphore {
     async fn live(&self, life: &Life) {
         let semaphore = InterProcessSemaphoreV2::new(life.client(), self.root.as_str(), LEASES);
         let Some(semaphore) = must_succeed(life, "make a semaphore", semaphore) else { return };
-        let tasks = (0..=life.below(2)).map(|number| life.part(&number.to_string()));
-        let tasks: Vec<_> = tasks
-            .map(|life| {
-                let semaphore = semaphore.clone();
-                async move {
-                    while life.goes_on() {
-                        self.step(&life, &semaphore).await;
-                        life.think().await;
-                    }
-                    if life.at_rest().await {
-                        let lease = life.complete("acquire", semaphore.acquire()).await;
-                        if let Some(lease) = must_succeed(&life, "acquire", lease) {
-                            self.enter(&life, &lease);
-                            must_succeed(&life, "release", life.complete("release", lease.release()).await);
-                        }
-                    }
-                    life.idle().await;
+        let tasks = life.tasks().map(|life| {
+            let semaphore = semaphore.clone();
+            async move {
+                while life.goes_on() {
+                    step(&life, &semaphore).await;
+                    life.think().await;
                 }
-            })
-            .collect();
+                if life.at_rest().await {
+                    use_at_rest(&life, Kind::AtMost(LEASES), || semaphore.acquire()).await;
+                }
+                life.idle().await;
+            }
+        });
         life.joined(tasks).await;
     }
 }
 
-impl Semaphore {
-    async fn step(&self, life: &Life, semaphore: &InterProcessSemaphoreV2) {
-        let leases = match acquire(life, semaphore).await {
-            Some(Ok(leases)) => leases,
-            Some(Err(error)) => return explain(life, "acquire", &error),
-            None => return,
-        };
-        leases.iter().for_each(|lease| self.enter(life, lease));
-        life.think().await;
-        if life.one_in(4) {
-            if let Some(Err(error)) = life.call("release_all", SemaphoreLease::release_all(leases)).await {
-                explain(life, "release_all", &error);
-            }
-        } else {
-            for lease in leases {
-                give_back(life, lease.into(), true).await;
-            }
-        }
+async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
+    let leases = match acquire(life, semaphore).await {
+        Some(Ok(leases)) => leases,
+        Some(Err(error)) => return explain(life, "acquire", &error),
+        None => return,
+    };
+    leases.iter().for_each(|lease| enter(life, lease, life.number(), Kind::AtMost(LEASES)));
+    life.think().await;
+    for lease in &leases {
+        check_notified(life, lease).await;
     }
-
-    fn enter(&self, life: &Life, lease: &SemaphoreLease) {
-        let (owner, loss) = (life.number(), lease.loss());
-        let token = lease.fencing_token().as_i64();
-        let entry = Entry { who: life.name(), owner, kind: Kind::AtMost(LEASES), token };
-        life.world().owners(&self.root).enter(life.world(), &entry, move || loss.is_valid());
+    if life.one_in(4) {
+        if let Some(Err(error)) = life.call("release_all", SemaphoreLease::release_all(leases)).await {
+            explain(life, "release_all", &error);
+        }
+    } else {
+        for lease in leases {
+            give_back(life, lease.into(), true).await;
+        }
     }
 }
 
