@@ -3,7 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
-    Faults, Simulation, millis,
+    Faults, Run, Simulation, millis,
     world::{Config, START},
 };
 use crate::embedded::{Millis, Settings};
@@ -13,6 +13,8 @@ use crate::embedded::{Millis, Settings};
 #[must_use = "call `start`"]
 pub struct SimulationBuilder {
     config: Config,
+    /// How to repeat the run, if not by the test of this thread.
+    command: Option<String>,
 }
 
 impl Default for SimulationBuilder {
@@ -32,6 +34,7 @@ impl Default for SimulationBuilder {
                 faults: Faults::default(),
                 heal_after: None,
             },
+            command: None,
         }
     }
 }
@@ -43,8 +46,15 @@ impl SimulationBuilder {
         self
     }
 
-    pub(super) fn seed_number(&self) -> u64 {
-        self.config.seed
+    /// The command that repeats the run, for the report of a failure. For `cargo xtask simulate` only.
+    #[doc(hidden)]
+    pub fn command(mut self, command: String) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    pub(super) fn run_of_this(&self) -> Run {
+        Run::new(self.config.seed, self.command.clone())
     }
 
     /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater of these; more than
@@ -133,7 +143,8 @@ impl SimulationBuilder {
     /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused there.
     #[must_use = "the simulation ends when this is dropped"]
     pub fn start(self) -> Simulation {
-        Simulation::begin(self.config)
+        let run = self.run_of_this();
+        Simulation::begin(self.config, run)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a test sees of the servers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::Weak};
 
-use super::{Node, Process, Simulation};
+use super::{Node, Process, SIMULATIONS, Simulation, trace::OneLine};
 use crate::OpCode;
 
 /// # Inspection
@@ -80,6 +80,27 @@ impl Simulation {
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.shared.update(|world| world.trace.hash())
+    }
+
+    /// Adds a line to the trace of the simulation on this thread: what the service or the test does. So a failure shows
+    /// it among the frames and faults. Without a simulation, does nothing.
+    ///
+    /// It needs no value, so that what the service uses in a test, as a database of the test, can call it. Control
+    /// characters are escaped.
+    ///
+    /// ```
+    /// # use curator_test::Simulation;
+    /// curator_test::simulate(7, async |simulation| {
+    ///     Simulation::note(format_args!("a writes {}", 42));
+    ///     assert!(simulation.trace().ends_with("note: a writes 42\n"));
+    /// });
+    /// ```
+    pub fn note(text: impl fmt::Display) {
+        let latest = SIMULATIONS.with_borrow(|simulations| simulations.last().and_then(Weak::upgrade));
+        if let Some(shared) = latest {
+            let text = text.to_string();
+            shared.update(|world| world.trace.line(world.now, format_args!("note: {}", OneLine(&text))));
+        }
     }
 
     fn counts(&self, includes: impl Fn(usize) -> bool) -> BTreeMap<OpCode, u64> {

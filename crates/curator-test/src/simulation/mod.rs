@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `builder`, `faults`, `node` | settings, and what a test sees |
 //! | `control`, `inspect`, `process` | the methods of a simulation and of its processes |
-//! | `run` | runs of many seeds |
+//! | `run`, `report` | runs of many seeds; what is printed about one that fails |
+//! | `watchdog` | ends a run whose time stands still |
 //! | `network` | the client's side: connections that carry frames |
 //! | `served` | a simulated server behind a real socket |
 //! | `clock`, `shared` | tokio's clock; the world's lock and its time |
@@ -19,15 +20,23 @@ mod inspect;
 mod network;
 mod node;
 mod process;
+mod report;
 mod run;
 mod served;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod watchdog;
 mod world;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    fmt,
+    sync::{Arc, Weak},
+    thread,
+    time::Duration,
+};
 
 pub use builder::SimulationBuilder;
 use curator_client::simulation::{self, Entered};
@@ -35,13 +44,20 @@ pub use faults::{Fault, Faults};
 use network::ProcessNetwork;
 pub use node::Node;
 pub use process::Process;
-pub use run::{SEED_VARIABLE, search, simulate};
+use report::Run;
+pub use report::SEED_VARIABLE;
+pub use run::{search, simulate};
 pub(crate) use served::SimulatedServer;
 use shared::{Driver, Shared};
 use tokio::task::AbortHandle;
 use world::{Config, PORT, ProcessId, ServerId, World};
 
 use crate::embedded::Millis;
+
+thread_local! {
+    /// The simulations of this thread, the latest last.
+    static SIMULATIONS: RefCell<Vec<Weak<Shared>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Simulated servers, network and time, for the clients of `curator-client` on this thread.
 ///
@@ -53,7 +69,13 @@ use crate::embedded::Millis;
 /// it pauses the runtime's clock, but runs then differ by a fraction of a millisecond.
 ///
 /// Wait with `sleep` and `timeout` of tokio: [`soon`](crate::soon), [`within`](crate::within) and
-/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs for ever.
+/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs for ever. So do the
+/// `blocking_*` methods of recipes, for which simulated time stands still. `tokio::time::advance` jumps over all that would
+/// have happened.
+///
+/// When a simulation is dropped in a panic, it prints its seed, the last events of its trace, and the command to repeat
+/// the run. When no simulated time passes for a minute, because a task computes or blocks for ever, it prints the same, and
+/// the process ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -88,9 +110,19 @@ use crate::embedded::Millis;
 /// - A follower that has lost its leader serves stale reads until it gives it up, as a real one. Its clients' sessions
 ///   are not renewed in this time.
 /// - There are no observers, and no reconfiguration. Servers are cut off from each other in two groups.
+/// - A write that only the leader has logged is lost with the leader. A real leader that comes back with its disk can
+///   bring the write back.
+/// - A server that has lost its disk does not vote until it has caught up.
+/// - With one server, some faults never happen by chance: no server loses its disk, lags, is restored, or is cut off from
+///   others.
+/// - All clocks agree: those of clients, of processes and of servers.
+/// - Tasks that are ready at the same time run in the same order in each run. Races between the tasks of one process, as
+///   in a runtime with several threads, are not searched.
 pub struct Simulation {
     shared: Arc<Shared>,
-    seed: u64,
+    run: Run,
+    /// Whether a drop in a panic prints a report. `simulate` and `search` print theirs.
+    reports: bool,
     servers: usize,
     driver: AbortHandle,
     main: Process,
@@ -99,7 +131,10 @@ pub struct Simulation {
 
 impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation").field("seed", &self.seed).field("servers", &self.servers).finish_non_exhaustive()
+        f.debug_struct("Simulation")
+            .field("seed", &self.run.seed)
+            .field("servers", &self.servers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -119,23 +154,25 @@ impl Simulation {
         SimulationBuilder::default()
     }
 
-    fn begin(config: Config) -> Self {
+    fn begin(config: Config, run: Run) -> Self {
         clock::pause_clock();
         simulation::seed(config.seed);
-        let (seed, servers) = (config.seed, config.servers);
+        let servers = config.servers;
         let mut world = World::new(config);
         let process = world.add_process("main");
         let shared = Arc::new(Shared::new(world));
         let main = Process::new(ProcessNetwork { shared: Arc::clone(&shared), process });
         let driver = tokio::spawn(Driver::new(Arc::clone(&shared))).abort_handle();
         let entered = main.enter();
-        Self { shared, seed, servers, driver, main, _entered: entered }
+        watchdog::watch(&shared, run.clone());
+        SIMULATIONS.with_borrow_mut(|simulations| simulations.push(Arc::downgrade(&shared)));
+        Self { shared, run, reports: true, servers, driver, main, _entered: entered }
     }
 
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.run.seed
     }
 
     /// The connect string for clients: `zk1:2181,zk2:2181,zk3:2181`.
@@ -202,7 +239,15 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
+        watchdog::forget(&self.shared);
+        // Fails when the thread ends.
+        let _ = SIMULATIONS.try_with(|simulations| {
+            simulations.borrow_mut().retain(|simulation| simulation.as_ptr() != Arc::as_ptr(&self.shared));
+        });
         self.driver.abort();
+        if self.reports && thread::panicking() {
+            self.run.print(&self.shared);
+        }
     }
 }
 

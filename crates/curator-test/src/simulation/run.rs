@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     env,
+    ffi::OsStr,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -13,15 +14,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime;
+use tokio::runtime::{self, Handle};
 
-use super::{Shared, Simulation, SimulationBuilder, trace::last_lines};
-
-/// The environment variable with which [`search`] runs only one seed.
-pub const SEED_VARIABLE: &str = "CURATOR_SEED";
-
-/// How many of its last events a failing seed prints.
-const LAST: usize = 40;
+use super::{Run, SEED_VARIABLE, Shared, Simulation, SimulationBuilder, report::TestName};
 
 /// The longest run, in simulated time.
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -31,8 +26,12 @@ const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// # Panics
 ///
 /// When the test panics, or takes longer than a simulated day. The message has the seed, the last events of the trace,
-/// and the command to repeat the run.
-pub fn simulate<T>(seed: u64, test: impl AsyncFn(&Simulation) -> T) -> T {
+/// and the command to repeat the run. Also when called in a runtime.
+///
+/// When no simulated time passes for 60 s, because a task computes or blocks for ever, the same is printed, and the
+/// process ends.
+#[track_caller]
+pub fn simulate<T>(seed: u64, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
     Simulation::builder().seed(seed).simulate(test)
 }
 
@@ -59,6 +58,7 @@ pub fn simulate<T>(seed: u64, test: impl AsyncFn(&Simulation) -> T) -> T {
 /// # Panics
 ///
 /// As [`SimulationBuilder::search`].
+#[track_caller]
 pub fn search(seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
     Simulation::builder().search(seeds, test);
 }
@@ -69,12 +69,10 @@ impl SimulationBuilder {
     /// # Panics
     ///
     /// As [`simulate`].
-    pub fn simulate<T>(self, test: impl AsyncFn(&Simulation) -> T) -> T {
-        let seed = self.seed_number();
-        match self.run(test) {
-            Ok(output) => output,
-            Err(failure) => fail(seed, &failure),
-        }
+    #[track_caller]
+    pub fn simulate<T>(self, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
+        assert_no_runtime();
+        self.run(test).unwrap_or_else(|failure| fail(&failure))
     }
 
     /// Runs a test once for each seed, each in a runtime of its own, on all processors. If the environment variable
@@ -85,23 +83,31 @@ impl SimulationBuilder {
     /// # Panics
     ///
     /// When a run panics, or takes longer than a simulated day. The message has the lowest failing seed, the last events
-    /// of its trace, and the command to repeat it.
+    /// of its trace, and the command to repeat it. Also when there are no seeds, when `CURATOR_SEED` is not a number,
+    /// and when called in a runtime.
+    ///
+    /// As [`simulate`], when no simulated time passes.
+    #[track_caller]
     pub fn search(self, seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
-        if let Some(seed) = env::var(SEED_VARIABLE).ok().and_then(|seed| seed.trim().parse().ok()) {
-            return self.seed(seed).simulate(test);
+        assert_no_runtime();
+        assert!(!seeds.is_empty(), "there are no seeds to search: {seeds:?} is empty");
+        if let Some(seed) = env::var_os(SEED_VARIABLE) {
+            return self.seed(seed_in(&seed)).simulate(test);
         }
-        let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(None::<(u64, Failure)>));
+        let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(None::<Failure>));
+        let test_name = TestName::of_thread();
         let work = || {
             while failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= seeds.end {
                     return;
                 }
-                if let Err(failure) = self.clone().seed(seed).run(&test) {
+                let run = self.clone().seed(seed).command(test_name.command(seed));
+                if let Err(failure) = run.run(&test) {
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                     // Seeds begin in order: all lower ones have begun, and end before the report.
-                    if failed.as_ref().is_none_or(|(lowest, _)| seed < *lowest) {
-                        *failed = Some((seed, failure));
+                    if failed.as_ref().is_none_or(|lowest| seed < lowest.run.seed) {
+                        *failed = Some(failure);
                     }
                 }
             }
@@ -112,60 +118,79 @@ impl SimulationBuilder {
                 scope.spawn(work);
             }
         });
-        if let Some((seed, failure)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            fail(seed, &failure);
+        if let Some(failure) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            fail(&failure);
         }
     }
 
-    fn run<T>(self, test: impl AsyncFn(&Simulation) -> T) -> Result<T, Failure> {
-        let world = Mutex::new(None::<Arc<Shared>>);
+    fn run<T>(self, test: impl AsyncFnOnce(&Simulation) -> T) -> Result<T, Failure> {
+        let (of_this, shared) = (self.run_of_this(), Mutex::new(None::<Arc<Shared>>));
         let run = || {
             let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
             let runtime = runtime.map_err(|e| format!("could not build a runtime: {e}"))?;
             runtime.block_on(async {
-                let simulation = self.start();
-                *world.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&simulation.shared));
+                let mut simulation = self.start();
+                simulation.reports = false;
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&simulation.shared));
                 let output = tokio::time::timeout(LIMIT, test(&simulation)).await;
                 output.map_err(|_| format!("the run has not ended within {LIMIT:?} of simulated time"))
             })
         };
-        let message = match catch_unwind(AssertUnwindSafe(run)) {
+        let reason = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(output)) => return Ok(output),
-            Ok(Err(message)) => message,
+            Ok(Err(reason)) => reason,
             Err(panic) => text_of(panic.as_ref()),
         };
-        let world = world.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let trace = world.map(|world| world.trace()).unwrap_or_default();
-        Err(Failure { message, trace })
+        let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Err(Failure { report: of_this.report(&reason, shared.as_deref()), run: of_this })
     }
 }
 
-/// Why a run has failed.
+/// A run that has failed.
 struct Failure {
-    message: String,
-    trace: String,
+    run: Run,
+    report: String,
 }
 
 #[expect(clippy::panic, reason = "the failure of a test")]
-fn fail(seed: u64, failure: &Failure) -> ! {
-    let Failure { message, trace } = failure;
-    // With one seed, all is printed.
-    let last = if env::var_os(SEED_VARIABLE).is_some() { trace } else { last_lines(trace, LAST) };
-    let command = command(seed);
-    panic!(
-        "seed {seed} failed: {message}\n\nIts last events:\n{last}\nTo repeat it and print all events:\n  {command}\n"
+#[track_caller]
+fn fail(failure: &Failure) -> ! {
+    panic!("{}", failure.report);
+}
+
+#[track_caller]
+fn assert_no_runtime() {
+    assert!(
+        Handle::try_current().is_err(),
+        "`simulate` and `search` start a runtime, and cannot be called in one: call them in a `#[test]`, or use \
+         `Simulation::new` in a `#[tokio::test(start_paused = true)]`"
     );
 }
 
-/// How to repeat a run: Cargo sets the package, and the test harness names the thread after the test.
-fn command(seed: u64) -> String {
-    let package = env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}")).unwrap_or_default();
-    let current = thread::current();
-    let test = current.name().filter(|name| *name != "main").map(|name| format!(" {name}")).unwrap_or_default();
-    format!("{SEED_VARIABLE}={seed} cargo test{package}{test}")
+/// The value of [`SEED_VARIABLE`].
+#[track_caller]
+fn seed_in(value: &OsStr) -> u64 {
+    let seed = value.to_str().and_then(|value| value.trim().parse().ok());
+    #[expect(clippy::panic, reason = "a run without the seed would pass for the wrong reason")]
+    seed.unwrap_or_else(|| panic!("{SEED_VARIABLE} is {value:?}, not a seed: a number from 0 to {}", u64::MAX))
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_is_a_decimal_number() {
+        assert_eq!(seed_in(OsStr::new(" 17 ")), 17);
+        for value in ["abc", "0x4", "-1", "", "18446744073709551616"] {
+            let text = text_of(catch_unwind(|| seed_in(OsStr::new(value))).unwrap_err().as_ref());
+            let expected = "not a seed: a number from 0 to 18446744073709551615";
+            assert_eq!(text, format!("CURATOR_SEED is {value:?}, {expected}"));
+        }
+    }
 }

@@ -4,7 +4,10 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -14,12 +17,17 @@ use tokio::time::{Instant, Sleep};
 use super::world::World;
 use crate::embedded::Millis;
 
+/// The driver lets time pass at least this often, also when nothing is due. So time that stands still is seen.
+const BEAT: Millis = 1000;
+
 /// A world and its clock.
 pub(crate) struct Shared {
     state: Mutex<State>,
     start: Instant,
     /// Whether the time is the system's, also for a caller whose runtime has paused the clock.
     is_real: bool,
+    /// The time of the last change.
+    latest: AtomicU64,
 }
 
 struct State {
@@ -46,22 +54,34 @@ impl Shared {
 
     fn begin(world: World, start: Instant, is_real: bool) -> Self {
         let state = State { world, driver: None, sleeps_until: 0 };
-        Self { state: Mutex::new(state), start, is_real }
+        Self { state: Mutex::new(state), start, is_real, latest: AtomicU64::new(0) }
     }
 
     fn elapsed(&self) -> Duration {
         if self.is_real { self.start.into_std().elapsed() } else { self.start.elapsed() }
     }
 
-    /// The trace so far. Reads no clock, so it can be called outside of the runtime.
-    pub(crate) fn trace(&self) -> String {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).world.trace.text().to_owned()
+    /// The trace so far, unless the world is being changed. Reads no clock and does not wait, so it can be called
+    /// outside of the runtime, and on any thread.
+    pub(crate) fn trace(&self) -> Option<String> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(state.world.trace.text().to_owned())
+    }
+
+    /// The time of the last change. While the driver is polled, at most [`BEAT`] behind the clock.
+    pub(crate) fn latest(&self) -> Millis {
+        self.latest.load(Ordering::Relaxed)
     }
 
     /// Changes the world at the current time, after everything that is due. Then wakes those whom it concerns.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         // Whole milliseconds, as tokio's timers.
         let now = Millis::try_from(self.elapsed().as_millis()).unwrap_or(Millis::MAX);
+        self.latest.store(now, Ordering::Relaxed);
         let (result, wakers, driver) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.world.run_until(now);
@@ -99,11 +119,11 @@ impl Future for Driver {
             self.shared.update(|_| ());
             let next = {
                 let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-                let next = state.world.queue.next();
-                (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next.unwrap_or(Millis::MAX));
+                let beat = state.world.now.saturating_add(BEAT);
+                let next = state.world.queue.next().map_or(beat, |next| next.min(beat));
+                (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next);
                 next
             };
-            let Some(next) = next else { return Poll::Pending };
             let deadline = self.shared.start + Duration::from_millis(next);
             let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
             if sleep.deadline() != deadline || sleep.is_elapsed() {

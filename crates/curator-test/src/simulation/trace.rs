@@ -15,6 +15,19 @@ pub(crate) struct Trace {
     hash: u64,
 }
 
+/// A text within a line: its line breaks and other control characters are escaped.
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            c if c.is_control() => write!(f, "{}", c.escape_default()),
+            '\u{2028}' | '\u{2029}' => write!(f, "{}", c.escape_unicode()),
+            c => f.write_char(c),
+        })
+    }
+}
+
 /// The parameters of FNV-1a.
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

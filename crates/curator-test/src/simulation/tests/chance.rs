@@ -1,6 +1,6 @@
-//! Faults by chance, and runs of many seeds.
+//! Faults by chance.
 
-use std::{cell::RefCell, collections::BTreeSet, panic::catch_unwind};
+use std::{cell::RefCell, collections::BTreeSet};
 
 use super::*;
 
@@ -159,27 +159,4 @@ fn each_seed_has_its_trace_and_its_faults() {
         hashes.insert(first.0);
     }
     assert_eq!(hashes.len(), 20);
-}
-
-#[test]
-fn a_failing_seed_is_the_lowest_and_shows_how_to_repeat_it() {
-    let failure = catch_unwind(|| {
-        search(0..1000, async |simulation| {
-            let mut client = Client::new(simulation.main(), 1).await.unwrap();
-            client.create("/a", false).await.unwrap();
-            assert!(simulation.seed() < 17, "the message");
-        });
-    });
-    let text = *failure.unwrap_err().downcast::<String>().unwrap();
-    assert!(text.starts_with("seed 17 failed: the message"), "{text}");
-    assert!(text.contains("main <- zk1 #1 Create ok"), "{text}");
-    let command = "CURATOR_SEED=17 cargo test -p curator-test ";
-    assert!(text.contains(command) && text.contains("shows_how_to_repeat_it"), "{text}");
-}
-
-#[test]
-fn a_run_that_does_not_end_fails() {
-    let failure = catch_unwind(|| simulate(1, async |_| std::future::pending::<()>().await));
-    let text = *failure.unwrap_err().downcast::<String>().unwrap();
-    assert!(text.contains("has not ended"), "{text}");
 }
