@@ -108,14 +108,16 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     cargo.args(["--first", "--seeds", &seeds]);
     cargo.args(["--workload", &defect.workload]);
     let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() {
         return Ok(None);
     }
     // The threads report their failures in any order.
     let failures = text.lines().filter(|line| line.starts_with("FAILURE of "));
+    // A schedule whose time stands still ends the program.
+    let failures = failures.chain(errors.lines().filter(|line| line.starts_with("seed ")));
     let Some((seed, failure)) = failures.filter_map(|line| Some((seed(line)?, line))).min() else {
-        return Err(format!("{} does not run: {}", defect.name, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("{} does not run: {errors}", defect.name));
     };
     let what = failure.split_once(": ").map_or("", |(_, what)| what);
     let seeds = (seed + 1).to_string();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curator_test::{Faults, OpCode, Process, Simulation};
+use curator_test::{Faults, OpCode, Process, SEED_VARIABLE, Simulation};
 use futures_util::future::BoxFuture;
 
 use crate::memory;
@@ -16,6 +16,8 @@ use crate::world::{Failure, lock};
 
 /// The shortest session timeout that the servers grant: two ticks.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
+/// How many lines of the trace are kept for the report of a schedule whose time stands still, if no trace is wanted.
+const TRACE: usize = 40;
 
 thread_local! {
     /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
@@ -42,7 +44,11 @@ pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
 fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isize) {
     let before = memory::live();
     let (verdict, trace) = match workload::make(workload) {
-        Some(workload) => run_workload(seed, workload, traces),
+        Some(made) => {
+            // With the variable, a schedule whose time stands still prints all events too.
+            let command = format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
+            run_made(seed, made, traces, Some(format!("{SEED_VARIABLE}={seed} {command}")))
+        }
         None => failed(format!("there is no workload {workload}")),
     };
     let events = verdict.events.capacity() * size_of::<String>();
@@ -54,6 +60,10 @@ fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isiz
 /// Like [`run`], for any workload, but without a look at the memory.
 #[must_use]
 pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Verdict, String) {
+    run_made(seed, workload, traces, None)
+}
+
+fn run_made(seed: u64, workload: Arc<dyn Workload>, traces: bool, command: Option<String>) -> (Verdict, String) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(format!("no runtime: {error}")),
@@ -66,7 +76,10 @@ pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Ve
             .session_timeouts(SHORTEST_TIMEOUT, Duration::from_secs(60))
             .container_check_interval(Duration::from_secs(5));
         if !traces {
-            simulation = simulation.trace_lines(0);
+            simulation = simulation.trace_lines(TRACE);
+        }
+        if let Some(command) = command {
+            simulation = simulation.command(command);
         }
         SIMULATION.set(Some(simulation.start()));
         let servers = Arc::new(Simulated::default());
