@@ -3,6 +3,8 @@
 //!
 //! The documentation tests compile the same blocks unchanged, but do not run the tests in them. Here, each `async fn` becomes a function whose future
 //! must be `Send` for all arguments that its signature accepts.
+//!
+//! The service that a page tests in simulated time is also compiled with the defect whose failure the page shows.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -15,6 +17,9 @@ fn main() -> Result<(), Failure> {
         println!("cargo::rerun-if-changed={}", page.display());
         for (line, block) in blocks(&fs::read_to_string(&page)?) {
             let name = page.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+            if block.contains(SIMULATED_TEST) {
+                modules += &format!("pub mod late_write {{\n{}}}\n", with_late_write(&block)?);
+            }
             let block = spawnable(&block).map_err(|problem| format!("{}:{line}: {problem}", page.display()))?;
             modules += &format!("mod {}_{}_{line} {{\n{block}}}\n", name.to_lowercase(), modules.len());
         }
@@ -90,4 +95,17 @@ fn spawnable(block: &str) -> Result<String, Failure> {
         );
     }
     Ok(spawnable)
+}
+
+/// A service that writes without `guard.run(..)`, and its tests as functions.
+fn with_late_write(block: &str) -> Result<String, Failure> {
+    let (guarded, unguarded) = (
+        "guard.run(ledger.write(guard.fencing_token(), id)).await?;",
+        "ledger.write(guard.fencing_token(), id).await;",
+    );
+    let test = "#[test]\nfn";
+    if !block.contains(guarded) || !block.contains(test) {
+        return Err("the write under the guard, or the search for a late one, is missing".into());
+    }
+    Ok(block.replace(guarded, unguarded).replace(SIMULATED_TEST, "").replace(test, "pub fn"))
 }

@@ -19,3 +19,41 @@ struct Readme;
 mod pages {
     include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 }
+
+#[cfg(test)]
+mod testing_sample {
+    use std::panic::catch_unwind;
+
+    use super::pages::late_write;
+
+    /// What the page shows of a failure, with `..` for lines that are left out.
+    fn sample() -> impl Iterator<Item = &'static str> {
+        let page = include_str!("../../../docs/testing.md");
+        let (_, sample) = page.split_once("```text\n").unwrap();
+        sample.lines().take_while(|line| *line != "```")
+    }
+
+    /// If this fails, replace the sample on the page by lines of the printed text.
+    #[test]
+    fn the_page_shows_what_the_search_prints() {
+        let failure = catch_unwind(late_write::no_write_is_late).unwrap_err();
+        let text = failure.downcast::<String>().unwrap();
+        let (text, command) = text.split_once("\n  CURATOR_SEED=").unwrap();
+        let seed = command.split_once(' ').unwrap().0;
+        let text = format!("{text}\n  CURATOR_SEED={seed} cargo test -p orders no_write_is_late -- --exact");
+        println!("{text}");
+        let (mut lines, mut skips) = (text.lines(), false);
+        for shown in sample() {
+            if shown == ".." {
+                skips = true;
+            } else {
+                assert!(
+                    lines.by_ref().take(if skips { usize::MAX } else { 1 }).any(|line| line == shown),
+                    "not printed: {shown}"
+                );
+                skips = false;
+            }
+        }
+        assert_eq!(lines.next(), None);
+    }
+}
