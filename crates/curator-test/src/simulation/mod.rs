@@ -110,8 +110,6 @@ thread_local! {
 /// - A follower that has lost its leader serves stale reads until it gives it up, as a real one. Its clients' sessions
 ///   are not renewed in this time.
 /// - There are no observers, and no reconfiguration. Servers are cut off from each other in two groups.
-/// - A write that only the leader has logged is lost with the leader. A real leader that comes back with its disk can
-///   bring the write back.
 /// - A server that has lost its disk does not vote until it has caught up.
 /// - With one server, some faults never happen by chance: no server loses its disk, lags, is restored, or is cut off from
 ///   others.
