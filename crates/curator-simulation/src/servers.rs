@@ -34,8 +34,8 @@ pub trait Servers: Debug + Send + Sync {
     /// The node at this path, among those that the servers have agreed on.
     fn node(&self, path: &str) -> Option<Node>;
 
-    /// Deletes a node and all below it, as an operator does. Without such a node, does nothing.
-    fn delete(&self, path: &str);
+    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or without a leader.
+    fn delete(&self, path: &str) -> bool;
 
     /// The requests so far of each process, by the name of their operation, without pings.
     fn requests(&self) -> Requests;

@@ -161,8 +161,8 @@ impl Servers for Simulated {
         simulation(|simulation| simulation.node(path)).flatten().map(seen)
     }
 
-    fn delete(&self, path: &str) {
-        simulation(|simulation| simulation.delete(path));
+    fn delete(&self, path: &str) -> bool {
+        simulation(|simulation| simulation.delete(path).is_ok()).unwrap_or_default()
     }
 
     fn requests(&self) -> Requests {

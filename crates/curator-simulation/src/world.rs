@@ -129,8 +129,10 @@ impl World {
     /// An operator deletes a node and all below it.
     pub fn delete(&self, path: &str) {
         self.note("operator", || format!("deletes {path}"));
-        lock(&self.deleted).extend(self.servers.nodes_below(path).into_keys());
-        self.servers.delete(path);
+        let paths = self.servers.nodes_below(path).into_keys();
+        if self.servers.delete(path) {
+            lock(&self.deleted).extend(paths);
+        }
     }
 
     /// Whether an operator has deleted anything.

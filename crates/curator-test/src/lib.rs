@@ -2,8 +2,8 @@
 //!
 //! - [`Simulation`]: servers, network and time in one thread, without sockets. An hour takes milliseconds, and a seed
 //!   repeats a run; [`search`] runs many seeds, with faults by chance.
-//! - [`TestingServer`]: one server, deleted after the test. It is either embedded (in this process, in memory, without
-//!   Java) or a real ZooKeeper. Both kinds have the same methods.
+//! - [`TestingServer`]: one server, deleted after the test. It is embedded (in this process, in memory, without Java),
+//!   a real ZooKeeper, or a follower of a simulated ensemble. All kinds have the same methods.
 //! - [`EmbeddedServer`]: the embedded server, with faults on demand.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
 //! - [`FaultProxy`]: a proxy between a client and a server of either kind. It counts requests, round trips and watch
@@ -28,8 +28,8 @@
 //! # }
 //! ```
 //!
-//! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`] starts: `embedded` or
-//! `real`. It defaults to `embedded`. So the same test suite can run on each kind.
+//! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`] starts: `embedded`, `real`
+//! or `simulated`. It defaults to `embedded`. So the same test suite can run on each kind.
 //!
 //! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask prepare`, then in
 //! Debian's package. If there is none, starting a real server fails with a message that has the remedy; no test is
@@ -49,6 +49,8 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod close_session;
+// A seed repeats a run of a simulation, whose servers are these: no order of a hash map.
+#[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod embedded;
 mod error;
 mod four_letter;
@@ -62,7 +64,6 @@ mod report;
 mod server;
 mod serving_thread;
 #[cfg(feature = "simulation")]
-// A seed repeats a run: no order of a hash map.
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod simulation;
 mod unique_path;

@@ -10,12 +10,14 @@
 use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
 
 /// What runs in a simulation.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 8] = [
     "curator-client/src",
     "curator-discovery/src",
     "curator-protocol/src",
     "curator-recipes/src",
     "curator-simulation/src",
+    "curator-test/src/embedded/processor",
+    "curator-test/src/embedded/tree",
     "curator-test/src/simulation",
 ];
 

@@ -181,28 +181,17 @@ impl Hold {
         self.note_release(nodes)
     }
 
-    /// If the lock is lost, deletes the nodes that are left in the background, although there are still guards.
-    pub(crate) fn delete_if_lost(&self) {
-        // A single node is gone, or will be with its session.
-        if self.paths.len() < 2 || self.loss().is_none() {
-            return;
-        }
-        let none = OwnNodes::new(&self.client, &self.session);
-        let left = self.lock().nodes.as_mut().map(|nodes| mem::replace(nodes, none));
-        drop(left);
-    }
-
     /// Whether there are guards, and the lock is not known to be lost.
     pub(crate) fn is_held(&self) -> bool {
         let guards = self.lock().guards;
         guards > 0 && self.loss().is_none()
     }
 
-    /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and sends nothing.
+    /// Why the lock is lost, or `None` if no loss is known. Reads the clock, and waits for nothing.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         let deleted = self.watched.iter().find(|node| node.is_deleted());
         let deleted = deleted.map(|node| {
-            // The nodes that were deleted after the first one may have been deleted by this client.
+            // This client deletes the nodes that are left.
             let first = self.ended.borrow().clone().filter(|end| end.reason == LossReason::NodeDeleted);
             first.unwrap_or_else(|| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted })
         });
@@ -242,6 +231,22 @@ impl Hold {
         });
         if is_first {
             self.log.ended(end);
+            self.delete_left(end);
+        }
+    }
+
+    /// Deletes the nodes that are left of a lost lock in the background, although there may be guards: whoever keeps one while
+    /// it acquires the lock again would wait for its own nodes.
+    fn delete_left(&self, end: &LockLost) {
+        // A single node is gone, and those of an ended session will be.
+        if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
+            return;
+        }
+        let none = OwnNodes::new(&self.client, &self.session);
+        let left = self.lock().nodes.as_mut().map(|nodes| mem::replace(nodes, none));
+        if let Some(mut left) = left {
+            // One transaction would fail with them.
+            self.watched.iter().filter(|node| node.is_deleted()).for_each(|node| left.forget(node.path()));
         }
     }
 

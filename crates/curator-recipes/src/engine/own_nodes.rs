@@ -87,6 +87,15 @@ impl OwnNodes {
         self.nodes.clear();
     }
 
+    /// Forgets a node, because it is deleted.
+    pub(crate) fn forget(&mut self, path: &ZPath) {
+        for Nodes { state, .. } in &mut self.nodes {
+            if let State::Answered(paths) = state {
+                paths.retain(|its| its != path);
+            }
+        }
+    }
+
     /// Splits off the nodes in one directory, each into a separate `OwnNodes`.
     pub(crate) fn split(mut self, directory: usize) -> Vec<Self> {
         let Some(Nodes { finder, state: State::Answered(paths) }) = self.nodes.get_mut(directory) else {

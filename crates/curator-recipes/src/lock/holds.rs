@@ -55,13 +55,6 @@ impl Holds {
         Share::new(self, hold)
     }
 
-    /// If `owner` has lost the lock, deletes the nodes that are left in the background.
-    pub(crate) fn delete_lost(&self, owner: &OwnerId) {
-        if let Some(hold) = self.hold_of(owner) {
-            hold.delete_if_lost();
-        }
-    }
-
     /// The gate of `owner`.
     pub(crate) fn gate<'a>(&'a self, owner: &'a OwnerId) -> Gate<'a> {
         let mut slot = self.slots.entry(owner.clone()).or_default();

@@ -111,8 +111,6 @@ impl Reentrant {
             return Ok(Some(guard));
         }
         permitted()?;
-        // The owner may wait for this acquire before it drops a guard of a lost hold, whose other nodes would be ahead.
-        self.holds.delete_lost(owner);
         let acquired = self.internals.acquire(wait, None, log).await?;
         Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(hold)))
     }

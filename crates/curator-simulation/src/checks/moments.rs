@@ -25,9 +25,18 @@ pub struct Moments {
     pause: Duration,
     last: Instant,
     running: Duration,
-    /// The nodes, each with the time since when they were so. The first ones are those at the oldest moment that a copy
-    /// may show.
-    noted: VecDeque<(Duration, Arc<Nodes>)>,
+    /// The first one is the oldest that a copy may show.
+    noted: VecDeque<Moment>,
+}
+
+/// The nodes that the servers had agreed on.
+#[derive(Debug)]
+struct Moment {
+    /// Since when they were so.
+    since: Duration,
+    /// The last transaction then.
+    zxid: i64,
+    nodes: Arc<Nodes>,
 }
 
 impl Moments {
@@ -36,7 +45,7 @@ impl Moments {
     pub fn new(root: &str, most: Duration, pause: Duration) -> Self {
         let (root, last, running) = (root.to_owned(), Instant::now(), Duration::ZERO);
         // A copy that is new may be as old as the servers.
-        let noted = VecDeque::from([(running, Arc::default())]);
+        let noted = VecDeque::from([Moment { since: running, zxid: 0, nodes: Arc::default() }]);
         Self { root, most, pause, last, running, noted }
     }
 
@@ -46,10 +55,13 @@ impl Moments {
         self.running += (now - self.last).min(self.pause);
         self.last = now;
         let nodes = world.nodes_below(&self.root);
-        if self.noted.back().is_none_or(|(_, before)| !Arc::ptr_eq(before, &nodes)) {
-            self.noted.push_back((self.running, nodes));
+        if self.noted.back().is_none_or(|before| !Arc::ptr_eq(&before.nodes, &nodes)) {
+            // Without a leader, no newer one than before is known.
+            let before = self.noted.back().map_or(0, |before| before.zxid);
+            let zxid = world.servers().last_zxid().unwrap_or(before);
+            self.noted.push_back(Moment { since: self.running, zxid, nodes });
         }
-        while self.noted.get(1).is_some_and(|(since, _)| *since + self.most <= self.running) {
+        while self.noted.get(1).is_some_and(|next| next.since + self.most <= self.running) {
             self.noted.pop_front();
         }
     }
@@ -57,7 +69,7 @@ impl Moments {
     /// Fails if a node of the copy is older than it may be, or never was so. `hides` says which nodes the copy cannot
     /// show.
     pub fn check(&self, world: &World, who: &str, copied: &[(&str, State<'_>)], hides: impl Fn(&str) -> bool) {
-        let (Some((_, oldest)), Some((_, now))) = (self.noted.front(), self.noted.back()) else { return };
+        let (Some(oldest), Some(Moment { nodes: now, .. })) = (self.noted.front(), self.noted.back()) else { return };
         // Most copies are as the servers are now.
         if copied.iter().copied().eq(states(now)) {
             return;
@@ -65,15 +77,13 @@ impl Moments {
         let copied: BTreeMap<_, _> = copied.iter().copied().collect();
         let paths = now.keys().map(String::as_str).chain(copied.keys().copied());
         for path in paths.filter(|path| copied.get(path).copied() != state(now, path) && !hides(path)) {
-            let (copy, then, now) = (copied.get(path).copied(), state(oldest, path), state(now, path));
+            let (copy, then, now) = (copied.get(path).copied(), state(&oldest.nodes, path), state(now, path));
             let is_right = match (copy, then) {
                 _ if copy == then => true,
                 // It was written later.
-                (Some((_, mzxid, _)), _) => mzxid > newest(oldest) && self.has_been(world, path, copy),
-                // It was created later.
-                (None, None) => true,
-                // It was deleted, and created again.
-                (None, Some((before, ..))) => now.is_none_or(|(czxid, ..)| czxid != before),
+                (Some((_, mzxid, _)), _) => mzxid > oldest.zxid && self.has_been(world, path, copy),
+                // It was deleted, and perhaps created again.
+                (None, then) => then.map(|(czxid, ..)| czxid) != now.map(|(czxid, ..)| czxid),
             };
             world.check(is_right, || {
                 let [copy, then, now] = [copy, then, now].map(text);
@@ -87,7 +97,7 @@ impl Moments {
 
     /// Whether a node ever was so.
     fn has_been(&self, world: &World, path: &str, copy: Option<State<'_>>) -> bool {
-        self.noted.iter().any(|(_, nodes)| state(nodes, path) == copy)
+        self.noted.iter().any(|moment| state(&moment.nodes, path) == copy)
             || copy.is_some_and(|(_, mzxid, _)| state(&world.servers().nodes_at(mzxid), path) == copy)
     }
 }
@@ -106,9 +116,4 @@ fn text(state: Option<State<'_>>) -> String {
         || "absent".to_owned(),
         |(czxid, mzxid, data)| format!("\"{}\" (czxid {czxid:x}, mzxid {mzxid:x})", data.escape_ascii()),
     )
-}
-
-/// The newest transaction that these nodes show.
-fn newest(nodes: &Nodes) -> i64 {
-    nodes.values().map(|node| node.mzxid).max().unwrap_or_default()
 }

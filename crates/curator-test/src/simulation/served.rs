@@ -38,6 +38,9 @@ const SERVERS: usize = 3;
 /// How long a change by the operator may take. It takes some milliseconds.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a client that waits for a paused server looks at it.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// A follower of a simulated ensemble, for real clients.
 pub(crate) struct SimulatedServer {
     front: Arc<Front>,
@@ -126,6 +129,7 @@ impl SimulatedServer {
     }
 
     pub(crate) fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
+        self.check_running("change of a counter")?;
         let change = |world: &mut World| world.set_create_counter(path, counter).then(|| world.last_index());
         let index = self.front.update(change).ok_or_else(|| Error::NoNode(path.to_owned()))?;
         let begin = Instant::now();
@@ -140,20 +144,31 @@ impl SimulatedServer {
 
     pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         let known = words::parse(word)?;
-        self.front.update(|world| {
-            let server = &world.servers[self.front.server];
-            match (server.is_up, server.is_paused) {
-                (false, _) => Err(Error::NotRunning(self.address())),
-                (_, true) => Err(Error::timeout(format!("a reply to `{word}` from a paused server"), Duration::ZERO)),
-                _ => Ok(world.word(self.front.server, known)),
-            }
-        })
+        self.check_running(&format!("reply to `{word}`"))?;
+        Ok(self.front.update(|world| world.word(self.front.server, known)))
+    }
+
+    /// Fails if the server is stopped or paused.
+    fn check_running(&self, what: &str) -> Result<(), Error> {
+        let server = self.front.server;
+        match self.front.update(|world| (world.servers[server].is_up, world.servers[server].is_paused)) {
+            (false, _) => Err(Error::NotRunning(self.address())),
+            (_, true) => Err(Error::timeout(format!("a {what} from a paused server"), Duration::ZERO)),
+            (true, false) => Ok(()),
+        }
     }
 }
 
 impl Front {
     fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         self.network.shared.update(change)
+    }
+
+    /// Waits until the server is not paused.
+    async fn resumed(&self) {
+        while self.update(|world| world.servers[self.server].is_paused) {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn host(&self) -> String {
@@ -173,6 +188,7 @@ async fn serve(mut client: TcpStream, front: Arc<Front>) {
         _ = write(to_client, &*socket) => {}
         word = read(from_client, &*socket, &front) => {
             if let Ok(word) = word {
+                front.resumed().await;
                 let answer = front.update(|world| world.answer_word(front.server, word));
                 drop(client.write_all(answer.as_bytes()).await);
             }

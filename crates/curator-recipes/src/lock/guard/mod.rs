@@ -103,7 +103,8 @@ impl LockGuard {
     ///
     /// Reads the clock, so the result is right even when no task has run for a while, for example because the process
     /// was stopped; but only for *this moment*. Writes that must not happen after a loss need the [fencing
-    /// token](Self::fencing_token), and a store that compares it. This sends nothing.
+    /// token](Self::fencing_token), and a store that compares it. This waits for nothing, and sends nothing, except that
+    /// whoever learns first that one of several nodes is deleted deletes the others in the background.
     ///
     /// A deletion of the node is detected only
     ///
@@ -116,7 +117,7 @@ impl LockGuard {
         self.known_loss().is_none()
     }
 
-    /// Why the lock is lost; `None` if no loss is known. Sends nothing.
+    /// Why the lock is lost; `None` if no loss is known. Waits for nothing.
     pub(crate) fn known_loss(&self) -> Option<LockLost> {
         self.shares().find_map(|share| share.hold().loss())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use curator_recipes::client::ZPath;
-use curator_recipes::{Error, LockGuard, LossReason};
+use curator_recipes::{Error, InterProcessMultiLock, LockGuard, LossReason};
 use curator_test::OpCode;
 
 use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
@@ -64,23 +64,26 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
     }
 }
 
+/// `guard = lock.acquire().await?` drops the lost guard only when it has the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_that_keeps_the_guard_of_a_lost_hold_acquires_anew() {
+async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("kept"));
-    let lock = multi(&client, &paths);
-    for gone in 0..3 {
-        let lost = lock.acquire().await.unwrap();
-        let node = nodes(&lost).remove(gone);
-        let (reported, deleted) = soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
-        deleted.unwrap();
-        assert_eq!(reported.reason, LossReason::NodeDeleted);
-        // The nodes that are left would be ahead of those of this acquire.
-        let anew = soon(lock.acquire()).await.unwrap();
-        assert!(anew.is_valid() && !anew.is_reentry());
-        assert_lost(&soon(lost.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
-        assert_holds_all(&admin, &anew, &paths).await;
-        anew.release().await.unwrap();
-        queues_of(&admin, &paths, &[0; 3]).await;
+    for lock in [multi(&client, &paths), InterProcessMultiLock::non_reentrant(&client, &paths).unwrap()] {
+        for (gone, waits) in [(0, true), (1, true), (2, true), (0, false), (1, false), (2, false)] {
+            let lost = lock.acquire().await.unwrap();
+            let node = nodes(&lost).remove(gone);
+            let (reported, deleted) = soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
+            deleted.unwrap();
+            assert_eq!(reported.reason, LossReason::NodeDeleted);
+            // The nodes that are left would be ahead of those of this acquire.
+            let anew = if waits { soon(lock.acquire()).await } else { lock.try_acquire().await.map(Option::unwrap) };
+            let anew = anew.unwrap();
+            assert!(anew.is_valid() && !anew.is_reentry());
+            assert_lost(&soon(lost.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
+            assert_holds_all(&admin, &anew, &paths).await;
+            anew.release().await.unwrap();
+            queues_of(&admin, &paths, &[0; 3]).await;
+        }
     }
 }
 
