@@ -4,6 +4,8 @@
 //! milliseconds, and a seed repeats a run with its clients.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
+mod served;
+
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
