@@ -22,6 +22,14 @@ pub(super) fn mutex(root: String) -> Arc<dyn Workload> {
     Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?)))
 }
 
+/// Replies are lost, and the session with them: a contender may find its node of an earlier session.
+pub(super) fn mutex_in_lost_sessions(root: String) -> Arc<dyn Workload> {
+    let mut faults = faults();
+    (faults.cut_before_reply, faults.other_session) = (0.05, 0.5);
+    let make: Make = |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?));
+    Arc::new(Exclusive { faults, ..Exclusive::with(root, false, make) })
+}
+
 pub(super) fn reentrant_mutex(root: String) -> Arc<dyn Workload> {
     Exclusive::new(root, true, |client, root| Ok(Arc::new(InterProcessMutex::new(client, root)?)))
 }
@@ -52,7 +60,14 @@ struct Exclusive {
     root: String,
     is_reentrant: bool,
     make: Make,
+    faults: Faults,
     ledger: Ledger,
+}
+
+fn faults() -> Faults {
+    let mut faults = Faults::of_network_and_servers();
+    faults.other_session = 0.1;
+    faults
 }
 
 #[async_trait]
@@ -81,9 +96,7 @@ impl Workload for Exclusive {
     }
 
     fn faults(&self) -> Faults {
-        let mut faults = Faults::of_network_and_servers();
-        faults.other_session = 0.1;
-        faults
+        self.faults
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
@@ -98,8 +111,12 @@ impl Workload for Exclusive {
 impl Exclusive {
     #[expect(clippy::new_ret_no_self, reason = "workloads are used as this trait")]
     fn new(root: String, is_reentrant: bool, make: Make) -> Arc<dyn Workload> {
+        Arc::new(Self::with(root, is_reentrant, make))
+    }
+
+    fn with(root: String, is_reentrant: bool, make: Make) -> Self {
         let ledger = Ledger::new(format!("{root}-ledger"));
-        Arc::new(Self { root, is_reentrant, make, ledger })
+        Self { root, is_reentrant, make, faults: faults(), ledger }
     }
 
     async fn step(&self, life: &Life, lock: &dyn InterProcessLock) {

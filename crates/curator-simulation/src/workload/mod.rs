@@ -71,6 +71,7 @@ type Make = fn(root: String) -> Arc<dyn Workload>;
 /// All workloads, by their names.
 const WORKLOADS: &[(&str, Make)] = &[
     ("mutex", exclusive::mutex),
+    ("mutex-in-lost-sessions", exclusive::mutex_in_lost_sessions),
     ("reentrant-mutex", exclusive::reentrant_mutex),
     ("semaphore-mutex", exclusive::semaphore_mutex),
     ("multi-lock", exclusive::multi_lock),
