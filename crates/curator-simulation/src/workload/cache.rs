@@ -199,7 +199,11 @@ struct Stream {
 impl Stream {
     /// Applies an event, and fails if it is impossible.
     fn apply(&mut self, life: &Life, event: &CacheEvent) {
-        life.note(|| format!("event {event:?}"));
+        life.note(|| match event {
+            // Its state has the time of the system's clock.
+            CacheEvent::Resync(snapshot) => format!("event Resync, {} nodes", snapshot.iter().count()),
+            event => format!("event {event:?}"),
+        });
         let impossible = |why: &str| life.world().fail(format!("{}: impossible event, {why}: {event:?}", life.name()));
         match event {
             CacheEvent::Created(node) => {

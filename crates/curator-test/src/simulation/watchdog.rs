@@ -6,7 +6,7 @@
 use std::{
     io::{self, Write},
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak},
     thread,
     time::Duration,
 };
@@ -24,12 +24,14 @@ const STILL: u32 = 60;
 /// The exit status of a test harness whose tests fail.
 const FAILED: i32 = 101;
 
-static WATCHED: Mutex<Watched> = Mutex::new(Watched { simulations: Vec::new(), has_thread: false });
+static WATCHED: Mutex<Vec<Simulated>> = Mutex::new(Vec::new());
 
-struct Watched {
-    simulations: Vec<Simulated>,
-    has_thread: bool,
-}
+/// Is notified when there is a simulation to watch.
+static BEGUN: Condvar = Condvar::new();
+
+/// For how many simulations at a time there is room from the start. A test may count what each run leaves in memory, and
+/// the list belongs to none of them.
+const ROOM: usize = 64;
 
 struct Simulated {
     run: Run,
@@ -41,28 +43,26 @@ struct Simulated {
 
 /// Watches a simulation, until it is [forgotten](forget).
 pub(super) fn watch(shared: &Arc<Shared>, run: Run) {
-    let mut watched = lock();
-    watched.simulations.push(Simulated::new(shared, run));
-    if !watched.has_thread {
+    static THREAD: Once = Once::new();
+    THREAD.call_once(|| {
+        lock().reserve(ROOM);
         // Without a thread, nothing is watched.
-        watched.has_thread = thread::Builder::new().name("simulations".to_owned()).spawn(watch_all).is_ok();
-    }
+        drop(thread::Builder::new().name("simulations".to_owned()).spawn(watch_all));
+    });
+    lock().push(Simulated::new(shared, run));
+    BEGUN.notify_one();
 }
 
 pub(super) fn forget(shared: &Arc<Shared>) {
-    lock().simulations.retain(|simulated| simulated.shared.as_ptr() != Arc::as_ptr(shared));
+    lock().retain(|simulated| simulated.shared.as_ptr() != Arc::as_ptr(shared));
 }
 
-/// Ends when there is no simulation.
+/// Waits, without looking, while there is no simulation.
 fn watch_all() {
     loop {
+        drop(BEGUN.wait_while(lock(), |simulations| simulations.is_empty()));
         thread::sleep(PERIOD);
-        let mut watched = lock();
-        if watched.simulations.is_empty() {
-            watched.has_thread = false;
-            return;
-        }
-        if let Some(report) = watched.simulations.iter_mut().find_map(Simulated::look) {
+        if let Some(report) = lock().iter_mut().find_map(Simulated::look) {
             // Not by `eprintln`, which a test harness captures.
             let _ = writeln!(io::stderr(), "\n{report}");
             process::exit(FAILED);
@@ -93,7 +93,7 @@ fn reason() -> String {
     )
 }
 
-fn lock() -> MutexGuard<'static, Watched> {
+fn lock() -> MutexGuard<'static, Vec<Simulated>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -148,10 +148,7 @@ mod tests {
 
     #[test]
     fn each_simulation_is_watched_until_it_is_dropped() {
-        let is_watched = |shared: &Weak<Shared>| {
-            let watched = lock();
-            watched.has_thread && watched.simulations.iter().any(|simulated| simulated.shared.ptr_eq(shared))
-        };
+        let is_watched = |shared: &Weak<Shared>| lock().iter().any(|simulated| simulated.shared.ptr_eq(shared));
         let shared = crate::simulate(3, async |simulation| {
             let shared = Arc::downgrade(&simulation.shared);
             assert!(is_watched(&shared));
