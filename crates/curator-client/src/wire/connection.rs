@@ -150,7 +150,11 @@ impl Connection {
             let next = reading.0.state().heartbeat.next().min(kept_until);
             tokio::select! {
                 biased;
-                () = poll_fn(|cx| reading.0.poll_read(cx)) => return,
+                () = poll_fn(|cx| reading.0.poll_read(cx, next)) => {
+                    if reading.0.state().socket.is_none() {
+                        return;
+                    }
+                }
                 () = timer.sleep(next.remaining()) => {
                     // The timers of a client that has ended complete at once.
                     if timer.has_ended() {
@@ -181,11 +185,14 @@ impl Connection {
         ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed)
     }
 
-    fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
+    /// Reads until the connection has ended, or a ping is due before `next`: its reply allows another one.
+    fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>, next: ClockInstant) -> Poll<()> {
         self.reader.register(cx.waker());
         for _ in 0..FRAMES_IN_A_POLL {
             let Some(socket) = self.state().socket.clone() else { return Poll::Ready(()) };
-            let Poll::Ready(frame) = socket.poll_receive(cx) else { return Poll::Pending };
+            let Poll::Ready(frame) = socket.poll_receive(cx) else {
+                return if self.state().heartbeat.next() < next { Poll::Ready(()) } else { Poll::Pending };
+            };
             drop(socket);
             if !self.is_kept() || frame.is_none_or(|frame| self.receive(&frame).is_err()) {
                 self.finish(LinkEnd::Lost);

@@ -169,6 +169,23 @@ async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
     assert!(task.is_finished(), "{:?}", connection.end());
 }
 
+/// A ping that is late makes the client give up a healthy connection.
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_pinged_as_often_when_its_pings_are_answered() {
+    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let (pipe, _link, _connection, mut read) = open();
+    let mut pinged = Vec::new();
+    for second in 1..50 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if !std::mem::take(&mut *pipe.sent.lock().unwrap()).is_empty() {
+            pinged.push(second);
+            feed(&pipe, &mut read, frame!(int(-2), long(0), int(0)));
+        }
+    }
+    assert_eq!(pinged, [9, 18, 27, 36, 45]);
+}
+
 /// `Link::keep`: "After that time the connection ends as soon as it is polled".
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
