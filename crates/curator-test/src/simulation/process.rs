@@ -85,7 +85,8 @@ impl Process {
     }
 
     /// Kills the process, as SIGKILL does: none of its tasks is polled again, what it has sent still arrives, and its
-    /// connections end. Its sessions end when they expire. Does nothing on a killed process.
+    /// connections end. Its sessions end when they expire. A future in [`run`](Self::run) never completes. Does nothing on
+    /// a killed process.
     ///
     /// A restarted instance is a new [process](super::Simulation::process), which may have the same name. Dropping or
     /// aborting the task of an instance is not this: its client then closes its session in order.
