@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
+use crate::diagnosis::Diagnosis;
 use crate::journal::Journal;
-use crate::link::{Diagnosis, Link, LinkTask, SessionKey};
+use crate::link::{Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
 use crate::panicked::caught;
 use crate::retrier::Retrier;
@@ -78,9 +79,9 @@ impl Connection {
         session: &Session,
         link: &Link,
     ) -> Self {
-        let session = session.clone();
+        let (session, awaited) = (session.clone(), Arc::clone(session.lease().awaited_grant()));
         Self {
-            granted: Arc::new(move |id, timeout| session.granted(id, timeout)),
+            granted: Granted::new(move |id, timeout| session.granted(id, timeout), awaited),
             options: Arc::clone(options),
             timer: timer.clone(),
             journal: Arc::clone(journal),
@@ -134,8 +135,7 @@ impl Connection {
                     return Change::Over(end);
                 }
                 let journal = Some(Arc::clone(&self.journal));
-                let (options, timer, granted) =
-                    (Arc::clone(&self.options), self.timer.clone(), Arc::clone(&self.granted));
+                let (options, timer, granted) = (Arc::clone(&self.options), self.timer.clone(), self.granted.clone());
                 let resuming = resume(options, timer, journal, key.clone(), granted);
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
@@ -235,8 +235,7 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Arc::new(|_, _| {})).await
-                {
+                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Granted::unused()).await {
                     Ok((link, _)) => link,
                     Err(_) => return true,
                 },

@@ -102,6 +102,8 @@ mod closing;
 mod connect_string;
 mod connection;
 mod debug;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
+mod diagnosis;
 mod error;
 mod extensions;
 mod failure_log;
@@ -116,6 +118,7 @@ mod operation;
 mod options;
 mod outage;
 mod panicked;
+mod pass;
 mod path;
 mod process;
 mod retrier;
@@ -134,11 +137,13 @@ mod state;
 mod supervisor;
 #[cfg(feature = "serde")]
 mod text;
+#[cfg(feature = "sasl-gssapi")]
+mod ticket;
 mod timer;
 mod tls;
 mod transport;
 mod truncated;
-#[cfg(feature = "simulation")]
+#[cfg(any(feature = "native", feature = "simulation"))]
 mod wire;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
 mod zk;
@@ -162,6 +167,9 @@ pub use crate::node_path::NodePath;
 pub use crate::operation::{
     CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult,
 };
+#[cfg(feature = "native")]
+#[cfg_attr(docsrs, doc(cfg(feature = "native")))]
+pub use crate::options::Transport;
 pub use crate::path::{InvalidPath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;
 #[cfg(feature = "backoff")]

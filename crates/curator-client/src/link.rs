@@ -13,16 +13,18 @@ pub use self::watch::{RecursiveWatch, Watch};
 use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
+use crate::diagnosis::Diagnosis;
 use crate::error::Result;
 use crate::operation::{NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult};
 use crate::options::SessionOptions;
+#[cfg(feature = "native")]
+use crate::options::Transport;
 use crate::path::ZPath;
 use crate::timer::Timer;
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
-#[cfg(feature = "simulation")]
+#[cfg(any(feature = "native", feature = "simulation"))]
 use crate::wire;
 use crate::zk;
-pub(crate) use crate::zk::link::Diagnosis;
 pub(crate) use crate::zk::reactor;
 pub(crate) use crate::zk::recursive_watch::Removals;
 
@@ -30,7 +32,7 @@ pub(crate) use crate::zk::recursive_watch::Removals;
 #[derive(Clone)]
 pub(crate) enum Link {
     Crate(zk::link::Link),
-    #[cfg(feature = "simulation")]
+    #[cfg(any(feature = "native", feature = "simulation"))]
     Wire(wire::Link),
 }
 
@@ -38,7 +40,7 @@ pub(crate) enum Link {
 #[derive(Clone)]
 pub(crate) enum LinkTask {
     Crate(zk::task::SessionTask),
-    #[cfg(feature = "simulation")]
+    #[cfg(any(feature = "native", feature = "simulation"))]
     Wire(wire::LinkTask),
 }
 
@@ -46,7 +48,7 @@ pub(crate) enum LinkTask {
 #[derive(Clone)]
 pub(crate) enum SessionKey {
     Crate(zk::link::SessionKey),
-    #[cfg(feature = "simulation")]
+    #[cfg(any(feature = "native", feature = "simulation"))]
     Wire(wire::SessionKey),
 }
 
@@ -55,12 +57,26 @@ macro_rules! of_either {
     ($self:expr, $inner:ident => $value:expr) => {
         match $self {
             Self::Crate($inner) => $value,
-            #[cfg(feature = "simulation")]
+            #[cfg(any(feature = "native", feature = "simulation"))]
             Self::Wire($inner) => $value,
         }
     };
 }
 use of_either;
+
+/// How our own transport reaches the servers; `None` if the client uses the other one.
+#[cfg(any(feature = "native", feature = "simulation"))]
+fn route(options: &SessionOptions) -> Option<wire::Route> {
+    #[cfg(feature = "simulation")]
+    if let Some(network) = &options.network {
+        return Some(wire::Route::Simulated(Arc::clone(network)));
+    }
+    #[cfg(feature = "native")]
+    if options.transport == Transport::Native {
+        return Some(wire::Route::Tcp);
+    }
+    None
+}
 
 /// The connection.
 impl Link {
@@ -73,10 +89,9 @@ impl Link {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        #[cfg(feature = "simulation")]
-        if let Some(network) = &options.network {
-            let (link, connect_sent) =
-                wire::open(network, options, timer, &|problems| diagnosis.report(problems)).await?;
+        #[cfg(any(feature = "native", feature = "simulation"))]
+        if let Some(route) = route(options) {
+            let (link, connect_sent) = wire::open(&route, options, timer, diagnosis).await?;
             return Ok((Self::Wire(link), connect_sent));
         }
         let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
@@ -96,7 +111,7 @@ impl Link {
     pub(crate) fn session_key(&self) -> SessionKey {
         match self {
             Self::Crate(link) => SessionKey::Crate(link.session_key()),
-            #[cfg(feature = "simulation")]
+            #[cfg(any(feature = "native", feature = "simulation"))]
             Self::Wire(link) => SessionKey::Wire(link.session_key()),
         }
     }
@@ -114,7 +129,7 @@ impl Link {
     pub(crate) fn task(&self) -> LinkTask {
         match self {
             Self::Crate(link) => LinkTask::Crate(link.task().clone()),
-            #[cfg(feature = "simulation")]
+            #[cfg(any(feature = "native", feature = "simulation"))]
             Self::Wire(link) => LinkTask::Wire(link.task().clone()),
         }
     }
@@ -185,7 +200,7 @@ impl Link {
     pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {
         match self {
             Self::Crate(link) => link.watch_recursive(path, removals).map_ok(Into::into).boxed(),
-            #[cfg(feature = "simulation")]
+            #[cfg(any(feature = "native", feature = "simulation"))]
             Self::Wire(link) => link.watch_recursive(path).map_ok(Into::into).boxed(),
         }
     }
@@ -278,10 +293,9 @@ impl SessionKey {
                 let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
                 Ok((Link::Crate(link), connect_sent))
             }
-            #[cfg(feature = "simulation")]
+            #[cfg(any(feature = "native", feature = "simulation"))]
             Self::Wire(key) => {
-                let report = |problems: &str| diagnosis.report(problems);
-                let (link, connect_sent) = key.resume(options, timer, limit, &report, granted).await?;
+                let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
                 Ok((Link::Wire(link), connect_sent))
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct SessionOptions {
     /// The simulated network through which the client connects, if it was started in a simulation.
     #[cfg(feature = "simulation")]
     pub(crate) network: Option<Arc<dyn crate::simulation::Network>>,
+    #[cfg(feature = "native")]
+    pub(crate) transport: Transport,
     pub(crate) auth: Vec<Credentials>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsOptions>,
@@ -54,6 +56,8 @@ impl SessionOptions {
             servers: ConnectString::parse(servers).unwrap(),
             #[cfg(feature = "simulation")]
             network: None,
+            #[cfg(feature = "native")]
+            transport: Transport::default(),
             auth: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -97,6 +101,20 @@ impl SessionOptions {
     pub(crate) fn not_connected(&self, after: Duration, cause: String) -> Error {
         Error::NotConnected { connect_string: self.connect_string.clone(), after, cause }
     }
+}
+
+/// Which code speaks ZooKeeper's protocol for a client.
+#[cfg(feature = "native")]
+#[cfg_attr(docsrs, doc(cfg(feature = "native")))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Transport {
+    /// The crate `zookeeper-client`.
+    #[default]
+    ZookeeperClient,
+    /// This crate's own code, on the client's runtime. It needs a runtime with I/O, and does not support SASL yet.
+    Native,
 }
 
 /// The credentials of a session. The `Debug` output does not show the secret.

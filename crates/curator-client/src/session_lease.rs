@@ -77,12 +77,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::ClockInstant;
 use crate::process::Process;
-use crate::transport::ConfirmedBy;
+use crate::transport::{AwaitedGrant, ConfirmedBy};
 
 /// The time for which a session is certainly alive.
 ///
@@ -113,7 +113,8 @@ use crate::transport::ConfirmedBy;
 ///   one of these conditions lasts for as long as the shorter timeout: the connection breaks, or the attempt is given
 ///   up, before these replies arrive, and the client reaches no other server after that; the whole process is stopped
 ///   between sending the handshake and reading the replies; the thread of `async-io`, which reads for all connections
-///   of the process, is blocked; or, with SASL, the client's runtime is blocked.
+///   of the process, is blocked; or, with SASL, the client's runtime is blocked. With the transport of this crate (the
+///   feature `native`), whoever reads the lease reads these replies, if the runtime is blocked.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the
 ///   leader about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that
 ///   are fed by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4
@@ -135,6 +136,7 @@ pub struct SessionLease {
     last_reply: AtomicU64,
     arithmetic: Mutex<LeaseArithmetic>,
     process: Process,
+    awaited_grant: Arc<AwaitedGrant>,
 }
 
 impl std::fmt::Debug for SessionLease {
@@ -159,6 +161,7 @@ impl SessionLease {
             last_reply: AtomicU64::new(ClockInstant::now().as_nanos()),
             arithmetic: Mutex::new(arithmetic),
             process: Process::current(),
+            awaited_grant: Arc::default(),
         }
     }
 
@@ -202,7 +205,16 @@ impl SessionLease {
     /// process that has the session.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
-        if self.has_forked() { ClockInstant::ZERO } else { self.published() }
+        if self.has_forked() {
+            return ClockInstant::ZERO;
+        }
+        self.awaited_grant.read();
+        self.published()
+    }
+
+    /// The grant that whoever reads the lease reads first.
+    pub(crate) fn awaited_grant(&self) -> &Arc<AwaitedGrant> {
+        &self.awaited_grant
     }
 
     /// Whether this is a copy in a forked child of the process that has the session.
@@ -222,6 +234,7 @@ impl SessionLease {
         if self.has_forked() {
             return Duration::ZERO;
         }
+        self.awaited_grant.read();
         loop {
             let until = self.published();
             let remaining = until.remaining();

@@ -15,25 +15,23 @@
 
 mod error;
 mod error_code;
+mod grant;
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
 pub(crate) use self::error::{RequestError, translate};
 pub(crate) use self::error_code::ErrorCode;
+#[cfg(feature = "native")]
+pub(crate) use self::grant::Awaiting;
+pub(crate) use self::grant::{AwaitedGrant, Granted};
 use crate::connect_string::HostPort;
-use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::tls::TlsFailure;
 
 /// The reply to a request that has been sent.
 pub(crate) type Answer<T> = BoxFuture<'static, Result<T, RequestError>>;
-
-/// Called with the id of the session that a server has granted, and its timeout. Must not block.
-pub(crate) type Granted = Arc<dyn Fn(i64, Duration) + Send + Sync>;
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,15 +80,6 @@ pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
 pub(crate) const ANY_VERSION: i32 = -1;
 /// The version that no node has.
 pub(crate) const NO_VERSION: i32 = -2;
-
-/// The time limit for one server, if all of them together may take `limit`.
-pub(crate) fn share(options: &SessionOptions, limit: Duration) -> Duration {
-    let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
-    let share = (limit / servers.max(1)).min(options.session_timeout / 5 * 2);
-    // In whole milliseconds, because error messages contain it.
-    let rest = Duration::from_nanos(u64::from(share.subsec_nanos() % 1_000_000));
-    share.saturating_sub(rest).max(Duration::from_millis(1))
-}
 
 /// Why no connection was opened.
 #[derive(Debug)]

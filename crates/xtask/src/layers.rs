@@ -52,6 +52,8 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["link", "retrier"],
             &["wire"],
             &["zk"],
+            &["pass"],
+            &["diagnosis", "ticket"],
             &["closing", "extensions", "local_address", "outage", "silence", "spawner", "timer"],
             &[
                 "acl",

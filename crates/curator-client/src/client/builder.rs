@@ -10,6 +10,8 @@ use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission};
 use crate::connect_string::ConnectString;
 use crate::debug::Hidden;
 use crate::error::{Error, Result};
+#[cfg(feature = "native")]
+use crate::options::Transport;
 use crate::options::{Credentials, SessionOptions};
 use crate::path::ZPath;
 use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
@@ -68,6 +70,8 @@ pub struct CuratorClientBuilder {
     lock_data: Option<Hidden>,
     #[cfg(feature = "simulation")]
     network: Option<Arc<dyn Network>>,
+    #[cfg(feature = "native")]
+    transport: Transport,
 }
 
 /// The accepted timeouts.
@@ -100,6 +104,8 @@ impl CuratorClientBuilder {
             lock_data: None,
             #[cfg(feature = "simulation")]
             network: None,
+            #[cfg(feature = "native")]
+            transport: Transport::default(),
         }
     }
 
@@ -229,6 +235,14 @@ impl CuratorClientBuilder {
         self
     }
 
+    /// Sets which code speaks ZooKeeper's protocol. Defaults to [`Transport::ZookeeperClient`].
+    #[cfg(feature = "native")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
     /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
     /// is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
@@ -262,6 +276,8 @@ impl CuratorClientBuilder {
             connect_string: self.connect_string,
             #[cfg(feature = "simulation")]
             network: self.network.or_else(simulation::network),
+            #[cfg(feature = "native")]
+            transport: self.transport,
             servers,
             auth: self.auth,
             #[cfg(feature = "tls")]
@@ -303,6 +319,14 @@ impl CuratorClientBuilder {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         if let Some(sasl) = &self.sasl {
             sasl.check()?;
+            #[cfg(feature = "native")]
+            if self.transport == Transport::Native {
+                return Err(Error::InvalidOption {
+                    option: "transport",
+                    value: "Native".to_owned(),
+                    expected: "`ZookeeperClient` with SASL",
+                });
+            }
         }
         Ok(servers)
     }

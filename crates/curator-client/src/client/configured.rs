@@ -3,6 +3,8 @@
 use serde::Deserialize;
 
 use super::CuratorClientBuilder;
+#[cfg(feature = "native")]
+use crate::options::Transport;
 use crate::retry_policy::ConfiguredRetryPolicy;
 use crate::text::DurationText as Text;
 
@@ -20,6 +22,8 @@ pub(super) struct Fields {
     max_request_size: Option<usize>,
     max_requests_in_flight: Option<usize>,
     retry_policy: Option<ConfiguredRetryPolicy>,
+    #[cfg(feature = "native")]
+    transport: Option<Transport>,
 }
 
 impl From<Fields> for CuratorClientBuilder {
@@ -34,6 +38,8 @@ impl From<Fields> for CuratorClientBuilder {
         }
         set!(name, namespace, max_request_size, max_requests_in_flight, retry_policy);
         set!(session_timeout.0, connection_timeout.0, close_timeout.0, operation_timeout.0);
+        #[cfg(feature = "native")]
+        set!(transport);
         builder
     }
 }
@@ -62,6 +68,7 @@ mod tests {
             max_request_size = 4096
             max_requests_in_flight = 100
             retry_policy = { type = 'forever', interval = '1s' }
+            transport = 'native'
         ";
         let policy: ConfiguredRetryPolicy = toml::from_str("type = 'forever'\ninterval = '1s'").unwrap();
         let builder = CuratorClientBuilder::new("zk1:2181,zk2:2181/shop".to_owned())
@@ -73,7 +80,8 @@ mod tests {
             .operation_timeout(Duration::from_secs(4))
             .max_request_size(4_096)
             .max_requests_in_flight(100)
-            .retry_policy(policy);
+            .retry_policy(policy)
+            .transport(Transport::Native);
         assert_eq!(options_of(file), format!("{builder:?}"));
         let default = CuratorClientBuilder::new("zk1:2181".to_owned());
         assert_eq!(options_of("connect_string = 'zk1:2181'"), format!("{default:?}"));

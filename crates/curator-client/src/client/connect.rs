@@ -1,5 +1,7 @@
 //! Starts a client, and waits for its first session.
 
+#[cfg(feature = "native")]
+use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::link::reactor;
 use crate::local_address::LockData;
+#[cfg(feature = "native")]
+use crate::options::Transport;
 use crate::outage::LOG_INTERVAL;
 use crate::process::InProcess;
 use crate::sessions::Sessions;
@@ -58,7 +62,7 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with timers.
+    /// Outside a tokio runtime with timers; with `Transport::Native`, also on one without I/O.
     pub fn start(self) -> Result<CuratorClient> {
         let client = self.validate()?;
         if reactor::has_forked() {
@@ -68,6 +72,10 @@ impl CuratorClientBuilder {
         // Panics here, instead of in a task, if the runtime has no timers.
         #[expect(clippy::disallowed_methods, reason = "is not polled")]
         drop(tokio::time::sleep(Duration::ZERO));
+        #[cfg(feature = "native")]
+        if client.options.transport == Transport::Native {
+            panic_without_io();
+        }
         Ok(start(client, spawner))
     }
 
@@ -92,11 +100,23 @@ impl CuratorClientBuilder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with timers.
+    /// Outside a tokio runtime with timers; with `Transport::Native`, also on one without I/O.
     pub async fn connect(self) -> Result<CuratorClient> {
         let client = self.start()?;
         client.first_session().await?;
         Ok(client)
+    }
+}
+
+/// Panics if the current runtime has no I/O.
+#[cfg(feature = "native")]
+#[expect(clippy::disallowed_methods, reason = "a socket, which a simulation does not have")]
+fn panic_without_io() {
+    // Without a free descriptor, the first attempt to connect fails instead, and reports that.
+    if let Ok(socket) = UdpSocket::bind(("127.0.0.1", 0))
+        && socket.set_nonblocking(true).is_ok()
+    {
+        drop(tokio::net::UdpSocket::from_std(socket));
     }
 }
 

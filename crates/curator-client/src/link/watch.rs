@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::of_either;
 use crate::transport::{TreeEvent, WatchEvent};
-#[cfg(feature = "simulation")]
+#[cfg(any(feature = "native", feature = "simulation"))]
 use crate::wire;
 use crate::zk;
 
@@ -21,7 +21,7 @@ pub struct Watch(OneShot);
 
 enum OneShot {
     Crate(zk::watch::Watch),
-    #[cfg(feature = "simulation")]
+    #[cfg(any(feature = "native", feature = "simulation"))]
     Wire(wire::Watch),
 }
 
@@ -41,7 +41,7 @@ impl From<zk::watch::Watch> for Watch {
     }
 }
 
-#[cfg(feature = "simulation")]
+#[cfg(any(feature = "native", feature = "simulation"))]
 impl From<wire::Watch> for Watch {
     fn from(watch: wire::Watch) -> Self {
         Self(OneShot::Wire(watch))
@@ -88,7 +88,7 @@ pub struct RecursiveWatch(Recursive);
 
 enum Recursive {
     Crate(zk::recursive_watch::RecursiveWatch),
-    #[cfg(feature = "simulation")]
+    #[cfg(any(feature = "native", feature = "simulation"))]
     Wire(wire::RecursiveWatch),
 }
 
@@ -108,7 +108,7 @@ impl From<zk::recursive_watch::RecursiveWatch> for RecursiveWatch {
     }
 }
 
-#[cfg(feature = "simulation")]
+#[cfg(any(feature = "native", feature = "simulation"))]
 impl From<wire::RecursiveWatch> for RecursiveWatch {
     fn from(watch: wire::RecursiveWatch) -> Self {
         Self(Recursive::Wire(watch))

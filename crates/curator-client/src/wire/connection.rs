@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -15,9 +16,10 @@ use super::heartbeat::{Due, Heartbeat};
 use super::jute::Malformed;
 use super::reply::{Body, EVENT_XID, Reply};
 use super::request::{PING_XID, Request, ping};
+use super::socket::Socket;
 use super::watches::{Fired, Watches};
 use crate::clock::ClockInstant;
-use crate::simulation::Socket;
+use crate::process::Process;
 use crate::source::watch;
 use crate::timer::Timer;
 use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
@@ -27,6 +29,7 @@ const FRAMES_IN_A_POLL: usize = 64;
 
 /// See the module.
 pub(super) struct Connection {
+    process: Process,
     end: watch::Sender<Option<LinkEnd>>,
     /// When the connection ends if [`keep`](Self::keep) is not called again, in nanoseconds of the clock.
     kept_until: AtomicU64,
@@ -36,7 +39,7 @@ pub(super) struct Connection {
 
 struct State {
     /// `None` once the connection has ended. Dropping it closes the connection.
-    socket: Option<Arc<dyn Socket>>,
+    socket: Option<Arc<Socket>>,
     xid: i32,
     /// The requests in flight, in order.
     sent: VecDeque<Sent>,
@@ -54,11 +57,12 @@ type OnReply = Box<dyn FnOnce(&Arc<Connection>, Result<Body<'_>, RequestError>) 
 
 impl Connection {
     /// `share` is the time that one server may take to connect.
-    pub(super) fn new(socket: Box<dyn Socket>, share: Duration, session_timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(socket: Arc<Socket>, share: Duration, session_timeout: Duration) -> Arc<Self> {
         let heartbeat = Heartbeat::new(share, session_timeout, ClockInstant::now());
         let (sent, watches) = (VecDeque::new(), Watches::default());
-        let state = State { socket: Some(socket.into()), xid: 0, sent, watches, heartbeat };
+        let state = State { socket: Some(socket), xid: 0, sent, watches, heartbeat };
         let connection = Self {
+            process: Process::current(),
             end: watch::Sender::new(None),
             kept_until: AtomicU64::new(0),
             reader: AtomicWaker::new(),
@@ -104,6 +108,20 @@ impl Connection {
         Ok(())
     }
 
+    /// See [`Link::together`](crate::link::Link::together).
+    pub(super) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
+        let socket = self.state().socket.clone();
+        match socket {
+            Some(socket) => socket.together(send),
+            None => send(),
+        }
+    }
+
+    /// The address of the server, while there is a connection by TCP.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.state().socket.as_ref().and_then(|socket| socket.address())
+    }
+
     /// Calls `change` with the watches.
     pub(super) fn with_watches<T>(&self, change: impl FnOnce(&mut Watches) -> T) -> T {
         change(&mut self.state().watches)
@@ -112,6 +130,11 @@ impl Connection {
     /// See [`Link::keep`](crate::link::Link::keep).
     pub(super) fn keep(&self, time: Duration) {
         self.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether the caller is in a forked child: the connection is the parent's, and nothing here may be used.
+    pub(super) fn has_forked(&self) -> bool {
+        self.process.has_forked()
     }
 
     pub(super) fn end(&self) -> Option<LinkEnd> {
@@ -143,7 +166,6 @@ impl Connection {
 
     /// Reads until the connection has ended, and keeps it alive until then.
     pub(super) async fn read(self: Arc<Self>, timer: Timer) {
-        // If the runtime drops the task, nothing reads any more.
         let reading = EndOnDrop(self);
         loop {
             let kept_until = ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
@@ -194,7 +216,7 @@ impl Connection {
                 return if self.state().heartbeat.next() < next { Poll::Ready(()) } else { Poll::Pending };
             };
             drop(socket);
-            if !self.is_kept() || frame.is_none_or(|frame| self.receive(&frame).is_err()) {
+            if !self.is_kept() || frame.map_or(true, |frame| self.receive(&frame).is_err()) {
                 self.finish(LinkEnd::Lost);
             }
         }
@@ -216,11 +238,17 @@ impl Connection {
             self.state().heartbeat.answered();
             return Ok(());
         }
-        // A server answers in order. If a reply is missing nevertheless, its request stays unanswered.
         let mut state = self.state();
-        let index = state.sent.iter().position(|sent| sent.xid == reply.xid);
-        let sent = index.and_then(|index| state.sent.remove(index)).ok_or_else(|| reply.unexpected())?;
+        let index = state.sent.iter().position(|sent| sent.xid == reply.xid).ok_or_else(|| reply.unexpected())?;
+        let later = state.sent.split_off(index + 1);
+        let mut answered = std::mem::replace(&mut state.sent, later);
         drop(state);
+        let sent = answered.pop_back().ok_or_else(|| reply.unexpected())?;
+        // A server answers in order, so the replies to the requests before it are lost.
+        for unanswered in answered {
+            let lost = RequestError::Lost("the reply to a later request has arrived, and none to this one".to_owned());
+            (unanswered.on_reply)(self, Err(lost));
+        }
         let body = reply.body.map_err(RequestError::Code);
         // A reply to any request can say that the session has ended.
         let end = match &body {
@@ -244,6 +272,23 @@ struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        self.0.finish(LinkEnd::Lost);
+        // If there is a connection, the runtime has dropped its tasks, and the client with them.
+        let is_closed = self.0.state().close_session();
+        self.0.finish(if is_closed { LinkEnd::Closed } else { LinkEnd::Lost });
+    }
+}
+
+impl State {
+    /// Ends the session on the server, without waiting for its reply. Returns whether that was requested. A simulated
+    /// process that loses its tasks has crashed, and requests nothing.
+    fn close_session(&mut self) -> bool {
+        match self.socket.as_deref() {
+            #[cfg(feature = "native")]
+            Some(socket @ Socket::Tcp(_)) => {
+                let frame = Request::CloseSession.frame(self.xid.checked_add(1).unwrap_or(1));
+                frame.map(|frame| socket.send(frame)).is_ok()
+            }
+            _ => false,
+        }
     }
 }

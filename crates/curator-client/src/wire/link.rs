@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::jute::Malformed;
 use super::reply::{Body, FailedOperation, OperationResult};
 use super::request::{Request, WatchKind};
+use super::route::Route;
 use super::watches::OneShotKind;
 use crate::acl::{Acl, AuthId, Permission};
 use crate::connect_string::HostPort;
@@ -22,7 +23,6 @@ use crate::operation::{
     CreateMode, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
-use crate::simulation::Network;
 use crate::transport::{
     Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, NO_VERSION, RequestError, TreeEvent, WatchEvent, translate,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Link {
 /// What resumes a session: its id, its password and its timeout.
 #[derive(Clone)]
 pub(crate) struct SessionKey {
-    pub(super) network: Arc<dyn Network>,
+    pub(super) route: Route,
     pub(super) session_id: i64,
     pub(super) password: Arc<[u8]>,
     pub(super) timeout: Duration,
@@ -96,10 +96,8 @@ impl LinkTask {
         if self.end().is_some() { 0 } else { self.0.with_watches(|watches| watches.len()) }
     }
 
-    /// Frames are not gathered: the network is in memory.
-    #[expect(clippy::unused_self, reason = "the other transport gathers requests")]
     pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
-        send()
+        self.0.together(send)
     }
 }
 
@@ -138,10 +136,8 @@ impl Link {
         &self.open.server
     }
 
-    /// A server in memory has none.
-    #[expect(clippy::unused_self, reason = "the other transport has an address")]
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        None
+        self.task.0.address()
     }
 
     pub(crate) fn task(&self) -> &LinkTask {
@@ -207,8 +203,8 @@ impl Link {
                 Ok(Err(malformed)) => Err(malformed),
                 Err(error) => Ok(Err(error)),
             };
-            // After a reply that cannot be read, the watch may be set; it is then removed.
-            let may_be_set = !matches!(added, Ok(Err(_)));
+            // As for a one-shot watch.
+            let may_be_set = !matches!(added, Ok(Err(RequestError::Code(_))));
             let watch = connection.with_watches(|watches| watches.recursive_answered(&path, may_be_set));
             let watch = watch.map(|(id, events)| RecursiveWatch {
                 connection: Arc::clone(connection),
@@ -327,8 +323,8 @@ impl Link {
                 Ok(body) => read(body).map(Ok),
                 Err(error) => Ok(missing(&error).ok_or(error)),
             };
-            // After a reply that cannot be read, the watch may be set; it is then removed.
-            let may_be_set = !matches!(found, Ok(Err(_)));
+            // After a reply that is lost or cannot be read, the watch may be set; it is then removed.
+            let may_be_set = !matches!(found, Ok(Err(RequestError::Code(_))));
             let Some((id, event)) = connection.with_watches(|watches| watches.answered(&path, kind, may_be_set)) else {
                 remove_if_unused(connection, &path, kind, None);
                 return Ok(Err(found?.err().unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))));
@@ -382,6 +378,9 @@ impl Watch {
     }
 
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        if self.connection.has_forked() {
+            return Poll::Ready(WatchEvent::SessionEnded);
+        }
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
@@ -403,6 +402,10 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.connection.has_forked() {
+            std::mem::forget(self.event.take());
+            return;
+        }
         // The receiver first: nothing is woken under the lock then.
         if self.event.take().is_some() {
             remove_if_unused(&self.connection, &self.path, self.kind, Some(self.id));
@@ -440,10 +443,13 @@ pub(crate) struct RecursiveWatch {
 
 impl RecursiveWatch {
     pub(crate) fn is_alive(&self) -> bool {
-        self.events.is_some() && self.connection.end().is_none()
+        !self.connection.has_forked() && self.events.is_some() && self.connection.end().is_none()
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
+        if self.connection.has_forked() {
+            return Poll::Ready(TreeEvent::Interrupted);
+        }
         let Some(events) = &mut self.events else { return Poll::Ready(TreeEvent::Interrupted) };
         // As with the other transport, events that were not read by the end of the connection are lost.
         let event = if self.connection.end().is_some() { None } else { std::task::ready!(events.poll_recv(cx)) };
@@ -456,6 +462,10 @@ impl RecursiveWatch {
 
 impl Drop for RecursiveWatch {
     fn drop(&mut self) {
+        if self.connection.has_forked() {
+            std::mem::forget(self.events.take());
+            return;
+        }
         if self.events.take().is_some() {
             remove_recursive_if_unused(&self.connection, &self.path, Some(self.id));
         }

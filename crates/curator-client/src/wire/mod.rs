@@ -1,4 +1,4 @@
-//! A transport of our own: frames over a [`Socket`](crate::simulation::Socket), in memory.
+//! A transport of our own: frames over a simulated network in memory, or over TCP.
 //!
 //! The codec is pure: no I/O, no clock, no runtime. Frames have no length prefix; that is the matter of the socket.
 //! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and replies are decoded
@@ -16,8 +16,15 @@
 //! | `connection.rs` | the requests in flight, and the end of a connection |
 //! | `link.rs` | the requests of a session |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
+//! | `route.rs` | how a server is reached |
+//! | `socket.rs` | what carries the frames |
+//! | `tcp.rs` | frames over TCP |
+//! | `frames.rs` | splits a stream of bytes into frames |
+//! | `security.rs` | TLS, or none |
 
 mod connection;
+#[cfg(feature = "native")]
+mod frames;
 mod heartbeat;
 mod jute;
 mod link;
@@ -25,10 +32,17 @@ mod op_code;
 mod open;
 mod reply;
 mod request;
+mod route;
+#[cfg(feature = "native")]
+mod security;
+mod socket;
+#[cfg(feature = "native")]
+mod tcp;
 mod watches;
 
 pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
 pub(crate) use self::open::open;
+pub(crate) use self::route::Route;
 
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,42 @@
 //! Opens a connection, for a new session or an existing one.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
+
+use tokio::runtime::Handle;
 
 use super::connection::Connection;
+use super::jute::Malformed;
 use super::link::{Link, SessionKey};
 use super::reply::{Reply, connect_response};
 use super::request::{AUTH_XID, ConnectRequest, auth};
-use tokio::runtime::Handle;
-
+use super::route::{EndedBy, Route, secure};
+use super::socket::Socket;
 use crate::clock::ClockInstant;
-use crate::connect_string::HostPort;
+use crate::diagnosis::{Diagnosis, NO_REPLY};
 use crate::options::{Credentials, SessionOptions};
+use crate::pass::{Connect, Failed, Pass, Target, share};
 use crate::process::InProcess;
-use crate::simulation::{Network, Socket};
 use crate::spawner::Spawner;
-use crate::timer::Timer;
-use crate::transport::{ConnectFailure, ErrorCode, Granted, RequestError, share};
+use crate::timer::{Deadline, Timer};
+#[cfg(feature = "native")]
+use crate::transport::Awaiting;
+use crate::transport::{ConnectFailure, ErrorCode, Granted, RequestError};
+
+/// See [`Link::open`](crate::link::Link::open).
+pub(crate) async fn open(
+    route: &Route,
+    options: &SessionOptions,
+    timer: &Timer,
+    diagnosis: &Diagnosis<'_>,
+) -> Result<(Link, ClockInstant), ConnectFailure> {
+    let share = share(options, options.connection_timeout);
+    let pass = Pass { diagnosis, options, share, timer, resumes_session: false };
+    let granted = Granted::unused();
+    pass.run(&Opening { route, session: None, granted: &granted }).await
+}
 
 impl SessionKey {
     /// See [`SessionKey::resume`](crate::link::SessionKey::resume).
@@ -29,146 +45,139 @@ impl SessionKey {
         options: &SessionOptions,
         timer: &Timer,
         limit: Duration,
-        report: &Report<'_>,
+        diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
-        let pass = Pass { network: &self.network, options, timer, session: Some(self), share: share(options, limit) };
-        pass.run(report, granted).await
+        let pass = Pass { diagnosis, options, share: share(options, limit), timer, resumes_session: true };
+        pass.run(&Opening { route: &self.route, session: Some(self), granted }).await
     }
 }
 
-/// See [`Link::open`](crate::link::Link::open).
-pub(crate) async fn open(
-    network: &Arc<dyn Network>,
-    options: &SessionOptions,
-    timer: &Timer,
-    report: &Report<'_>,
-) -> Result<(Link, ClockInstant), ConnectFailure> {
-    let pass = Pass { network, options, timer, session: None, share: share(options, options.connection_timeout) };
-    let granted: Granted = Arc::new(|_, _| {});
-    pass.run(report, &granted).await
-}
-
-/// Called with the known problems of the servers during a pass.
-type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
-
-/// One pass over the servers, in random order.
-struct Pass<'a> {
-    network: &'a Arc<dyn Network>,
-    options: &'a SessionOptions,
-    timer: &'a Timer,
+struct Opening<'a> {
+    route: &'a Route,
     /// The session to resume.
     session: Option<&'a SessionKey>,
-    /// The time limit for one server.
-    share: Duration,
+    granted: &'a Granted,
 }
 
-/// Why a server was not connected.
-enum Failed {
-    /// It has given a reply that the others would give too.
-    Answered(RequestError),
-    Problem(Cow<'static, str>),
-}
+impl Connect for Opening<'_> {
+    type Link = Link;
 
-impl Failed {
-    fn problem(problem: impl fmt::Display) -> Self {
-        Self::Problem(Cow::Owned(problem.to_string()))
-    }
-}
-
-impl Pass<'_> {
-    /// There is no await point between the opened connection and the return.
-    async fn run(self, report: &Report<'_>, granted: &Granted) -> Result<(Link, ClockInstant), ConnectFailure> {
-        let servers = self.options.servers.hosts();
-        let mut problems = vec![Cow::Borrowed("not tried yet"); servers.len()];
-        let mut order: Vec<_> = (0..servers.len()).collect();
-        fastrand::shuffle(&mut order);
-        let text = |problems: &[Cow<'_, str>]| {
-            let mut text = String::new();
-            for (server, problem) in servers.iter().zip(problems) {
-                let separator = if text.is_empty() { "" } else { "; " };
-                // Writing to a string cannot fail.
-                let _: fmt::Result = write!(text, "{separator}{server}: {problem}");
-            }
-            text
-        };
-        let mut left = servers.len();
-        for index in order {
-            left -= 1;
-            let (server, started) = (&servers[index], ClockInstant::now());
-            let attempt = tokio::select! {
-                biased;
-                connected = self.connect(server, granted) => connected,
-                () = self.timer.sleep(self.share) => {
-                    Err(Failed::problem(format_args!("connected, but no reply to the handshake within {:?}", self.share)))
-                }
-            };
-            match attempt {
-                Ok(link) => return Ok((link, started)),
-                Err(Failed::Answered(error)) => {
-                    return Err(ConnectFailure::Answered { server: server.clone(), error });
-                }
-                Err(Failed::Problem(problem)) => {
-                    problems[index] = problem;
-                    // The caller reports the failure of the whole pass.
-                    if left > 0 {
-                        report(&text(&problems));
-                    }
-                }
-            }
-        }
-        Err(ConnectFailure::NoServer(text(&problems)))
+    async fn resolve(&self, pass: &Pass<'_>, index: usize) -> io::Result<Vec<Target>> {
+        self.route.resolve(&pass.diagnosis.servers[index]).await
     }
 
-    async fn connect(&self, server: &HostPort, granted: &Granted) -> Result<Link, Failed> {
-        let connected = self.network.connect(server.host(), server.port()).await;
-        let socket = connected.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => Failed::Problem(Cow::Borrowed("connection refused")),
-            _ => Failed::problem(format_args!("cannot be reached ({error})")),
+    async fn connect(&self, pass: &Pass<'_>, index: usize, target: Target, limit: Duration) -> Result<Link, Failed> {
+        let limits = (Deadline::after(limit / 2), Deadline::after(limit));
+        let server = &pass.diagnosis.servers[index];
+        let connected = pass.step(index, "no connection", limits, self.route.connect(server, &target)).await?;
+        let socket = Arc::new(connected.map_err(|error| {
+            pass.diagnosis.unconnected(index, error);
+            Failed::Noted
+        })?);
+        let ended = |problem| failed(pass, index, &target, problem);
+        let tls = pass.step(index, pass.diagnosis.no_reply(), limits, secure(&socket, server, pass.options)).await?;
+        let tls = tls.map_err(ended)?;
+        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, &socket)).await?;
+        let key = shaken.map_err(|failed| match failed {
+            HandshakeFailure::Answered(error) => Failed::Answered(error),
+            HandshakeFailure::Malformed(malformed) => {
+                pass.diagnosis.malformed(index, malformed.to_string());
+                Failed::Noted
+            }
+            HandshakeFailure::Ended(error) => ended(tls.explain(&error, server)),
         })?;
-        let requested = ConnectRequest {
-            // As `zookeeper-client`, which does not remember it. The first probe makes up for that.
-            last_zxid_seen: 0,
-            timeout: self.session.map_or(self.options.session_timeout, |session| session.timeout),
-            session_id: self.session.map_or(0, |session| session.session_id),
-            password: self.session.map_or([0; 16].as_slice(), |session| &*session.password),
-        };
-        socket.send(requested.frame());
-        for Credentials { scheme, auth: secret } in &self.options.auth {
-            socket.send(auth(scheme, secret));
-        }
-        let frame = receive(&*socket).await?;
-        let reply = connect_response(&frame).map_err(Failed::problem)?;
-        let Some(session) = reply else {
-            return Err(Failed::Answered(RequestError::Code(ErrorCode::SESSION_EXPIRED)));
-        };
-        granted(session.session_id, session.timeout);
-        for _ in &self.options.auth {
-            authenticated(&receive(&*socket).await?)?;
-        }
-        let network = Arc::clone(self.network);
-        let (password, timeout) = (session.password.into(), session.timeout);
-        let key = SessionKey { network, session_id: session.session_id, password, timeout };
-        let connection = Connection::new(socket, self.share, timeout);
+        let connection = Connection::new(socket, pass.share, key.timeout);
         // It ends with the connection: when the supervisor drops it, or the server closes it. Only the supervisor polls
         // this, on the runtime of the client.
         Spawner::new(Handle::current())
-            .spawn(InProcess::new(Box::pin(Arc::clone(&connection).read(self.timer.clone()))));
-        let (resumes_session, verifies_identity) = (self.session.is_some(), self.options.uses_sasl());
-        Ok(Link::new(connection, key, server.clone(), resumes_session, verifies_identity))
+            .spawn(InProcess::new(Box::pin(Arc::clone(&connection).read(pass.timer.clone()))));
+        Ok(Link::new(connection, key, server.clone(), pass.resumes_session, pass.options.uses_sasl()))
     }
 }
 
-async fn receive(socket: &dyn Socket) -> Result<Vec<u8>, Failed> {
-    let frame = poll_fn(|cx| socket.poll_receive(cx)).await;
-    frame.ok_or_else(|| Failed::problem("connected, but the server ended the handshake"))
+/// Why a handshake has failed.
+enum HandshakeFailure {
+    /// The server has given a reply that the others would give too.
+    Answered(RequestError),
+    Malformed(Malformed),
+    Ended(io::Error),
 }
 
-/// Checks the reply to the credentials.
-fn authenticated(frame: &[u8]) -> Result<(), Failed> {
-    let reply = Reply::parse(frame).map_err(Failed::problem)?;
-    if reply.xid != AUTH_XID {
-        return Err(Failed::problem("a reply to nothing in place of one to the credentials"));
+impl From<Malformed> for HandshakeFailure {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
     }
-    reply.body.map(drop).map_err(|code| Failed::Answered(RequestError::Code(code)))
+}
+
+impl From<io::Error> for HandshakeFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Ended(error)
+    }
+}
+
+impl Opening<'_> {
+    async fn shake_hands(&self, pass: &Pass<'_>, socket: &Arc<Socket>) -> Result<SessionKey, HandshakeFailure> {
+        let requested = ConnectRequest {
+            // As `zookeeper-client`, which does not remember it. The first probe makes up for that.
+            last_zxid_seen: 0,
+            timeout: self.session.map_or(pass.options.session_timeout, |session| session.timeout),
+            session_id: self.session.map_or(0, |session| session.session_id),
+            password: self.session.map_or([0; 16].as_slice(), |session| &*session.password),
+        };
+        #[cfg(feature = "native")]
+        let _awaiting = self.awaiting(socket);
+        socket.together(|| {
+            socket.send(requested.frame());
+            for Credentials { scheme, auth: secret } in &pass.options.auth {
+                socket.send(auth(scheme, secret));
+            }
+        });
+        let Some(session) = connect_response(&receive(socket).await?)? else {
+            return Err(HandshakeFailure::Answered(RequestError::Code(ErrorCode::SESSION_EXPIRED)));
+        };
+        self.granted.tell(session.session_id, session.timeout);
+        for _ in &pass.options.auth {
+            let frame = receive(socket).await?;
+            let reply = Reply::parse(&frame)?;
+            if reply.xid != AUTH_XID {
+                return Err(reply.unexpected().into());
+            }
+            reply.body.map_err(|code| HandshakeFailure::Answered(RequestError::Code(code)))?;
+        }
+        let (password, timeout) = (session.password.into(), session.timeout);
+        Ok(SessionKey { route: self.route.clone(), session_id: session.session_id, password, timeout })
+    }
+
+    /// While this lasts, whoever reads the session's lease reads the reply first, if the runtime is blocked.
+    #[cfg(feature = "native")]
+    fn awaiting(&self, socket: &Arc<Socket>) -> Awaiting {
+        let (socket, granted) = (Arc::clone(socket), self.granted.clone());
+        self.granted.awaiting(move || {
+            let reply = socket.peek_now(|frame| connect_response(frame).ok().flatten()).flatten();
+            if let Some(session) = reply {
+                granted.tell(session.session_id, session.timeout);
+            }
+        })
+    }
+}
+
+/// Records why the server has ended the handshake.
+fn failed(pass: &Pass<'_>, index: usize, target: &Target, problem: EndedBy) -> Failed {
+    match problem {
+        #[cfg(all(feature = "native", feature = "tls"))]
+        EndedBy::Tls(problem) => pass.diagnosis.tls(index, problem),
+        EndedBy::Server => {
+            pass.diagnosis.ended(index);
+            // There is nothing to examine in memory.
+            if !target.addresses.is_empty() {
+                return Failed::Early(target.addresses.clone());
+            }
+        }
+    }
+    Failed::Noted
+}
+
+async fn receive(socket: &Socket) -> io::Result<Vec<u8>> {
+    poll_fn(|cx| socket.poll_receive(cx)).await
 }

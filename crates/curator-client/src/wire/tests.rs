@@ -1,6 +1,18 @@
 //! Tests of the codec: with bytes of the protocol, with random bytes, and with an embedded server.
 
+/// A frame from values, each after the method of [`Writer`] that writes it.
+macro_rules! frame {
+    ($($kind:ident($value:expr)),* $(,)?) => {{
+        let mut writer = Writer::default();
+        $(writer.$kind($value);)*
+        writer.into_frame()
+    }};
+}
+
+#[cfg(feature = "simulation")]
 mod connection;
+#[cfg(all(feature = "native", feature = "simulation"))]
+mod mutated;
 mod server;
 
 use std::time::Duration;
@@ -22,15 +34,6 @@ fn path(text: &str) -> ZPath {
 fn node(text: &str, mode: CreateMode) -> NodeSpec {
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
     NodeSpec { path: path(text), data: (*b"xy").into(), mode, acl: acl.into() }
-}
-
-/// A frame from values, each after the method of [`Writer`] that writes it.
-macro_rules! frame {
-    ($($kind:ident($value:expr)),* $(,)?) => {{
-        let mut writer = Writer::default();
-        $(writer.$kind($value);)*
-        writer.into_frame()
-    }};
 }
 
 #[test]

@@ -1,12 +1,8 @@
 //! One connection of a session, with requests that are sent by the call.
 
 mod attempt;
-mod diagnosis;
-#[cfg(feature = "tls")]
-mod handshake;
 mod hosts;
 mod open;
-mod port_test;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +14,6 @@ use zookeeper_client::{
     OneshotWatcher,
 };
 
-pub(crate) use self::diagnosis::Diagnosis;
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
 use super::recursive_watch::{RecursiveWatch, Removals, requested};

@@ -19,10 +19,10 @@
 //! | where the server returns no stat for a node that a transaction has created (ZOOKEEPER-4026), it returns a stat full of -1 | [`created`]: reads the node's stat |
 //! | a request larger than `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: checks sizes first |
 //! | a second `chroot` replaces the first instead of nesting in it | [`ZPath`](crate::ZPath) nests; that of `zookeeper-client` is not used |
-//! | it waits for a silent server longer than the whole connect may take | [`link`]: each server gets a share of the time |
-//! | it connects to the first address of a name that accepts, even if that server is silent | `link/hosts.rs`: resolves names, and passes one address at a time; not with TLS, which needs the name |
-//! | it does not report which server failed, nor why | `link/hosts.rs`: passes one server at a time, and `link/diagnosis.rs` examines a server that fails |
-//! | it does not report why a TLS handshake failed | `link/handshake.rs`: makes a separate handshake |
+//! | it waits for a silent server longer than the whole connect may take | `pass.rs`: each server gets a share of the time |
+//! | it connects to the first address of a name that accepts, even if that server is silent | `pass.rs`, `link/hosts.rs`: resolve names, and pass one address at a time; not with TLS, which needs the name |
+//! | it does not report which server failed, nor why | `pass.rs`: tries one server at a time, and `diagnosis.rs` examines a server that fails |
+//! | it does not report why a TLS handshake failed | `diagnosis/handshake.rs`: makes a separate handshake |
 //! | with TLS, it panics at a host name that no certificate can have | `client/builder.rs`: refused |
 //! | with TLS, it panics (in `rustls`) if two cryptography providers are compiled in and none is installed | `tls/certificates.rs`: installs one |
 //! | its option to skip the check of the host name is `unsafe`, and wrong for TLS 1.3 | not used |
@@ -50,8 +50,6 @@ mod sasl;
 mod sockets;
 mod start;
 pub(crate) mod task;
-#[cfg(feature = "sasl-gssapi")]
-mod ticket;
 mod unfired;
 pub(crate) mod watch;
 mod watchdog;

@@ -71,12 +71,10 @@ async fn a_connect_fails_immediately_if_the_server_refuses_the_credentials() {
     assert!(error.to_string().contains(&connect_string), "{error}");
 }
 
-over_sockets! {
-    #[tokio::test]
-    async fn the_default_lock_data_is_the_local_address_unless_configured() {
-        assert_eq!(&**direct().await.default_lock_data(), b"127.0.0.1");
-        assert_eq!(&**direct_with(|client| client.default_lock_data(*b"me")).await.default_lock_data(), b"me");
-    }
+#[tokio::test]
+async fn the_default_lock_data_is_the_local_address_unless_configured() {
+    assert_eq!(&**direct().await.default_lock_data(), b"127.0.0.1");
+    assert_eq!(&**direct_with(|client| client.default_lock_data(*b"me")).await.default_lock_data(), b"me");
 }
 
 #[tokio::test]

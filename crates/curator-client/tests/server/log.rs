@@ -212,24 +212,22 @@ fn printed(password: &[u8]) -> Vec<String> {
     prints.iter().map(|print| print.to_lowercase()).collect()
 }
 
-over_sockets! {
-    #[tokio::test]
-    async fn the_first_pass_in_which_all_servers_fail_is_a_warning_with_the_problem_of_each() {
-        listen();
-        // A label of a name has at most 63 characters, so no server is asked for this name.
-        let (unresolvable, proxy) = ("x".repeat(64), proxy().await);
-        proxy.refuse(true).unwrap();
-        let refusing = proxy.connect_string();
-        let client = builder(format!("{unresolvable}:1,{refusing}")).name("nowhere").start().unwrap();
-        let is_complete = |line: &Line| line.message == "the attempt to connect failed";
-        // The first failed pass is logged as a warning, and the following ones at `debug` or below.
-        until(async || all_lines_of("nowhere").iter().filter(|line| is_complete(line)).count() >= 3).await;
-        let lines = lines_since_start("nowhere");
-        assert_eq!(messages(&lines), ["not connected"]);
-        assert_eq!(lines[0].level, Level::WARN);
-        let cause = lines[0].get("cause");
-        assert!(cause.starts_with(&format!("{unresolvable}:1: cannot be resolved (")), "{cause}");
-        assert!(cause.ends_with(&format!("; {refusing}: connection refused")), "{cause}");
-        client.close().await.unwrap();
-    }
+#[tokio::test]
+async fn the_first_pass_in_which_all_servers_fail_is_a_warning_with_the_problem_of_each() {
+    listen();
+    // A label of a name has at most 63 characters, so no server is asked for this name.
+    let (unresolvable, proxy) = ("x".repeat(64), proxy().await);
+    proxy.refuse(true).unwrap();
+    let refusing = proxy.connect_string();
+    let client = builder(format!("{unresolvable}:1,{refusing}")).name("nowhere").start().unwrap();
+    let is_complete = |line: &Line| line.message == "the attempt to connect failed";
+    // The first failed pass is logged as a warning, and the following ones at `debug` or below.
+    until(async || all_lines_of("nowhere").iter().filter(|line| is_complete(line)).count() >= 3).await;
+    let lines = lines_since_start("nowhere");
+    assert_eq!(messages(&lines), ["not connected"]);
+    assert_eq!(lines[0].level, Level::WARN);
+    let cause = lines[0].get("cause");
+    assert!(cause.starts_with(&format!("{unresolvable}:1: cannot be resolved (")), "{cause}");
+    assert!(cause.ends_with(&format!("; {refusing}: connection refused")), "{cause}");
+    client.close().await.unwrap();
 }

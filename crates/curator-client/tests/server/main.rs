@@ -7,8 +7,8 @@
 //! server, or counts requests, has a separate server or proxy.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
-/// Tests of what only the transport over sockets does.
-macro_rules! over_sockets {
+/// Tests of the workarounds for `zookeeper-client`.
+macro_rules! of_zookeeper_client {
     ($($item:item)*) => { $($item)* };
 }
 

@@ -63,26 +63,24 @@ async fn a_resume_answered_with_another_session_ends_the_session_and_closes_the_
     }
 }
 
-over_sockets! {
-    /// The test blocks the only thread of its runtime, so no task can read the reply. The other session has a shorter
-    /// timeout, which is not the reason.
-    #[tokio::test]
-    async fn a_resume_answered_with_another_session_ends_the_session_while_the_runtime_is_blocked() {
-        let (proxy, client, session, mut states) = set_up(|client| client).await;
-        proxy.stretch_session_timeouts(0.5);
-        proxy.hold_replies(OpCode::CreateSession);
-        proxy.cut();
-        soon(proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
-        proxy.release_held();
-        while session.is_valid() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(session.end(), Some(SessionEnd::Expired));
-        assert!(session.lease().remaining().is_zero());
-        assert!(soon(states.wait_for(Reconnected)).await);
-        assert_closed_on_the_server(&proxy, 1).await;
-        assert_eq!(client.session().await.unwrap().epoch(), 2);
+/// The test blocks the only thread of its runtime, so no task can read the reply. The other session has a shorter
+/// timeout, which is not the reason.
+#[tokio::test]
+async fn a_resume_answered_with_another_session_ends_the_session_while_the_runtime_is_blocked() {
+    let (proxy, client, session, mut states) = set_up(|client| client).await;
+    proxy.stretch_session_timeouts(0.5);
+    proxy.hold_replies(OpCode::CreateSession);
+    proxy.cut();
+    soon(proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
+    proxy.release_held();
+    while session.is_valid() {
+        std::thread::sleep(Duration::from_millis(1));
     }
+    assert_eq!(session.end(), Some(SessionEnd::Expired));
+    assert!(session.lease().remaining().is_zero());
+    assert!(soon(states.wait_for(Reconnected)).await);
+    assert_closed_on_the_server(&proxy, 1).await;
+    assert_eq!(client.session().await.unwrap().epoch(), 2);
 }
 
 /// The client closes while its session has no connection, so it resumes the session in order to close it.

@@ -171,25 +171,23 @@ async fn a_session_that_is_granted_a_shorter_timeout_ends_immediately() {
     until(gone).await;
 }
 
-over_sockets! {
-    /// The test blocks the only thread of its runtime, so no task can read the reply.
-    #[tokio::test]
-    async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
-        let (proxy, client, session, mut states) = set_up().await;
-        let node = ephemeral(&client).await;
-        proxy.stretch_session_timeouts(0.5);
-        proxy.hold_replies(OpCode::CreateSession);
-        proxy.cut();
-        within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
-        proxy.release_held();
-        while session.is_valid() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(session.end(), Some(SessionEnd::TimeoutLowered { granted: session.timeout() / 2 }));
-        assert!(soon(states.wait_for(Reconnected)).await);
-        assert_eq!(client.session().await.unwrap().epoch(), 2);
-        until(async || client.check_exists(&node).await.unwrap().is_none()).await;
+/// The test blocks the only thread of its runtime, so no task can read the reply.
+#[tokio::test]
+async fn a_shorter_timeout_that_is_granted_while_the_runtime_is_blocked_ends_the_session() {
+    let (proxy, client, session, mut states) = set_up().await;
+    let node = ephemeral(&client).await;
+    proxy.stretch_session_timeouts(0.5);
+    proxy.hold_replies(OpCode::CreateSession);
+    proxy.cut();
+    within(PAUSE, proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
+    proxy.release_held();
+    while session.is_valid() {
+        std::thread::sleep(Duration::from_millis(1));
     }
+    assert_eq!(session.end(), Some(SessionEnd::TimeoutLowered { granted: session.timeout() / 2 }));
+    assert!(soon(states.wait_for(Reconnected)).await);
+    assert_eq!(client.session().await.unwrap().epoch(), 2);
+    until(async || client.check_exists(&node).await.unwrap().is_none()).await;
 }
 
 #[tokio::test]

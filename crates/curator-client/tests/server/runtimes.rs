@@ -126,62 +126,59 @@ async fn patient_server() -> TestingServer {
 
 const FOR_EVER: Duration = Duration::from_secs(600);
 
-over_sockets! {
-    // In the other transport, the sockets end with the runtime too, before the client.
-    #[tokio::test]
-    async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
-        for _ in 0..8 {
-            let home = multi_thread();
-            let client = client_on(&home).await;
-            let session = client.session().await.unwrap();
-            let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-            let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
-            let mut states = client.connection_states();
-            let (started, all_wait) = mpsc::channel();
-            let mut waiting: Vec<_> = (0..8)
-                .map(|_| {
-                    let (client, session, started) = (client.clone(), session.clone(), started.clone());
-                    std::thread::spawn(move || {
-                        started.send(()).unwrap();
-                        drive(session.ended());
-                        drive(client.closing());
-                    })
+#[tokio::test]
+async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
+    for _ in 0..8 {
+        let home = multi_thread();
+        let client = client_on(&home).await;
+        let session = client.session().await.unwrap();
+        let path = client.create().for_path(unique_path("node"), "").await.unwrap();
+        let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
+        let mut states = client.connection_states();
+        let (started, all_wait) = mpsc::channel();
+        let mut waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let (client, session, started) = (client.clone(), session.clone(), started.clone());
+                std::thread::spawn(move || {
+                    started.send(()).unwrap();
+                    drive(session.ended());
+                    drive(client.closing());
                 })
-                .collect();
-            waiting.push(std::thread::spawn(move || {
-                started.send(()).unwrap();
-                drive(async { while states.next().await.is_some() {} });
-                assert_eq!(drive(watch.fired()), WatchEvent::SessionEnded);
-            }));
-            for _ in &waiting {
-                all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
-            }
-            shut_down(home);
-            on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
+            })
+            .collect();
+        waiting.push(std::thread::spawn(move || {
+            started.send(()).unwrap();
+            drive(async { while states.next().await.is_some() {} });
+            assert_eq!(drive(watch.fired()), WatchEvent::SessionEnded);
+        }));
+        for _ in &waiting {
+            all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         }
+        shut_down(home);
+        on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
     }
+}
 
-    #[tokio::test]
-    async fn dropping_the_runtime_without_a_close_ends_the_session() {
-        let server = patient_server().await;
-        let observer = builder(server.connect_string()).connect().await.unwrap();
-        for keeps_handles in [false, true] {
-            for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
-                let connect_string = server.connect_string();
-                let (node, kept) = on_a_plain_thread(move || {
-                    let (node, handles) = home.block_on(async {
-                        let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
-                        let session = client.session().await.unwrap();
-                        assert_eq!(session.timeout(), FOR_EVER);
-                        let node = ephemeral(&client).await;
-                        let (_, _, watch) = client.watch_data(&node).await.unwrap();
-                        (node, (client, session, watch))
-                    });
-                    (node, keeps_handles.then_some(handles))
+#[tokio::test]
+async fn dropping_the_runtime_without_a_close_ends_the_session() {
+    let server = patient_server().await;
+    let observer = builder(server.connect_string()).connect().await.unwrap();
+    for keeps_handles in [false, true] {
+        for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
+            let connect_string = server.connect_string();
+            let (node, kept) = on_a_plain_thread(move || {
+                let (node, handles) = home.block_on(async {
+                    let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
+                    let session = client.session().await.unwrap();
+                    assert_eq!(session.timeout(), FOR_EVER);
+                    let node = ephemeral(&client).await;
+                    let (_, _, watch) = client.watch_data(&node).await.unwrap();
+                    (node, (client, session, watch))
                 });
-                until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
-                drop(kept);
-            }
+                (node, keeps_handles.then_some(handles))
+            });
+            until(async || observer.check_exists(&node).await.unwrap().is_none()).await;
+            drop(kept);
         }
     }
 }

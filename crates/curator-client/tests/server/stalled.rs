@@ -56,23 +56,25 @@ fn survives(stall: impl AsyncFnOnce(&CuratorClient)) {
     });
 }
 
-#[test]
-fn a_connection_outlives_a_log_line_that_blocks() {
-    alone("stalled::a_connection_outlives_a_log_line_that_blocks", || {
-        tracing::subscriber::set_global_default(Blocking).unwrap();
-        survives(async |client| {
-            BLOCKS.store(true, Ordering::Relaxed);
-            // Its request or its reply is the next line. Other replies arrive meanwhile.
-            let other = client.clone();
-            let requests = tokio::spawn(async move {
-                for _ in 0..100 {
-                    other.get_data("/").await.unwrap();
-                }
+of_zookeeper_client! {
+    #[test]
+    fn a_connection_outlives_a_log_line_that_blocks() {
+        alone("stalled::a_connection_outlives_a_log_line_that_blocks", || {
+            tracing::subscriber::set_global_default(Blocking).unwrap();
+            survives(async |client| {
+                BLOCKS.store(true, Ordering::Relaxed);
+                // Its request or its reply is the next line. Other replies arrive meanwhile.
+                let other = client.clone();
+                let requests = tokio::spawn(async move {
+                    for _ in 0..100 {
+                        other.get_data("/").await.unwrap();
+                    }
+                });
+                soon(requests).await.unwrap();
+                assert!(!BLOCKS.load(Ordering::Relaxed), "nothing was logged");
             });
-            soon(requests).await.unwrap();
-            assert!(!BLOCKS.load(Ordering::Relaxed), "nothing was logged");
         });
-    });
+    }
 }
 
 #[test]

@@ -44,29 +44,27 @@ async fn a_connect_fails_when_its_retry_policy_gives_up() {
     }
 }
 
-over_sockets! {
-    #[tokio::test]
-    async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
-        let (server, client) = stopped_server().await;
-        let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
-        let mut states = client.connection_states();
-        expect(&mut states, Connecting).await;
-        assert!(client.current_session().is_none());
-        assert!(matches!(client.try_session(), Err(Error::NotConnected { .. })));
-        assert_eq!(&**client.default_lock_data(), b"");
-        let read = reading(&client);
-        let error = client.wait_connected(PAUSE).await.unwrap_err();
-        assert!(matches!(error, Error::NotConnected { after: PAUSE, .. }), "{error}");
-        assert!(error.is_retryable());
-        server.restart().await.unwrap();
-        client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
-        assert_eq!(client.connection_state(), Connected);
-        expect(&mut states, Connected).await;
-        soon(read).await.unwrap().unwrap();
-        assert_eq!(client.try_session().unwrap().epoch(), 1);
-        assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
-        client.close().await.unwrap();
-    }
+#[tokio::test]
+async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
+    let (server, client) = stopped_server().await;
+    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
+    let mut states = client.connection_states();
+    expect(&mut states, Connecting).await;
+    assert!(client.current_session().is_none());
+    assert!(matches!(client.try_session(), Err(Error::NotConnected { .. })));
+    assert_eq!(&**client.default_lock_data(), b"");
+    let read = reading(&client);
+    let error = client.wait_connected(PAUSE).await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { after: PAUSE, .. }), "{error}");
+    assert!(error.is_retryable());
+    server.restart().await.unwrap();
+    client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
+    assert_eq!(client.connection_state(), Connected);
+    expect(&mut states, Connected).await;
+    soon(read).await.unwrap().unwrap();
+    assert_eq!(client.try_session().unwrap().epoch(), 1);
+    assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
+    client.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn a_watch_ends_with_its_client() {
     assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
 }
 
-over_sockets! {
+of_zookeeper_client! {
     #[tokio::test]
     async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_its_path() {
         let (proxy, client) = behind_proxy().await;
@@ -181,7 +181,7 @@ over_sockets! {
     }
 }
 
-over_sockets! {
+of_zookeeper_client! {
     /// If the connection did not end, `zookeeper-client` would use freed memory (`docs/upstream.md`).
     #[tokio::test]
     async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {

@@ -7,7 +7,6 @@ mod alone;
 #[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
-mod tcp_network;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,13 +14,12 @@ use std::time::{Duration, Instant};
 use curator_client::{
     ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Error, NodeSpec,
     Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, TlsOptions, TlsProblem,
-    ZPath,
+    Transport, ZPath,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::alone::alone;
-use self::tcp_network::TcpNetwork;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 
 /// A session timeout that no test exceeds accidentally.
@@ -33,7 +31,7 @@ pub(crate) const SLACK: Duration = Duration::from_secs(5);
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let client = CuratorClient::builder(connect_string).session_timeout(LONG);
-    if env!("CARGO_CRATE_NAME") == "transport" { client.network(Arc::new(TcpNetwork)) } else { client }
+    if env!("CARGO_CRATE_NAME") == "transport" { client.transport(Transport::Native) } else { client }
 }
 
 /// A policy that allows one attempt.

@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 #![allow(dead_code, unused_imports, reason = "some tests are left out")]
 
-/// Tests of what only the transport over sockets does.
-macro_rules! over_sockets {
+/// Tests of the workarounds for `zookeeper-client`.
+macro_rules! of_zookeeper_client {
     ($($item:item)*) => {};
 }
 
@@ -31,6 +31,8 @@ mod data;
 mod deadlines;
 #[path = "../server/deletes.rs"]
 mod deletes;
+#[path = "../server/exhausted.rs"]
+mod exhausted;
 #[path = "../server/health.rs"]
 mod health;
 #[path = "../server/joint_deletes.rs"]
@@ -63,12 +65,18 @@ mod resuming;
 mod retries;
 #[path = "../server/runtimes.rs"]
 mod runtimes;
+#[path = "../server/sandbox.rs"]
+mod sandbox;
+#[path = "../server/stalled.rs"]
+mod stalled;
 #[path = "../server/starting.rs"]
 mod starting;
 #[path = "../server/states.rs"]
 mod states;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../server/tls.rs"]
+mod tls;
 #[path = "../server/transactions.rs"]
 mod transactions;
 #[path = "../server/transactions_in_session.rs"]

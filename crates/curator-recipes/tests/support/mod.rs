@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{
     Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
+    Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -88,7 +89,13 @@ pub(crate) fn arc(lock: impl InterProcessLock + 'static) -> AnyLock {
 }
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
+    let transport = match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
+        Ok("native") => Transport::Native,
+        Ok(other) => panic!("CURATOR_TEST_TRANSPORT: {other:?} is not a transport; the only other one is `native`"),
+        Err(_) => Transport::default(),
+    };
     CuratorClient::builder(connect_string)
+        .transport(transport)
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
 }

@@ -12,27 +12,21 @@ use tokio::runtime::Handle;
 use super::super::connection::Connection;
 use super::super::jute::Writer;
 use super::super::link::{Link, SessionKey};
+use super::super::route::Route;
+use super::super::socket::Socket;
 use super::{path, stat};
 use crate::link::{RecursiveWatch, Watch};
-use crate::simulation::{Connected, Network, Socket};
+use crate::simulation::{self, Connected, Network};
 use crate::timer::Timer;
 use crate::transport::{ErrorCode, LinkEnd, RequestError, translate};
 
-macro_rules! frame {
-    ($($kind:ident($value:expr)),* $(,)?) => {{
-        let mut writer = Writer::default();
-        $(writer.$kind($value);)*
-        writer.into_frame()
-    }};
-}
-
 #[derive(Default)]
-struct Pipe {
+pub(super) struct Pipe {
     sent: Mutex<Vec<Vec<u8>>>,
-    inbox: Mutex<VecDeque<Vec<u8>>>,
+    pub(super) inbox: Mutex<VecDeque<Vec<u8>>>,
 }
 struct End(Arc<Pipe>);
-impl Socket for End {
+impl simulation::Socket for End {
     fn send(&self, frame: Vec<u8>) {
         self.0.sent.lock().unwrap().push(frame);
     }
@@ -47,14 +41,17 @@ impl Network for Nowhere {
     }
 }
 
+fn socket(end: End) -> Arc<Socket> {
+    Arc::new(Socket::Simulated(Box::new(end)))
+}
+
 type Read = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-fn open() -> (Arc<Pipe>, Link, Arc<Connection>, Read) {
+pub(super) fn open() -> (Arc<Pipe>, Link, Arc<Connection>, Read) {
     let pipe = Arc::<Pipe>::default();
-    let connection =
-        Connection::new(Box::new(End(Arc::clone(&pipe))), Duration::from_secs(60), Duration::from_secs(60));
+    let connection = Connection::new(socket(End(Arc::clone(&pipe))), Duration::from_secs(60), Duration::from_secs(60));
     let key = SessionKey {
-        network: Arc::new(Nowhere),
+        route: Route::Simulated(Arc::new(Nowhere)),
         session_id: 7,
         password: [0; 16].into(),
         timeout: Duration::from_secs(9),
@@ -160,7 +157,7 @@ async fn a_waker_may_use_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
-    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let _entered = simulation::enter(Arc::new(Nowhere));
     let (_pipe, link, connection, read) = open();
     let task = tokio::spawn(read);
     tokio::task::yield_now().await;
@@ -172,7 +169,7 @@ async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
 /// A ping that is late makes the client give up a healthy connection.
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_pinged_as_often_when_its_pings_are_answered() {
-    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let _entered = simulation::enter(Arc::new(Nowhere));
     let (pipe, _link, _connection, mut read) = open();
     let mut pinged = Vec::new();
     for second in 1..50 {
@@ -189,7 +186,7 @@ async fn a_connection_is_pinged_as_often_when_its_pings_are_answered() {
 /// `Link::keep`: "After that time the connection ends as soon as it is polled".
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
-    let _entered = crate::simulation::enter(Arc::new(Nowhere));
+    let _entered = simulation::enter(Arc::new(Nowhere));
     let (_pipe, _link, connection, mut read) = open();
     tokio::time::sleep(Duration::from_secs(61)).await;
     let _ = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -201,7 +198,7 @@ async fn a_connection_that_is_not_kept_ends_when_it_is_polled() {
 async fn a_connection_ends_with_its_client() {
     // No heartbeat ends it before the test does.
     let hour = Duration::from_secs(3600);
-    let connection = Connection::new(Box::new(End(Arc::default())), hour, hour);
+    let connection = Connection::new(socket(End(Arc::default())), hour, hour);
     let timer = Timer::new(Handle::current());
     timer.end();
     let mut read = Box::pin(Arc::clone(&connection).read(timer));

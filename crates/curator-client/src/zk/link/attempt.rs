@@ -42,7 +42,7 @@ impl Attempt {
                 // If the receiver was dropped meanwhile, so is the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
                 if let Some((session_id, timeout)) = session {
-                    granted(session_id, timeout);
+                    granted.tell(session_id, timeout);
                 }
             }
             Poll::Ready(())
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
     use crate::connect_string::ConnectString;
+    use crate::pass::Target;
     use crate::zk::link::Unverified;
-    use crate::zk::link::hosts::Target;
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -113,7 +113,7 @@ mod tests {
         let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
         let unverified = Unverified { freshness: false, identity: false };
         let server = servers.hosts()[0].clone();
-        Attempt::start(Link::connect(connector, server, target, unverified), Arc::new(|_, _| {}))
+        Attempt::start(Link::connect(connector, server, target, unverified), Granted::unused())
     }
 
     #[tokio::test]

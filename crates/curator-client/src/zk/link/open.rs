@@ -9,18 +9,19 @@ use zookeeper_client::{
     Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, SessionInfo,
 };
 
-use super::diagnosis::Diagnosis;
-use super::hosts::{Pass, Target};
+use super::hosts::Opening;
 use super::{Link, Unverified};
 use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
+use crate::diagnosis::Diagnosis;
 use crate::options::{Credentials, SessionOptions};
+use crate::pass::{Pass, Target, share};
 use crate::path::ZPath;
 use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
 use crate::transport::{
-    ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION, RequestError, share,
+    ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION, RequestError,
 };
 use crate::zk::sockets::Socket;
 use crate::zk::start::start_translated;
@@ -36,8 +37,9 @@ impl Link {
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
         let connector = |server: &HostPort| connector(options, server);
         let share = share(options, options.connection_timeout);
-        let granted: Granted = Arc::new(|_, _| {});
-        Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: false }.run().await
+        let granted = Granted::unused();
+        let pass = Pass { diagnosis, options, share, timer, resumes_session: false };
+        pass.run(&Opening { connector: &connector, granted }).await
     }
 
     /// Connects to `server`. A panic of `zookeeper-client` is returned as an error.
@@ -148,9 +150,9 @@ impl SessionKey {
             Ok(connector.with_session(self.session.clone()))
         };
         let share = share(options, limit);
-        let granted = Arc::clone(granted);
-        let pass = Pass { diagnosis, options, share, timer, connector: &connector, granted, resumes_session: true };
-        pass.run().await
+        let granted = granted.clone();
+        let pass = Pass { diagnosis, options, share, timer, resumes_session: true };
+        pass.run(&Opening { connector: &connector, granted }).await
     }
 }
 

@@ -3,6 +3,10 @@
 //! A server whose handshake has failed, or takes long, is examined: does it accept a connection, and does TLS differ
 //! between client and server? A working server is not examined.
 
+#[cfg(feature = "tls")]
+mod handshake;
+mod port_test;
+
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,9 +14,11 @@ use std::{fmt, io};
 
 use async_net::TcpStream;
 
+#[cfg(all(feature = "native", feature = "tls"))]
+pub(crate) use self::handshake::tls_problem;
 #[cfg(feature = "tls")]
-use super::handshake::{Handshake, shake_hands};
-use super::port_test::{speaks_plainly, speaks_tls};
+use self::handshake::{Handshake, shake_hands};
+use self::port_test::{speaks_plainly, speaks_tls};
 use crate::clock::ClockInstant;
 use crate::connect_string::{ConnectString, HostPort};
 use crate::options::SessionOptions;
@@ -22,7 +28,7 @@ use crate::tls::{TlsFailure, TlsProblem};
 
 /// Why a server is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ExaminationCause {
+pub(crate) enum ExaminationCause {
     /// It has not answered for long. Only its port is checked, since the server may be busy.
     Slow,
     /// It has ended the handshake of a session that was connected to the ensemble before.
@@ -44,6 +50,9 @@ enum Problem {
     Overdue(&'static str, Duration),
     /// It has accepted the connection, and closed it.
     Ended,
+    /// Its reply to the handshake cannot be read.
+    #[cfg(any(feature = "native", feature = "simulation"))]
+    Malformed(String),
     /// Like `Ended`, or SASL failed locally: `zookeeper-client` does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     Unauthenticated,
@@ -76,6 +85,8 @@ impl fmt::Display for Problem {
                 "connected, but the handshake was not completed (the server may be starting, without a quorum, or at its \
                  limit of connections; or SASL has failed on this side: the log of zookeeper_client has the reason)",
             ),
+            #[cfg(any(feature = "native", feature = "simulation"))]
+            Self::Malformed(problem) => write!(f, "connected, but its reply to the handshake cannot be read ({problem})"),
             Self::Tls(problem) => write!(f, "{problem}"),
         }
     }
@@ -83,7 +94,7 @@ impl fmt::Display for Problem {
 
 /// The problems of the servers, kept from pass to pass. `Display` lists them in the order of the connect string.
 pub(crate) struct Diagnosis<'a> {
-    pub(super) servers: &'a [HostPort],
+    pub(crate) servers: &'a [HostPort],
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
     /// Whether the client authenticates by SASL.
@@ -114,7 +125,7 @@ const EXAMINATION_INTERVAL: Duration = Duration::from_secs(10);
 /// The minimum time between two tests of a server for the other kind of port while a client opens its session: the
 /// server may log each of them.
 const PORT_TEST_INTERVAL: Duration = Duration::from_secs(60);
-const NO_REPLY: &str = "connected, but no reply to the handshake";
+pub(crate) const NO_REPLY: &str = "connected, but no reply to the handshake";
 #[cfg(feature = "tls")]
 const NO_TLS_REPLY: &str = "connected, but no reply to the TLS handshake";
 
@@ -144,7 +155,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting does not solve.
-    pub(super) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
+    pub(crate) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
         let found = self.lock();
         let failure = |(server, found): (&HostPort, &Findings)| match &found.problem {
             Some(Problem::Tls(problem)) if problem.is_lasting() => Some(TlsFailure::new(server, problem.clone())),
@@ -159,7 +170,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// Examines a server at `addresses` that does not accept the client, unless it was examined recently.
-    pub(super) async fn examine(&self, index: usize, addresses: &[SocketAddr], cause: ExaminationCause) {
+    pub(crate) async fn examine(&self, index: usize, addresses: &[SocketAddr], cause: ExaminationCause) {
         if !self.is_due(index) {
             return;
         }
@@ -180,7 +191,7 @@ impl<'a> Diagnosis<'a> {
             self.note(index, Problem::Slow(NO_TLS_REPLY));
             match Box::pin(shake_hands(connected, &self.servers[index], tls)).await {
                 Handshake::Failed(problem) => self.note(index, Problem::Tls(problem)),
-                Handshake::Accepted => self.note(index, self.ended()),
+                Handshake::Accepted => self.note(index, self.ended_problem()),
                 Handshake::Ended => {
                     let is_plain = async {
                         let speaks_tls = async || match TcpStream::connect(addresses).await {
@@ -209,7 +220,7 @@ impl<'a> Diagnosis<'a> {
         test: impl Future<Output = bool>,
     ) {
         // Recorded until the test has a result.
-        self.note(index, self.ended());
+        self.note(index, self.ended_problem());
         let is_due =
             cause == ExaminationCause::EndedOnOpen && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
         if is_due && test.await {
@@ -218,28 +229,53 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The name of a server has not been resolved yet.
-    pub(super) fn unresolved_yet(&self, index: usize) {
-        self.note(index, Problem::Slow("no address found"));
+    /// The step of an attempt that has not happened yet.
+    pub(crate) fn slow(&self, index: usize, what: &'static str) {
+        self.note(index, Problem::Slow(what));
     }
 
     /// The name of a server cannot be resolved.
-    pub(super) fn unresolved(&self, index: usize, error: io::Error) {
+    pub(crate) fn unresolved(&self, index: usize, error: io::Error) {
         self.note(index, Problem::Unresolved(error));
+    }
+
+    /// The connection to a server cannot be opened.
+    #[cfg(any(feature = "native", feature = "simulation"))]
+    pub(crate) fn unconnected(&self, index: usize, error: io::Error) {
+        self.note(index, Problem::Unconnected(error));
+    }
+
+    /// A server has closed the connection during the handshake.
+    #[cfg(any(feature = "native", feature = "simulation"))]
+    pub(crate) fn ended(&self, index: usize) {
+        self.note(index, self.ended_problem());
+    }
+
+    /// TLS has failed with a server.
+    #[cfg(all(feature = "native", feature = "tls"))]
+    pub(crate) fn tls(&self, index: usize, problem: TlsProblem) {
+        self.note(index, Problem::Tls(problem));
+    }
+
+    /// The handshake with a server cannot be read.
+    #[cfg(any(feature = "native", feature = "simulation"))]
+    pub(crate) fn malformed(&self, index: usize, problem: String) {
+        self.note(index, Problem::Malformed(problem));
     }
 
     /// A server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
-    pub(super) fn prerequisite_missing(&self, index: usize, problem: String) {
+    pub(crate) fn prerequisite_missing(&self, index: usize, problem: String) {
         self.note(index, Problem::PrerequisiteMissing(problem));
     }
 
     /// `zookeeper-client` resolves the name of a server, which has this many addresses.
-    pub(super) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
+    pub(crate) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
         self.lock()[index].resolved_by_zookeeper_client = Some(addresses).filter(|addresses| *addresses > 1);
     }
 
-    fn no_reply(&self) -> &'static str {
+    /// The first reply of a server that is missing.
+    pub(crate) fn no_reply(&self) -> &'static str {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
             return NO_TLS_REPLY;
@@ -247,7 +283,7 @@ impl<'a> Diagnosis<'a> {
         NO_REPLY
     }
 
-    fn ended(&self) -> Problem {
+    fn ended_problem(&self) -> Problem {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         if self.authenticates {
             return Problem::Unauthenticated;
@@ -260,7 +296,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// A server is being tried.
-    pub(super) fn begin(&self, index: usize) {
+    pub(crate) fn begin(&self, index: usize) {
         self.lock()[index].problem.get_or_insert(Problem::BeingTried);
         self.report(&self.to_string());
     }
@@ -271,7 +307,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The server's share of the time is over.
-    pub(super) fn end(&self, index: usize, share: Duration) {
+    pub(crate) fn end(&self, index: usize, share: Duration) {
         let problem = &mut self.lock()[index].problem;
         match problem {
             Some(Problem::Slow(what)) => *problem = Some(Problem::Overdue(what, share)),
@@ -281,8 +317,8 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// An attempt has failed before its time was over.
-    pub(super) fn end_early(&self, index: usize) {
-        let (ended, no_reply) = (self.ended(), self.no_reply());
+    pub(crate) fn end_early(&self, index: usize) {
+        let (ended, no_reply) = (self.ended_problem(), self.no_reply());
         let problem = &mut self.lock()[index].problem;
         if matches!(problem, Some(Problem::Slow(what)) if *what == no_reply) {
             *problem = Some(ended);

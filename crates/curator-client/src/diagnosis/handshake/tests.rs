@@ -16,7 +16,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream, SupportedPro
 
 use super::*;
 use crate::connect_string::ConnectString;
-use crate::zk::link::port_test::{speaks_plainly, speaks_tls};
+use crate::diagnosis::port_test::{speaks_plainly, speaks_tls};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -17,7 +17,7 @@ use crate::sasl::Mechanism;
 /// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has one.
 ///
 /// The Kerberos library is called on a thread for blocking work, which does not delay the end of the process.
-pub(super) async fn missing(options: &SessionOptions, server: &HostPort) -> Option<String> {
+pub(crate) async fn missing(options: &SessionOptions, server: &HostPort) -> Option<String> {
     let Some(Mechanism::Gssapi { server: principal }) = options.sasl.as_ref().map(|sasl| &sasl.mechanism) else {
         return None;
     };

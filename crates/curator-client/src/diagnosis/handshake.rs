@@ -56,9 +56,13 @@ pub(super) async fn shake_hands(stream: TcpStream, server: &HostPort, options: &
 }
 
 fn failed(error: &io::Error, server: &HostPort, config: &HandshakeConfig) -> Handshake {
-    let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>());
-    let Some(error) = error else { return Handshake::Ended };
-    Handshake::Failed(match error {
+    tls_problem(error, server, config).map_or(Handshake::Ended, Handshake::Failed)
+}
+
+/// The problem that has ended a TLS connection; `None` if it is not one of TLS.
+pub(crate) fn tls_problem(error: &io::Error, server: &HostPort, config: &HandshakeConfig) -> Option<TlsProblem> {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<RustlsError>())?;
+    Some(match error {
         RustlsError::InvalidCertificate(error) => of_certificate(error),
         RustlsError::AlertReceived(alert) if is_about_name(*alert) && server.host().contains('_') => {
             TlsProblem::NameRefused { name: server.host().to_owned(), alert: format!("{alert:?}") }

@@ -1,0 +1,121 @@
+//! Splits a stream of bytes into frames, each prefixed with its length. No I/O.
+
+use std::io;
+
+/// The longest frame. A server limits requests, but not its replies: the longest is a list of children.
+const LONGEST: usize = 256 << 20;
+
+const PREFIX: usize = 4;
+
+/// The bytes of a stream that are not yet taken as frames.
+///
+/// A length is not trusted: memory is allocated for what has arrived.
+#[derive(Default)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+    /// The beginning of the first frame that is left.
+    start: usize,
+}
+
+impl Frames {
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.compact();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next frame, without its length; `None` if it has not arrived.
+    ///
+    /// # Errors
+    ///
+    /// If its length is negative or too large.
+    pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let frame = self.first()?.map(<[u8]>::to_vec);
+        if let Some(frame) = &frame {
+            self.start += PREFIX + frame.len();
+        }
+        Ok(frame)
+    }
+
+    /// The next frame, which stays.
+    pub(super) fn peek(&self) -> Option<&[u8]> {
+        self.first().ok().flatten()
+    }
+
+    fn first(&self) -> io::Result<Option<&[u8]>> {
+        let rest = self.bytes.get(self.start..).unwrap_or_default();
+        let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let length = i32::from_be_bytes(*prefix);
+        let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST).ok_or_else(|| {
+            let problem = format!("a frame of {length} bytes, where at most {LONGEST} are expected");
+            io::Error::new(io::ErrorKind::InvalidData, problem)
+        })?;
+        Ok(rest.get(..length))
+    }
+
+    /// Frees what was taken. A large reply must not occupy its memory for as long as the connection lasts.
+    fn compact(&mut self) {
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(1 << 16);
+        } else {
+            self.bytes.drain(..self.start);
+        }
+        self.start = 0;
+    }
+}
+
+/// Appends a frame with its length. No frame reaches the limit of the protocol: larger requests are refused before.
+pub(super) fn append(frame: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&i32::try_from(frame.len()).unwrap_or(i32::MAX).to_be_bytes());
+    bytes.extend_from_slice(frame);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(frames: &mut Frames) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| frames.next().unwrap()).collect()
+    }
+
+    #[test]
+    fn frames_arrive_whole_however_the_stream_is_divided() {
+        let sent: Vec<Vec<u8>> = vec![b"".to_vec(), b"a".to_vec(), vec![7; 300], b"last".to_vec()];
+        let mut stream = Vec::new();
+        sent.iter().for_each(|frame| append(frame, &mut stream));
+        for size in 1..stream.len() {
+            let mut frames = Frames::default();
+            let received: Vec<_> = stream
+                .chunks(size)
+                .flat_map(|part| {
+                    frames.extend(part);
+                    all(&mut frames)
+                })
+                .collect();
+            assert_eq!(received, sent, "in parts of {size}");
+        }
+    }
+
+    #[test]
+    fn a_length_is_checked_before_its_bytes_arrive() {
+        for length in [-1, i32::MIN, i32::MAX, i32::try_from(LONGEST).unwrap() + 1] {
+            let mut frames = Frames::default();
+            frames.extend(&length.to_be_bytes());
+            assert_eq!(frames.next().unwrap_err().kind(), io::ErrorKind::InvalidData, "{length}");
+        }
+        let mut frames = Frames::default();
+        frames.extend(&i32::try_from(LONGEST).unwrap().to_be_bytes());
+        assert_eq!(frames.next().unwrap(), None);
+        assert!(frames.bytes.capacity() < 1_000);
+    }
+
+    #[test]
+    fn the_memory_of_a_large_frame_is_freed() {
+        let (mut frames, mut stream) = (Frames::default(), Vec::new());
+        append(&vec![1; 1 << 20], &mut stream);
+        frames.extend(&stream);
+        assert_eq!(all(&mut frames).len(), 1);
+        frames.extend(b"\0");
+        assert!(frames.bytes.capacity() <= 1 << 16);
+    }
+}

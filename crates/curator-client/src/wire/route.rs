@@ -1,0 +1,115 @@
+//! How a connection reaches its server: through a simulated network, or by TCP.
+
+use std::io;
+#[cfg(any(feature = "simulation", feature = "tls"))]
+use std::sync::Arc;
+
+#[cfg(all(feature = "native", feature = "tls"))]
+use rustls::{ClientConnection, pki_types::ServerName};
+
+#[cfg(all(feature = "native", feature = "tls"))]
+use super::security::Security;
+use super::socket::Socket;
+#[cfg(feature = "native")]
+use super::tcp::TcpSocket;
+use crate::connect_string::HostPort;
+#[cfg(all(feature = "native", feature = "tls"))]
+use crate::diagnosis::tls_problem;
+use crate::options::SessionOptions;
+use crate::pass::Target;
+#[cfg(feature = "simulation")]
+use crate::simulation::Network;
+#[cfg(all(feature = "native", feature = "tls"))]
+use crate::tls::{HandshakeConfig, TlsProblem};
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) enum Route {
+    #[cfg(feature = "simulation")]
+    Simulated(Arc<dyn Network>),
+    #[cfg(feature = "native")]
+    Tcp,
+}
+
+/// Why a server was connected, and the handshake has ended.
+pub(super) enum EndedBy {
+    #[cfg(all(feature = "native", feature = "tls"))]
+    Tls(TlsProblem),
+    /// The server has closed the connection.
+    Server,
+}
+
+impl Route {
+    #[cfg_attr(feature = "native", expect(clippy::disallowed_methods, reason = "not in a simulation"))]
+    pub(super) async fn resolve(&self, server: &HostPort) -> io::Result<Vec<Target>> {
+        match self {
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Ok(vec![Target { name: server.to_string(), addresses: Vec::new() }]),
+            // `async_net` looks names up on its own threads, which, unlike tokio's blocking threads, do not delay the end
+            // of a runtime.
+            #[cfg(feature = "native")]
+            Self::Tcp => {
+                let addresses = async_net::resolve((server.host(), server.port())).await?;
+                let target = |address| Target { name: server.to_string(), addresses: vec![address] };
+                Ok(addresses.into_iter().map(target).collect())
+            }
+        }
+    }
+
+    #[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "a target has the address"))]
+    #[cfg_attr(not(feature = "native"), expect(unused_variables, reason = "the network knows the server"))]
+    pub(super) async fn connect(&self, server: &HostPort, target: &Target) -> io::Result<Socket> {
+        match self {
+            #[cfg(feature = "simulation")]
+            Self::Simulated(network) => network.connect(server.host(), server.port()).await.map(Socket::Simulated),
+            #[cfg(feature = "native")]
+            Self::Tcp => {
+                let address = target.addresses.first().ok_or_else(|| io::Error::other("it has no address"))?;
+                TcpSocket::connect(*address).await.map(Socket::Tcp)
+            }
+        }
+    }
+}
+
+/// What TLS knows of a connection.
+pub(super) struct Tls {
+    #[cfg(all(feature = "native", feature = "tls"))]
+    config: Option<HandshakeConfig>,
+}
+
+/// Makes the TLS handshake, if the client uses TLS.
+#[cfg_attr(
+    not(all(feature = "native", feature = "tls")),
+    expect(unused_variables, clippy::unused_async, reason = "there is no TLS")
+)]
+pub(super) async fn secure(socket: &Socket, server: &HostPort, options: &SessionOptions) -> Result<Tls, EndedBy> {
+    #[cfg(all(feature = "native", feature = "tls"))]
+    if let (Socket::Tcp(socket), Some(tls)) = (socket, &options.tls) {
+        let other = |reason: String| EndedBy::Tls(TlsProblem::Other { reason });
+        let config = tls.current().handshake_config().map_err(|error| other(error.to_string()))?;
+        let name = ServerName::try_from(server.host().to_owned()).map_err(|error| other(error.to_string()))?;
+        let connection = ClientConnection::new(Arc::clone(&config.config), name);
+        let secured = socket.secure(Security::tls(connection.map_err(|error| other(error.to_string()))?)).await;
+        let tls = Tls { config: Some(config) };
+        return secured.map_err(|error| tls.explain(&error, server)).map(|()| tls);
+    }
+    Ok(Tls {
+        #[cfg(all(feature = "native", feature = "tls"))]
+        config: None,
+    })
+}
+
+impl Tls {
+    /// Why the connection has ended. In TLS 1.3, a server refuses a client's certificate only after the handshake.
+    #[cfg_attr(
+        not(all(feature = "native", feature = "tls")),
+        expect(unused_variables, clippy::unused_self, reason = "there is no TLS")
+    )]
+    pub(super) fn explain(&self, error: &io::Error, server: &HostPort) -> EndedBy {
+        #[cfg(all(feature = "native", feature = "tls"))]
+        if let Some(problem) = self.config.as_ref().and_then(|config| tls_problem(error, server, config)) {
+            return EndedBy::Tls(problem);
+        }
+        EndedBy::Server
+    }
+}

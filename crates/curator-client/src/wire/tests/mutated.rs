@@ -1,0 +1,178 @@
+//! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of valid replies in
+//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. No stream may make it panic, wait for ever
+//! after its end, or leave an answer open.
+//!
+//! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM` is the first seed.
+
+use std::ops::Range;
+use std::task::{Context, Waker};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+
+use super::super::frames::{Frames, append};
+use super::super::jute::Writer;
+use super::super::link::Link;
+use super::connection::open;
+use super::{STAT, node, path, reads, replies, stat, writes};
+use crate::acl::{Acl, AuthId, Permission};
+use crate::link::{RecursiveWatch, Watch};
+use crate::operation::CreateMode;
+
+fn seeds() -> Range<u64> {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let first = number("CURATOR_MUTATIONS_FROM", 0);
+    first..first + number("CURATOR_MUTATIONS", 2_000)
+}
+
+/// Sends a request of each kind. Each future waits for its answer, and then for the event of its watch.
+fn requests(link: &Link) -> Vec<BoxFuture<'static, ()>> {
+    let (a, b) = (path("/a"), path("/a/b"));
+    let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
+    let (data, exists) = (link.watch_data::<Watch>(&a), link.watch_exists::<Watch>(&b));
+    let (children, recursive) = (link.watch_children::<Watch>(&a), link.watch_recursive(&a));
+    vec![
+        link.create(&node("/a", CreateMode::PersistentSequential)).map(drop).boxed(),
+        async { watched(data.await.map(|(_, _, watch)| watch)).await }.boxed(),
+        async { watched(exists.await.map(|(_, watch)| watch)).await }.boxed(),
+        async { watched(children.await.map(|(_, watch)| watch)).await }.boxed(),
+        async {
+            if let Ok(watch) = recursive.await {
+                let mut watch = RecursiveWatch::from(watch);
+                while watch.next().await != crate::transport::TreeEvent::Interrupted {}
+            }
+        }
+        .boxed(),
+        link.get_data(&a).map(drop).boxed(),
+        link.exists(&b).map(drop).boxed(),
+        link.get_children(&a).map(drop).boxed(),
+        link.set_data(&a, b"data", Some(3)).map(drop).boxed(),
+        link.get_acl(&a).map(drop).boxed(),
+        link.set_acl(&a, &acl, None).map(drop).boxed(),
+        link.sync(&a).map(drop).boxed(),
+        link.transact(writes().into()).map(drop).boxed(),
+        link.read_all(reads().into()).map(drop).boxed(),
+        link.delete(&a, None).map(drop).boxed(),
+    ]
+}
+
+async fn watched<E>(watch: Result<Watch, E>) {
+    if let Ok(mut watch) = watch {
+        watch.fired().await;
+    }
+}
+
+/// The frames that a server may send to these requests, with events between them.
+fn conversation(bodies: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let body = |index: usize| bodies[index].clone();
+    let data = || [frame![string("xy")], stat()].concat();
+    let children = || frame![int(2), string("b"), string("c")];
+    let by_xid = [
+        [frame![string("/a0000000001")], stat()].concat(),
+        data(),
+        stat(),
+        children(),
+        frame![int(0)],
+        data(),
+        stat(),
+        children(),
+        stat(),
+        body(5),
+        stat(),
+        frame![string("/a")],
+        body(11),
+        body(14),
+        Vec::new(),
+    ];
+    let mut frames: Vec<_> =
+        (1..).zip(by_xid).map(|(xid, body)| [frame![int(xid), long(STAT.czxid), int(0)], body].concat()).collect();
+    for (kind, path) in [(1, "/a/b"), (3, "/a"), (4, "/a"), (2, "/a/b"), (2, "/a")] {
+        let event = frame![int(-1), long(-1), int(0), int(kind), int(3), string(path)];
+        frames.insert(fastrand::usize(4..=frames.len()), event);
+    }
+    frames
+}
+
+/// Values at which lengths, counts and codes change their meaning.
+const EDGES: [i32; 10] = [0, 1, -1, -2, 4, i32::MAX, i32::MIN, 1 << 20, 256 << 20, -101];
+
+fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
+    for _ in 0..fastrand::usize(0..3) {
+        let (one, other) = (fastrand::usize(..frames.len()), fastrand::usize(..frames.len()));
+        match fastrand::u8(..4) {
+            0 => frames.swap(one, other),
+            1 => frames.insert(other, frames[one].clone()),
+            2 => drop(frames.remove(one)),
+            _ => {
+                let length = fastrand::usize(..=frames[one].len());
+                frames[one].truncate(length);
+            }
+        }
+        if frames.is_empty() {
+            return Vec::new();
+        }
+    }
+    let mut stream = Vec::new();
+    frames.iter().for_each(|frame| append(frame, &mut stream));
+    for _ in 0..fastrand::usize(0..6) {
+        if stream.len() < 8 {
+            break;
+        }
+        let at = fastrand::usize(..stream.len() - 4);
+        match fastrand::u8(..6) {
+            0 | 1 => stream[at] = fastrand::u8(..),
+            2 => stream[at] ^= 1 << fastrand::u8(..8),
+            3 => stream[at..at + 4].copy_from_slice(&EDGES[fastrand::usize(..EDGES.len())].to_be_bytes()),
+            4 => drop(stream.drain(at..at + fastrand::usize(1..4))),
+            _ => drop(stream.splice(at..at, std::iter::repeat_with(|| fastrand::u8(..)).take(fastrand::usize(1..9)))),
+        }
+    }
+    stream
+}
+
+/// Runs the conversation of a seed.
+fn converse(bodies: &[Vec<u8>]) {
+    let (pipe, link, connection, mut read) = open();
+    let (mut answers, mut is_over) = (requests(&link), false);
+    let stream = mutated(conversation(bodies));
+    let (mut frames, mut rest) = (Frames::default(), &*stream);
+    while !rest.is_empty() {
+        let (part, later) = rest.split_at(fastrand::usize(1..=rest.len()));
+        rest = later;
+        frames.extend(part);
+        loop {
+            match frames.next() {
+                Ok(Some(frame)) => pipe.inbox.lock().unwrap().push_back(frame),
+                Ok(None) => break,
+                Err(_) => {
+                    rest = &[];
+                    break;
+                }
+            }
+        }
+        is_over = is_over || read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
+        if fastrand::u8(..20) == 0 {
+            answers.truncate(fastrand::usize(..=answers.len()));
+        }
+    }
+    connection.finish(crate::transport::LinkEnd::Lost);
+    answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
+    assert!(answers.is_empty(), "{} answers are left open", answers.len());
+    drop(link);
+}
+
+#[test]
+fn no_conversation_makes_a_connection_panic_or_leaves_an_answer_open() {
+    // Nothing runs in the runtime: a task may do only so much at once.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let bodies: Vec<_> = replies().into_iter().map(|(_, body, _)| body).collect();
+    let seeds = seeds();
+    for seed in seeds.clone() {
+        fastrand::seed(seed);
+        let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| converse(&bodies)));
+        assert!(conversed.is_ok(), "seed {seed}: run with CURATOR_MUTATIONS_FROM={seed} CURATOR_MUTATIONS=1");
+    }
+    println!("{} conversations", seeds.end - seeds.start);
+}
