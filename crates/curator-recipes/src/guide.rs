@@ -199,6 +199,8 @@ pub mod retries {}
 /// [epoch]: crate::guide#pages-in-the-repository
 /// [leader-selector]: crate::guide::leader_selector
 /// [runbook]: crate::guide#pages-in-the-repository
+/// [lies]: crate::guide::guarantees#servers-that-lie
+/// [native]: crate::guide#pages-in-the-repository
 /// [service]: crate::guide#pages-in-the-repository
 #[doc = include_str!("../docs/production.md")]
 pub mod production {}

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryOneTime};
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryOneTime, Transport};
 use curator_recipes::{CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
     End, LONG_SESSION, QuietServer, behind_proxy, builder, churn_locks_beside_caches, client, connect, drop_after,
-    path, refuses_watches, requests_of, soon, until, use_cache, watch_once_beside_a_cache,
+    path, refuses_watches, requests_of, soon, transport, until, use_cache, watch_once_beside_a_cache,
 };
 
 /// Waits until the server, which no other test uses meanwhile, has no watch.
@@ -180,6 +180,10 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
 /// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
+    // Only `zookeeper-client` needs this.
+    if transport() == Transport::Native {
+        return;
+    }
     let ((proxy, client), path) = (behind_proxy().await, path("cache-next"));
     let cache = || CuratorCache::builder(&client, &path).unwrap().start().unwrap();
     let (first, second) = (cache(), cache());
@@ -220,6 +224,10 @@ async fn a_client_closes_while_a_cache_is_setting_its_watch() {
 /// While a watch is being set, removals make `zookeeper-client` read freed memory (`docs/upstream.md`).
 #[tokio::test]
 async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watch() {
+    // Only `zookeeper-client` needs this.
+    if transport() == Transport::Native {
+        return;
+    }
     let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
     let child = format!("{path}/a");
     create(&client, &child).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, WatchEvent,
+    ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, Transport, WatchEvent,
 };
 use curator_recipes::{
     CacheError, Config, ConfigError, CuratorCache, DistributedAtomicLong, Error, GroupMember, IdGenerator,
@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
     self, LONG_SESSION, alone_on_shared_server, behind_proxy, builder, client, in_forked_child, mutex, non_reentrant,
-    path, polled_until, queue_of, soon, without_probes,
+    path, polled_until, queue_of, soon, transport, without_probes,
 };
 
 /// The number of children of a test in which other threads of the parent take locks all the time.
@@ -118,6 +118,10 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
 /// The child's only thread drives its copy of the runtime, and with it the copies of the client's tasks.
 #[test]
 fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session() {
+    // Its sockets are those of the runtime, which a child must not touch.
+    if transport() == Transport::Native {
+        return;
+    }
     alone_on_shared_server(
         "forked::a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session",
         || {

@@ -88,14 +88,18 @@ pub(crate) fn arc(lock: impl InterProcessLock + 'static) -> AnyLock {
     Arc::new(lock)
 }
 
-pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
-    let transport = match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
+/// The transport of the clients: that of `CURATOR_TEST_TRANSPORT`, or the default.
+pub(crate) fn transport() -> Transport {
+    match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
         Ok("native") => Transport::Native,
         Ok(other) => panic!("CURATOR_TEST_TRANSPORT: {other:?} is not a transport; the only other one is `native`"),
         Err(_) => Transport::default(),
-    };
+    }
+}
+
+pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
-        .transport(transport)
+        .transport(transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
 }
