@@ -120,7 +120,7 @@ mod outage;
 mod panicked;
 mod pass;
 mod path;
-mod process;
+pub mod process;
 mod retrier;
 mod retry_policy;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]

@@ -1,5 +1,6 @@
 //! Leaks values in a forked child: their drop could wait forever for a lock that was held at the `fork`.
 
+use curator_client::process::Process;
 use curator_client::{CuratorClient, Error};
 
 /// Fails in a forked child. To be called before a lock is taken.
@@ -7,24 +8,6 @@ pub(crate) fn check_fork(client: &CuratorClient) -> Result<(), Error> {
     match client.try_session() {
         Err(error @ Error::Forked) => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// The process that made a value.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Process {
-    id: u32,
-}
-
-#[expect(clippy::disallowed_methods, reason = "is only compared")]
-impl Process {
-    pub(crate) fn current() -> Self {
-        Self { id: std::process::id() }
-    }
-
-    /// Whether the caller runs in a forked child of this process.
-    pub(crate) fn has_forked(self) -> bool {
-        self.id != std::process::id()
     }
 }
 

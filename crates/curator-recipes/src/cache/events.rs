@@ -1,5 +1,6 @@
 //! The changes of a cache, as one stream for each consumer.
 
+use curator_client::process::Process;
 use curator_client::source::watch;
 use futures_util::stream;
 use tokio::sync::broadcast;
@@ -7,7 +8,6 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;
-use crate::forked::Process;
 
 /// A change in a cache.
 ///

@@ -1,4 +1,4 @@
-//! The only `unsafe` code outside tests: borrows a socket that `zookeeper-client` owns, for system calls.
+//! Borrows a socket that `zookeeper-client` owns, for system calls. Contains `unsafe` code.
 
 #![expect(unsafe_code, reason = "see the safety comment")]
 
