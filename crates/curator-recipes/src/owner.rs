@@ -69,9 +69,11 @@ impl OwnerId {
     /// The default owner of an asynchronous acquire: [`current`](Self::current) inside a tokio runtime, unknown
     /// outside.
     pub(crate) fn of_future() -> Self {
-        match Handle::try_current() {
-            Ok(_) => Self::current(),
-            Err(_) => Self(Kind::Unknown(next_number())),
+        // A task is in a runtime: its handle need not be cloned.
+        match tokio::task::try_id() {
+            Some(task) => Self(Kind::Task(task)),
+            None if Handle::try_current().is_ok() => Self::current(),
+            None => Self(Kind::Unknown(next_number())),
         }
     }
 

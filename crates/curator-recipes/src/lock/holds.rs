@@ -165,22 +165,20 @@ impl Share {
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
     fn leave(&mut self) -> Option<OwnNodes> {
-        let nodes = if mem::replace(&mut self.has_left, true) { None } else { self.hold.leave(self.user) };
-        self.forget_released(nodes)
+        if mem::replace(&mut self.has_left, true) {
+            return None;
+        }
+        let nodes = self.hold.leave(self.user)?;
+        self.holds.forget(&self.hold);
+        Some(nodes)
     }
 
     /// Like [`leave`](Self::leave) if this is the last share; otherwise does nothing.
     pub(crate) fn leave_if_last(&mut self) -> Option<OwnNodes> {
-        let nodes = self.hold.leave_if_last();
-        self.has_left = nodes.is_some();
-        self.forget_released(nodes)
-    }
-
-    fn forget_released(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
-        if nodes.is_some() {
-            self.holds.forget(&self.hold);
-        }
-        nodes
+        let nodes = self.hold.leave_if_last()?;
+        self.has_left = true;
+        self.holds.forget(&self.hold);
+        Some(nodes)
     }
 }
 
