@@ -32,7 +32,7 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
                     version_of(*peer, prepared, |program| go_version(&program.to_string_lossy())),
                 ));
             }
-            Peer::Ours | Peer::ZookeeperClient => {}
+            Peer::Ours | Peer::Native | Peer::ZookeeperClient => {}
         }
     }
     let cores = std::thread::available_parallelism().map_or(UNKNOWN.to_owned(), |cores| cores.to_string());

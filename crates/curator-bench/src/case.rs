@@ -179,7 +179,7 @@ impl Case {
             Peer::CuratorShared => {
                 *operation == Operation::Crowd && !self.workload.each && self.workload.waiters <= CROWDS[0]
             }
-            _ if *lock == Lock::Floor && *operation == Operation::Handover => peer == Peer::Ours,
+            _ if *lock == Lock::Floor && *operation == Operation::Handover => matches!(peer, Peer::Ours | Peer::Native),
             _ => *lock != Lock::Floor || peer.has_floor(),
         }
     }
@@ -195,7 +195,7 @@ impl Case {
         let is_of_peer = match peer {
             Peer::Kazoo | Peer::Go => *operation != Operation::Cycle || *lock == Lock::Mutex,
             Peer::CuratorShared => false,
-            Peer::Ours | Peer::Curator | Peer::ZookeeperClient => true,
+            Peer::Ours | Peer::Native | Peer::Curator | Peer::ZookeeperClient => true,
         };
         is_suitable && is_of_peer
     }

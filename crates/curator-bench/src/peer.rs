@@ -47,7 +47,7 @@ impl Worker for Peer {
             Self::Curator | Self::CuratorShared => Some(CURATOR_CLASSPATH),
             Self::Kazoo => Some(KAZOO_PYTHON),
             Self::Go => Some(GO_BENCH),
-            Self::Ours | Self::ZookeeperClient => None,
+            Self::Ours | Self::Native | Self::ZookeeperClient => None,
         }
     }
 
@@ -56,7 +56,7 @@ impl Worker for Peer {
     }
 
     fn has_floor(self) -> bool {
-        matches!(self, Self::Ours | Self::ZookeeperClient)
+        matches!(self, Self::Ours | Self::Native | Self::ZookeeperClient)
     }
 
     fn compiles(self) -> bool {
@@ -74,9 +74,8 @@ impl Worker for Peer {
             command
         };
         Ok(match self {
-            Self::Ours | Self::ZookeeperClient => {
-                let client = if self == Self::Ours { "ours" } else { "zookeeper-client" };
-                with(program.as_os_str(), &["worker".as_ref(), client.as_ref()])
+            Self::Ours | Self::Native | Self::ZookeeperClient => {
+                with(program.as_os_str(), &["worker".as_ref(), self.to_string().as_ref()])
             }
             Self::Curator => {
                 let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);

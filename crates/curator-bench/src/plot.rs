@@ -95,6 +95,7 @@ fn colour(peer: Peer) -> RGBColor {
     // The palette of Okabe and Ito, which color-blind readers can distinguish.
     match peer {
         Peer::Ours => RGBColor(0, 114, 178),
+        Peer::Native => RGBColor(86, 180, 233),
         Peer::Curator => RGBColor(213, 94, 0),
         Peer::CuratorShared => RGBColor(204, 121, 167),
         Peer::Kazoo => RGBColor(0, 158, 115),

@@ -24,8 +24,10 @@ use crate::protocol::{Reply, Request, Workload};
 
 /// A client that is linked into this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(clippy::enum_variant_names, reason = "the name of a crate")]
 pub(crate) enum Client {
     Ours,
+    Native,
     ZookeeperClient,
 }
 
@@ -33,6 +35,10 @@ pub(crate) enum Client {
 pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> ExitCode {
     let served = Runtime::new().map_err(Failure::from).and_then(|runtime| match client {
         Client::Ours => serve::<Ours>(&runtime, connect, session_timeout),
+        Client::Native => {
+            ours::use_native_transport();
+            serve::<Ours>(&runtime, connect, session_timeout)
+        }
         Client::ZookeeperClient => serve::<ZooKeeperClient>(&runtime, connect, session_timeout),
     });
     match served {

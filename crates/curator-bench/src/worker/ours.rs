@@ -1,9 +1,11 @@
 //! Our client, and all our locks.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, CreateMode, CuratorClient, Error, NodeSpec, Session as RawSession, ZPath};
+use curator_recipes::client::{
+    Acl, CreateMode, CuratorClient, Error, NodeSpec, Session as RawSession, Transport, ZPath,
+};
 use curator_recipes::{
     DistributedAtomicLong, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, ValueError, WriteGuard,
@@ -17,6 +19,13 @@ use super::{cache, cases, discovery};
 use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct Ours;
+
+static IS_NATIVE: OnceLock<()> = OnceLock::new();
+
+/// Makes the sessions of this process use the client's own transport.
+pub(super) fn use_native_transport() {
+    IS_NATIVE.get_or_init(|| ());
+}
 
 impl Locks for Ours {
     type Session = CuratorClient;
@@ -68,7 +77,8 @@ impl Session for CuratorClient {
     type Raw = (RawSession, Arc<[Acl]>);
 
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
-        Ok(Self::builder(connect).session_timeout(timeout).connect().await?)
+        let transport = if IS_NATIVE.get().is_some() { Transport::Native } else { Transport::default() };
+        Ok(Self::builder(connect).transport(transport).session_timeout(timeout).connect().await?)
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {

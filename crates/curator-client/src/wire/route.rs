@@ -78,10 +78,7 @@ pub(super) struct Tls {
 }
 
 /// Makes the TLS handshake, if the client uses TLS.
-#[cfg_attr(
-    not(all(feature = "native", feature = "tls")),
-    expect(unused_variables, clippy::unused_async, reason = "there is no TLS")
-)]
+#[cfg_attr(not(all(feature = "native", feature = "tls")), expect(unused_variables, reason = "there is no TLS"))]
 pub(super) async fn secure(socket: &Socket, server: &HostPort, options: &SessionOptions) -> Result<Tls, EndedBy> {
     #[cfg(all(feature = "native", feature = "tls"))]
     if let (Socket::Tcp(socket), Some(tls)) = (socket, &options.tls) {

@@ -61,7 +61,10 @@ impl Security {
     /// # Errors
     ///
     /// An error of `rustls` is the source of the error.
-    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "a plain connection is only read"))]
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, clippy::ptr_arg, reason = "a plain connection is only read")
+    )]
     pub(super) fn receive(&mut self, bytes: &[u8], frames: &mut Frames, to_write: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Plain => frames.extend(bytes),

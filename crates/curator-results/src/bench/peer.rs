@@ -12,6 +12,8 @@ pub enum Peer {
     /// This project's client; always measured.
     #[cfg_attr(feature = "clap", value(skip))]
     Ours,
+    /// This project's client with its own transport, `Transport::Native`.
+    Native,
     /// Apache Curator, in Java.
     Curator,
     /// Curator, where all threads of a crowd share one lock object.
@@ -26,14 +28,15 @@ pub enum Peer {
 
 impl Peer {
     /// All clients; ours is the first.
-    pub const ALL: [Self; 6] =
-        [Self::Ours, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
+    pub const ALL: [Self; 7] =
+        [Self::Ours, Self::Native, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
 }
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ours => "ours",
+            Self::Native => "native",
             Self::Curator => "curator",
             Self::CuratorShared => "curator-shared",
             Self::Kazoo => "kazoo",
