@@ -18,6 +18,7 @@ use super::Numbers;
 use super::reply::BODY;
 use super::server::HostileServer;
 use super::survey::Survey;
+use super::transport::transport;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTION_TIMEOUT: Duration = Duration::from_millis(600);
@@ -72,7 +73,7 @@ pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey
 /// Runs a case without hostile acts.
 pub(crate) async fn run_without_acts(servers: &Handle, good: SocketAddr) {
     let server = HostileServer::start(servers, good, 0, 0).await.unwrap();
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string()).transport(transport()).connect().await.unwrap();
     for path in ["/hostile", "/hostile-acl"] {
         client.create().for_path(path, "").await.unwrap();
     }
@@ -88,7 +89,7 @@ pub(crate) fn list_children_with_huge_count() {
     runtime.block_on(async {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let client = CuratorClient::builder(proxy.connect_string()).connect().await.unwrap();
+        let client = CuratorClient::builder(proxy.connect_string()).transport(transport()).connect().await.unwrap();
         proxy.alter_next_reply(OpCode::GetChildren, |reply| {
             reply.truncate(BODY);
             reply.extend(i32::MAX.to_be_bytes());
@@ -99,6 +100,7 @@ pub(crate) fn list_children_with_huge_count() {
 
 fn builder(server: &HostileServer, numbers: &mut Numbers) -> CuratorClientBuilder {
     let builder = CuratorClient::builder(server.connect_string())
+        .transport(transport())
         .session_timeout(SESSION_TIMEOUT)
         .connection_timeout(CONNECTION_TIMEOUT)
         .close_timeout(CLOSE_TIMEOUT)

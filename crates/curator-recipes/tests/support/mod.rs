@@ -28,6 +28,7 @@ mod shared;
 mod status;
 mod still_waits;
 pub(crate) mod subjects;
+mod transport;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -36,7 +37,6 @@ use std::time::Duration;
 
 use curator_recipes::client::{
     Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
-    Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -63,6 +63,7 @@ pub(crate) use self::settings::adjusted_server;
 pub(crate) use self::shared::{alone_on_shared_server, shared_address};
 pub(crate) use self::status::status;
 pub(crate) use self::still_waits::{round_trips, still_waits};
+pub(crate) use self::transport::transport;
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 
@@ -86,15 +87,6 @@ pub(crate) type AnyLock = Arc<dyn InterProcessLock>;
 
 pub(crate) fn arc(lock: impl InterProcessLock + 'static) -> AnyLock {
     Arc::new(lock)
-}
-
-/// The transport of the clients: that of `CURATOR_TEST_TRANSPORT`, or the default.
-pub(crate) fn transport() -> Transport {
-    match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
-        Ok("native") => Transport::Native,
-        Ok(other) => panic!("CURATOR_TEST_TRANSPORT: {other:?} is not a transport; the only other one is `native`"),
-        Err(_) => Transport::default(),
-    }
 }
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
