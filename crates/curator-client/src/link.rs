@@ -17,8 +17,6 @@ use crate::diagnosis::Diagnosis;
 use crate::error::Result;
 use crate::operation::{NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult};
 use crate::options::SessionOptions;
-#[cfg(feature = "native")]
-use crate::options::Transport;
 use crate::path::ZPath;
 use crate::timer::Timer;
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
@@ -72,7 +70,7 @@ fn route(options: &SessionOptions) -> Option<wire::Route> {
         return Some(wire::Route::Simulated(Arc::clone(network)));
     }
     #[cfg(feature = "native")]
-    if options.transport == Transport::Native {
+    if options.is_native() {
         return Some(wire::Route::Tcp);
     }
     None

@@ -72,6 +72,16 @@ impl SessionOptions {
         }
     }
 
+    /// Whether the connections are those of this crate, over sockets.
+    #[cfg(feature = "native")]
+    pub(crate) fn is_native(&self) -> bool {
+        #[cfg(feature = "simulation")]
+        if self.network.is_some() {
+            return false;
+        }
+        self.transport == Transport::Native
+    }
+
     /// Whether the connections use TLS.
     pub(crate) fn uses_tls(&self) -> bool {
         #[cfg(feature = "tls")]

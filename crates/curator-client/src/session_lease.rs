@@ -101,7 +101,8 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 /// replies shorten it, and after a client is cut off, it ends within 0.4 to 0.6 of the session timeout, or up to 0.94 if
 /// the client has just connected.
 ///
-/// Reading takes no lock and can be done at any time from any thread. The clock is [`ClockInstant`]'s, which also
+/// Reading can be done at any time from any thread, and takes no lock (with `Transport::Native`, except during the
+/// handshake of a connection that resumes the session). The clock is [`ClockInstant`]'s, which also
 /// counts the time during which the process was stopped or its machine asleep.
 ///
 /// # Assumptions
@@ -113,8 +114,9 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 ///   one of these conditions lasts for as long as the shorter timeout: the connection breaks, or the attempt is given
 ///   up, before these replies arrive, and the client reaches no other server after that; the whole process is stopped
 ///   between sending the handshake and reading the replies; the thread of `async-io`, which reads for all connections
-///   of the process, is blocked; or, with SASL, the client's runtime is blocked. With the transport of this crate (the
-///   feature `native`), whoever reads the lease reads these replies, if the runtime is blocked.
+///   of the process, is blocked; or, with SASL, the client's runtime is blocked.
+///   With `Transport::Native` on a Unix system, a thread that reads the lease first reads the reply to the handshake; the
+///   thread of `async-io` is not involved.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the
 ///   leader about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that
 ///   are fed by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4
@@ -212,7 +214,7 @@ impl SessionLease {
         self.published()
     }
 
-    /// The grant that whoever reads the lease reads first.
+    /// The grant that a thread which reads the lease reads first.
     pub(crate) fn awaited_grant(&self) -> &Arc<AwaitedGrant> {
         &self.awaited_grant
     }

@@ -18,8 +18,6 @@ use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::link::reactor;
 use crate::local_address::LockData;
-#[cfg(feature = "native")]
-use crate::options::Transport;
 use crate::outage::LOG_INTERVAL;
 use crate::process::InProcess;
 use crate::sessions::Sessions;
@@ -73,7 +71,7 @@ impl CuratorClientBuilder {
         #[expect(clippy::disallowed_methods, reason = "is not polled")]
         drop(tokio::time::sleep(Duration::ZERO));
         #[cfg(feature = "native")]
-        if client.options.transport == Transport::Native {
+        if client.options.is_native() {
             panic_without_io();
         }
         Ok(start(client, spawner))

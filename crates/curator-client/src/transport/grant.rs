@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Told the id and the timeout of the session that a server has granted.
+/// Receives the id and the timeout of the session that a server has granted.
 #[derive(Clone)]
 pub(crate) struct Granted {
     tell: Arc<dyn Fn(i64, Duration) + Send + Sync>,
@@ -28,7 +28,8 @@ impl Granted {
         (self.tell)(session_id, timeout);
     }
 
-    /// Until this is dropped, whoever reads the lease first calls `read`, which must read the reply if it has arrived.
+    /// Until this is dropped, a thread that reads the lease first calls `read`, which must read the reply if it has
+    /// arrived.
     #[cfg(feature = "native")]
     pub(crate) fn awaiting(&self, read: impl Fn() + Send + Sync + 'static) -> Awaiting {
         self.awaited.set(Some(Arc::new(read)));

@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// The address of the server, while there is a connection by TCP.
+    /// The address of the server, while there is a connection over TCP.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.state().socket.as_ref().and_then(|socket| socket.address())
     }
@@ -165,24 +165,27 @@ impl Connection {
     }
 
     /// Reads until the connection has ended, and keeps it alive until then.
-    pub(super) async fn read(self: Arc<Self>, timer: Timer) {
+    pub(super) fn read(self: Arc<Self>, timer: Timer) -> impl Future<Output = ()> + Send {
+        // Before the first poll, which a runtime that ends may never make.
         let reading = EndOnDrop(self);
-        loop {
-            let kept_until = ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
-            let next = reading.0.state().heartbeat.next().min(kept_until);
-            tokio::select! {
-                biased;
-                () = poll_fn(|cx| reading.0.poll_read(cx, next)) => {
-                    if reading.0.state().socket.is_none() {
-                        return;
+        async move {
+            loop {
+                let kept_until = ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
+                let next = reading.0.state().heartbeat.next().min(kept_until);
+                tokio::select! {
+                    biased;
+                    () = poll_fn(|cx| reading.0.poll_read(cx, next)) => {
+                        if reading.0.state().socket.is_none() {
+                            return;
+                        }
                     }
-                }
-                () = timer.sleep(next.remaining()) => {
-                    // The timers of a client that has ended complete at once.
-                    if timer.has_ended() {
-                        return;
+                    () = timer.sleep(next.remaining()) => {
+                        // The timers of a client that has ended complete at once.
+                        if timer.has_ended() {
+                            return;
+                        }
+                        reading.0.beat();
                     }
-                    reading.0.beat();
                 }
             }
         }
@@ -240,12 +243,11 @@ impl Connection {
         }
         let mut state = self.state();
         let index = state.sent.iter().position(|sent| sent.xid == reply.xid).ok_or_else(|| reply.unexpected())?;
-        let later = state.sent.split_off(index + 1);
-        let mut answered = std::mem::replace(&mut state.sent, later);
-        drop(state);
-        let sent = answered.pop_back().ok_or_else(|| reply.unexpected())?;
         // A server answers in order, so the replies to the requests before it are lost.
-        for unanswered in answered {
+        let before: Vec<_> = state.sent.drain(..index).collect();
+        let sent = state.sent.pop_front().ok_or_else(|| reply.unexpected())?;
+        drop(state);
+        for unanswered in before {
             let lost = RequestError::Lost("the reply to a later request has arrived, and none to this one".to_owned());
             (unanswered.on_reply)(self, Err(lost));
         }
@@ -272,8 +274,9 @@ struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        // If there is a connection, the runtime has dropped its tasks, and the client with them.
-        let is_closed = self.0.state().close_session();
+        // If there is a connection, the runtime has dropped its tasks, and the client with them; or the task has panicked,
+        // and the session continues over another connection.
+        let is_closed = !std::thread::panicking() && self.0.state().close_session();
         self.0.finish(if is_closed { LinkEnd::Closed } else { LinkEnd::Lost });
     }
 }

@@ -41,6 +41,12 @@ impl Frames {
         self.first().ok().flatten()
     }
 
+    /// Whether a frame has arrived, or a length that is none.
+    #[cfg(unix)]
+    pub(super) fn is_ready(&self) -> bool {
+        !matches!(self.first(), Ok(None))
+    }
+
     fn first(&self) -> io::Result<Option<&[u8]>> {
         let rest = self.bytes.get(self.start..).unwrap_or_default();
         let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };

@@ -149,7 +149,8 @@ impl Opening<'_> {
         Ok(SessionKey { route: self.route.clone(), session_id: session.session_id, password, timeout })
     }
 
-    /// While this lasts, whoever reads the session's lease reads the reply first, if the runtime is blocked.
+    /// While this lasts, a thread that reads the session's lease first reads the reply, if it has arrived: the runtime may
+    /// be blocked.
     #[cfg(feature = "native")]
     fn awaiting(&self, socket: &Arc<Socket>) -> Awaiting {
         let (socket, granted) = (Arc::clone(socket), self.granted.clone());

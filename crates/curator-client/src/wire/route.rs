@@ -1,4 +1,4 @@
-//! How a connection reaches its server: through a simulated network, or by TCP.
+//! How a connection reaches its server: through a simulated network, or over TCP.
 
 use std::io;
 #[cfg(any(feature = "simulation", feature = "tls"))]

@@ -79,12 +79,12 @@ impl Security {
                     let processed = connection.process_new_packets();
                     // Also the alert that says why the connection fails.
                     encrypted(connection, to_write)?;
-                    let state = processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                    let mut plain = vec![0; state.plaintext_bytes_to_read()];
-                    if !plain.is_empty() {
-                        connection.reader().read_exact(&mut plain)?;
-                        frames.extend(&plain);
+                    // Also what was received before the failure.
+                    let mut plain = [0; 4_096];
+                    while let Ok(length @ 1..) = connection.reader().read(&mut plain) {
+                        frames.extend(&plain[..length]);
                     }
+                    processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
                 }
             }
         }

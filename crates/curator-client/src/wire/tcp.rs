@@ -1,4 +1,4 @@
-//! A connection by TCP, with or without TLS, on the client's runtime.
+//! A connection over TCP, with or without TLS, on the client's runtime.
 //!
 //! The thread that sends a request also writes it, which saves a wake of another task. What the system does not take at
 //! once is written by the task that reads the connection.
@@ -33,18 +33,19 @@ struct Io {
     to_write: Vec<u8>,
     /// How many calls of `together` have not returned.
     gathering: usize,
+    /// How many bytes of `to_write` are written.
+    written: usize,
     /// The task that reads.
     reader: Option<Waker>,
+    /// Why the connection has ended. Reported after the frames that have arrived.
+    failure: Option<io::Error>,
 }
 
 impl TcpSocket {
     pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let (received, chunk) = (Frames::default(), vec![0; CHUNK].into());
-        let (security, to_write) = (Security::Plain, Vec::new());
-        let io = Io { stream, security, received, chunk, to_write, gathering: 0, reader: None };
-        Ok(Self { address, io: Mutex::new(io) })
+        Ok(Self { address, io: Mutex::new(Io::new(stream)) })
     }
 
     /// Makes the TLS handshake, before anything is sent.
@@ -81,10 +82,14 @@ impl TcpSocket {
     /// See [`Socket::peek_now`](super::socket::Socket::peek_now).
     pub(super) fn peek_now<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut io = self.lock();
-        // An error is found again by the task that reads.
-        #[cfg(unix)]
-        let _: io::Result<()> = io.read_now();
-        io.received.peek().map(read)
+        // The system reports bytes only once, and here they are gone: the task that reads must be woken.
+        let reader = if io.read_now() { io.reader.clone() } else { None };
+        let peeked = io.received.peek().map(read);
+        drop(io);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        peeked
     }
 
     /// Writes what can be written at once, unless a caller is gathering more.
@@ -94,7 +99,6 @@ impl TcpSocket {
         }
         let reader = io.reader.clone();
         drop(io);
-        // Without the lock: the task may run inline.
         if let Some(reader) = reader {
             reader.wake();
         }
@@ -117,28 +121,47 @@ impl Drop for Gathering<'_> {
 }
 
 impl Io {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            security: Security::Plain,
+            received: Frames::default(),
+            chunk: vec![0; CHUNK].into(),
+            to_write: Vec::new(),
+            written: 0,
+            gathering: 0,
+            reader: None,
+            failure: None,
+        }
+    }
+
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         self.security.send(frame, &mut self.to_write)
     }
 
     /// Writes what the system takes. Returns whether that was everything.
     fn write(&mut self) -> io::Result<bool> {
-        let mut written = 0;
-        let result = loop {
-            let rest = self.to_write.get(written..).unwrap_or_default();
+        loop {
+            let rest = self.to_write.get(self.written..).unwrap_or_default();
             if rest.is_empty() {
-                break Ok(true);
+                self.to_write.clear();
+                self.to_write.shrink_to(CHUNK);
+                self.written = 0;
+                return Ok(true);
             }
             match self.stream.try_write(rest) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(more) => written += more,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
-                Err(error) => break Err(error),
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => self.written += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
             }
-        };
-        self.to_write.drain(..written);
-        self.to_write.shrink_to(CHUNK);
-        result
+        }
+        // Not at each write, which would move a long backlog again and again.
+        if self.written > self.to_write.len() / 2 {
+            self.to_write.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(false)
     }
 
     /// Completes when the TLS handshake is finished.
@@ -146,8 +169,15 @@ impl Io {
     fn poll_secured(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.security.begin(&mut self.to_write)?;
         while !self.security.is_ready() {
-            self.poll_write(cx)?;
-            ready!(self.poll_read(cx))?;
+            let written = self.poll_write(cx);
+            // What the server has sent explains a failed write.
+            match self.poll_read(cx) {
+                Poll::Ready(read) => read?,
+                Poll::Pending => {
+                    written?;
+                    return Poll::Pending;
+                }
+            }
         }
         self.poll_write(cx)?;
         Poll::Ready(Ok(()))
@@ -158,11 +188,21 @@ impl Io {
             if let Some(frame) = self.received.next()? {
                 return Poll::Ready(Ok(frame));
             }
+            if let Some(failure) = self.failure.take() {
+                return Poll::Ready(Err(failure));
+            }
             if self.reader.as_ref().is_none_or(|reader| !reader.will_wake(cx.waker())) {
                 self.reader = Some(cx.waker().clone());
             }
-            self.poll_write(cx)?;
-            ready!(self.poll_read(cx))?;
+            let written = self.poll_write(cx);
+            // What the server has sent explains a failed write.
+            match self.poll_read(cx) {
+                Poll::Ready(read) => self.failure = read.err(),
+                Poll::Pending => {
+                    written?;
+                    return Poll::Pending;
+                }
+            }
         }
     }
 
@@ -177,12 +217,34 @@ impl Io {
         Ok(())
     }
 
-    /// Reads what has arrived. tokio knows of it only when its runtime runs.
+    /// Reads what has arrived, unless there is a frame. Returns whether anything has changed. tokio knows of what has
+    /// arrived only when its runtime runs.
     #[cfg(unix)]
-    fn read_now(&mut self) -> io::Result<()> {
-        let (received, _) = rustix::net::recv(&self.stream, &mut *self.chunk, rustix::net::RecvFlags::DONTWAIT)?;
-        let chunk = self.chunk.get(..received).unwrap_or_default();
-        self.security.receive(chunk, &mut self.received, &mut self.to_write)
+    fn read_now(&mut self) -> bool {
+        use rustix::io::Errno;
+        use rustix::net::{RecvFlags, recv};
+
+        if self.failure.is_some() || self.received.is_ready() {
+            return false;
+        }
+        let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((received, _)) => {
+                let chunk = self.chunk.get(..received).unwrap_or_default();
+                self.security.receive(chunk, &mut self.received, &mut self.to_write)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            Err(error) => Err(error.into()),
+        };
+        self.failure = read.err();
+        true
+    }
+
+    /// Other systems need another call.
+    #[cfg(not(unix))]
+    #[expect(clippy::unused_self, reason = "used on Unix")]
+    fn read_now(&mut self) -> bool {
+        false
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -197,5 +259,79 @@ impl Io {
             drop(self.write());
         }
         Poll::Ready(received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write as _;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use curator_test::{soon, until};
+
+    use super::*;
+
+    async fn connected() -> (Arc<TcpSocket>, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpSocket::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Arc::new(socket), listener.accept().unwrap().0)
+    }
+
+    async fn receive(socket: Arc<TcpSocket>) -> io::Result<Vec<u8>> {
+        poll_fn(|cx| socket.poll_receive(cx)).await
+    }
+
+    /// The test blocks the only thread of its runtime while it reads the frame.
+    #[tokio::test]
+    async fn a_frame_that_another_has_read_wakes_the_task_that_waits_for_it() {
+        let (socket, mut server) = connected().await;
+        for round in 0..20_u8 {
+            let receiving = tokio::spawn(receive(Arc::clone(&socket)));
+            tokio::task::yield_now().await;
+            server.write_all(&[0, 0, 0, 1, round]).unwrap();
+            while socket.peek_now(<[u8]>::to_vec).is_none() {}
+            assert_eq!(soon(receiving).await.unwrap().unwrap(), [round]);
+        }
+        let receiving = tokio::spawn(receive(Arc::clone(&socket)));
+        tokio::task::yield_now().await;
+        drop(server);
+        while socket.lock().failure.is_none() {
+            assert_eq!(socket.peek_now(|_| ()), None);
+        }
+        assert_eq!(soon(receiving).await.unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn frames_that_arrive_before_the_end_are_received_although_a_write_has_failed() {
+        let (socket, mut server) = connected().await;
+        server.write_all(&[0, 0, 0, 1, 7, 0, 0, 0, 1, 8]).unwrap();
+        server.shutdown(std::net::Shutdown::Both).unwrap();
+        drop(server);
+        until(async || {
+            socket.send(&[0; 9]);
+            socket.lock().write().is_err()
+        })
+        .await;
+        assert_eq!(soon(receive(Arc::clone(&socket))).await.unwrap(), [7]);
+        assert_eq!(soon(receive(Arc::clone(&socket))).await.unwrap(), [8]);
+        assert!(soon(receive(socket)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_the_system_does_not_take_is_written_later_in_order() {
+        let (socket, server) = connected().await;
+        let frames = 2_000_u32;
+        socket.together(|| (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000))));
+        assert!(!socket.lock().to_write.is_empty(), "the system has taken everything");
+        server.set_nonblocking(true).unwrap();
+        let (receiving, server) = (tokio::spawn(receive(Arc::clone(&socket))), TcpStream::from_std(server).unwrap());
+        let server = TcpSocket { address: socket.address(), io: Mutex::new(Io::new(server)) };
+        for number in 0..frames {
+            let frame = soon(poll_fn(|cx| server.poll_receive(cx))).await.unwrap();
+            assert_eq!(frame, number.to_be_bytes().repeat(1_000));
+        }
+        receiving.abort();
     }
 }

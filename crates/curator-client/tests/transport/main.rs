@@ -1,8 +1,8 @@
-//! The tests of `server`, with the transport that simulations use, over a network of real sockets: both transports keep
-//! the same contract. `cargo xtask test` runs them on simulated servers, which keep that of the other servers.
+//! The tests of `server`, with `Transport::Native`: both transports keep the same contract. `cargo xtask test` runs them on
+//! simulated servers, which keep that of the other servers.
 //!
-//! Left out are the modules and the tests of what only the other transport does: TLS, SASL, names and addresses, file
-//! descriptors, log lines that block, a runtime that is blocked or dropped, and the workarounds for `zookeeper-client`.
+//! Left out are the module and the tests of what only the other transport does: SASL, and the workarounds for
+//! `zookeeper-client`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 #![allow(dead_code, unused_imports, reason = "some tests are left out")]
 

@@ -1,5 +1,5 @@
 //! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of valid replies in
-//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. No stream may make it panic, wait for ever
+//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. No stream may make it panic, wait forever
 //! after its end, or leave an answer open.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM` is the first seed.

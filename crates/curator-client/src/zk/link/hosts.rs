@@ -84,7 +84,7 @@ impl Connect for Opening<'_> {
 /// The targets of a server: one for each address. With TLS, the only target is the name, because `zookeeper-client`
 /// checks the certificate against the host of the target; it then resolves the name a second time.
 fn targets(pass: &Pass<'_>, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
-    if pass.options.uses_tls() {
+    if pass.options.uses_tls() && !addresses.is_empty() {
         pass.diagnosis.resolved_by_zookeeper_client(index, addresses.len());
         return vec![Target { name: format!("tcp+tls://{}", pass.diagnosis.servers[index]), addresses }];
     }
