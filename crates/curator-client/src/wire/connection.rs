@@ -49,6 +49,7 @@ struct State {
 
 struct Sent {
     xid: i32,
+    sets_watch: bool,
     on_reply: OnReply,
 }
 
@@ -102,7 +103,7 @@ impl Connection {
         let frame = request.frame(xid).map_err(|error| RequestError::Invalid(error.to_string()))?;
         state.xid = xid;
         state.heartbeat.sent(ClockInstant::now());
-        state.sent.push_back(Sent { xid, on_reply });
+        state.sent.push_back(Sent { xid, sets_watch: request.sets_watch(), on_reply });
         // Within the lock, so that requests are sent in the order of `sent`.
         socket.send(frame);
         Ok(())
@@ -243,11 +244,14 @@ impl Connection {
         }
         let mut state = self.state();
         let index = state.sent.iter().position(|sent| sent.xid == reply.xid).ok_or_else(|| reply.unexpected())?;
-        // A server answers in order, so the replies to the requests before it are lost.
+        // A server answers in order, so the replies to the requests before it are lost. Such a request stays unanswered
+        // until its timeout, unless it may have set a watch, which is then removed.
         let before: Vec<_> = state.sent.drain(..index).collect();
         let sent = state.sent.pop_front().ok_or_else(|| reply.unexpected())?;
+        let (watches, others): (Vec<_>, Vec<_>) = before.into_iter().partition(|sent| sent.sets_watch);
+        others.into_iter().rev().for_each(|sent| state.sent.push_front(sent));
         drop(state);
-        for unanswered in before {
+        for unanswered in watches {
             let lost = RequestError::Lost("the reply to a later request has arrived, and none to this one".to_owned());
             (unanswered.on_reply)(self, Err(lost));
         }

@@ -106,6 +106,15 @@ pub(crate) struct InvalidRequest {
 }
 
 impl Request<'_> {
+    /// Whether the server sets a watch.
+    pub(super) fn sets_watch(&self) -> bool {
+        match self {
+            Self::GetData { watch, .. } | Self::Exists { watch, .. } | Self::GetChildren { watch, .. } => *watch,
+            Self::AddWatch { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The frame. `xid` must be positive, and one higher than that of the request before it.
     ///
     /// # Errors

@@ -28,10 +28,15 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How much later than its timeout a call may end on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
+/// Whether the clients of this test program use `Transport::Native`, which has no SASL.
+pub(crate) fn is_native() -> bool {
+    env!("CARGO_CRATE_NAME") == "transport"
+}
+
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let client = CuratorClient::builder(connect_string).session_timeout(LONG);
-    if env!("CARGO_CRATE_NAME") == "transport" { client.transport(Transport::Native) } else { client }
+    if is_native() { client.transport(Transport::Native) } else { client }
 }
 
 /// A policy that allows one attempt.
