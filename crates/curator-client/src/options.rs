@@ -72,7 +72,7 @@ impl SessionOptions {
         }
     }
 
-    /// Whether the connections are those of this crate, over sockets.
+    /// Whether the client connects with `Transport::Native`. A simulated network takes precedence.
     #[cfg(feature = "native")]
     pub(crate) fn is_native(&self) -> bool {
         #[cfg(feature = "simulation")]

@@ -1,6 +1,7 @@
 //! Our client, and all our locks.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
@@ -20,11 +21,11 @@ use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct Ours;
 
-static IS_NATIVE: OnceLock<()> = OnceLock::new();
+static IS_NATIVE: AtomicBool = AtomicBool::new(false);
 
 /// Makes the sessions of this process use the client's own transport.
 pub(super) fn use_native_transport() {
-    IS_NATIVE.get_or_init(|| ());
+    IS_NATIVE.store(true, Ordering::Relaxed);
 }
 
 impl Locks for Ours {
@@ -77,7 +78,7 @@ impl Session for CuratorClient {
     type Raw = (RawSession, Arc<[Acl]>);
 
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
-        let transport = if IS_NATIVE.get().is_some() { Transport::Native } else { Transport::default() };
+        let transport = if IS_NATIVE.load(Ordering::Relaxed) { Transport::Native } else { Transport::default() };
         Ok(Self::builder(connect).transport(transport).session_timeout(timeout).connect().await?)
     }
 

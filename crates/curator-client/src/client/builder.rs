@@ -236,6 +236,8 @@ impl CuratorClientBuilder {
     }
 
     /// Sets which code speaks ZooKeeper's protocol. Defaults to [`Transport::ZookeeperClient`].
+    ///
+    /// With [`Transport::Native`] and SASL, [`start`](Self::start) fails with [`Error::InvalidOption`].
     #[cfg(feature = "native")]
     #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
     pub fn transport(mut self, transport: Transport) -> Self {

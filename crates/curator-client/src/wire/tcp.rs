@@ -322,7 +322,8 @@ mod tests {
     #[tokio::test]
     async fn what_the_system_does_not_take_is_written_later_in_order() {
         let (socket, server) = connected().await;
-        let frames = 2_000_u32;
+        // 40 MB: more than any system buffers.
+        let frames = 10_000_u32;
         socket.together(|| (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000))));
         assert!(!socket.lock().to_write.is_empty(), "the system has taken everything");
         server.set_nonblocking(true).unwrap();

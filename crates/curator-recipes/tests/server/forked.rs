@@ -118,7 +118,7 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
 /// The child's only thread drives its copy of the runtime, and with it the copies of the client's tasks.
 #[test]
 fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_session() {
-    // Its sockets are those of the runtime, which a child must not touch.
+    // Its sockets belong to the runtime, which a forked child must not touch.
     if transport() == Transport::Native {
         return;
     }
