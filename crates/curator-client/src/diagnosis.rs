@@ -51,7 +51,7 @@ enum Problem {
     /// It has accepted the connection, and closed it.
     Ended,
     /// Its reply to the handshake cannot be read.
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Malformed(String),
     /// Like `Ended`, or SASL failed locally: `zookeeper-client` does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -85,7 +85,7 @@ impl fmt::Display for Problem {
                 "connected, but the handshake was not completed (the server may be starting, without a quorum, or at its \
                  limit of connections; or SASL has failed on this side: the log of zookeeper_client has the reason)",
             ),
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Malformed(problem) => write!(f, "connected, but its reply to the handshake cannot be read ({problem})"),
             Self::Tls(problem) => write!(f, "{problem}"),
         }
@@ -115,6 +115,7 @@ struct Findings {
     /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
     port_tested: Option<ClockInstant>,
     /// The number of addresses of its name, if `zookeeper-client` chooses among them.
+    #[cfg(feature = "zookeeper-client")]
     resolved_by_zookeeper_client: Option<usize>,
 }
 
@@ -240,13 +241,13 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The connection to a server cannot be opened.
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     pub(crate) fn unconnected(&self, index: usize, error: io::Error) {
         self.note(index, Problem::Unconnected(error));
     }
 
     /// A server has closed the connection during the handshake.
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     pub(crate) fn ended(&self, index: usize) {
         self.note(index, self.ended_problem());
     }
@@ -258,7 +259,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// The handshake with a server cannot be read.
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     pub(crate) fn malformed(&self, index: usize, problem: String) {
         self.note(index, Problem::Malformed(problem));
     }
@@ -270,6 +271,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// `zookeeper-client` resolves the name of a server, which has this many addresses.
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
         self.lock()[index].resolved_by_zookeeper_client = Some(addresses).filter(|addresses| *addresses > 1);
     }
@@ -317,6 +319,7 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// An attempt has failed before its time was over.
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) fn end_early(&self, index: usize) {
         let (ended, no_reply) = (self.ended_problem(), self.no_reply());
         let problem = &mut self.lock()[index].problem;
@@ -349,6 +352,7 @@ impl fmt::Display for Diagnosis<'_> {
                 Some(problem) => write!(f, "{problem}")?,
                 None => f.write_str("not tried yet")?,
             }
+            #[cfg(feature = "zookeeper-client")]
             if let Some(addresses) = found.resolved_by_zookeeper_client {
                 write!(
                     f,

@@ -68,11 +68,13 @@
 //!
 //! # Features
 //!
-//! No feature is enabled by default.
+//! `zookeeper-client` is enabled by default. One of the two transports must be enabled.
 //!
 //! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`. That crate and its
 //!   dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). [`ExponentialBackoffRetry`]
 //!   needs neither.
+//! - `native`: `CuratorClientBuilder::transport`, and a transport of this crate's own, beside `zookeeper-client` or in
+//!   its place.
 //! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files;
 //!   [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a configuration file.
 //! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which authenticate the client
@@ -81,6 +83,7 @@
 //! - `simulation`: the module `simulation`, for test kits.
 //! - `tls`: connections over TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs
 //!   a C compiler.
+//! - `zookeeper-client`: the transport of the crate `zookeeper-client`.
 //!
 //! # Versions
 //!
@@ -92,6 +95,9 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
+
+#[cfg(not(any(feature = "native", feature = "zookeeper-client")))]
+compile_error!("curator-client needs a transport: enable its default feature `zookeeper-client`, or `native`");
 
 mod acl;
 #[cfg(test)]
@@ -121,6 +127,8 @@ mod panicked;
 mod pass;
 mod path;
 pub mod process;
+#[allow(clippy::disallowed_methods, reason = "timers of `async-io`, which a simulation does not have")]
+mod reactor;
 mod retrier;
 mod retry_policy;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
@@ -143,8 +151,9 @@ mod timer;
 mod tls;
 mod transport;
 mod truncated;
-#[cfg(any(feature = "native", feature = "simulation"))]
+#[cfg(feature = "native")]
 mod wire;
+#[cfg(feature = "zookeeper-client")]
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
 mod zk;
 

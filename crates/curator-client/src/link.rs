@@ -17,36 +17,42 @@ use crate::diagnosis::Diagnosis;
 use crate::error::Result;
 use crate::operation::{NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult};
 use crate::options::SessionOptions;
+#[cfg(feature = "native")]
+use crate::options::Transport;
 use crate::path::ZPath;
 use crate::timer::Timer;
 use crate::transport::{Answer, ConfirmedBy, ConnectFailure, Granted, LinkEnd};
-#[cfg(any(feature = "native", feature = "simulation"))]
+#[cfg(feature = "native")]
 use crate::wire;
+#[cfg(feature = "zookeeper-client")]
 use crate::zk;
-pub(crate) use crate::zk::reactor;
+#[cfg(feature = "zookeeper-client")]
 pub(crate) use crate::zk::recursive_watch::Removals;
 
 /// One connection of a session. Clones share it.
 #[derive(Clone)]
 pub(crate) enum Link {
+    #[cfg(feature = "zookeeper-client")]
     Crate(zk::link::Link),
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Wire(wire::Link),
 }
 
 /// A handle to a connection that does not keep the session open.
 #[derive(Clone)]
 pub(crate) enum LinkTask {
+    #[cfg(feature = "zookeeper-client")]
     Crate(zk::task::SessionTask),
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Wire(wire::LinkTask),
 }
 
 /// The key by which a session is resumed. Holding it does not keep the session open.
 #[derive(Clone)]
 pub(crate) enum SessionKey {
+    #[cfg(feature = "zookeeper-client")]
     Crate(zk::link::SessionKey),
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Wire(wire::SessionKey),
 }
 
@@ -54,26 +60,41 @@ pub(crate) enum SessionKey {
 macro_rules! of_either {
     ($self:expr, $inner:ident => $value:expr) => {
         match $self {
+            #[cfg(feature = "zookeeper-client")]
             Self::Crate($inner) => $value,
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Wire($inner) => $value,
         }
     };
 }
 use of_either;
 
-/// How our own transport reaches the servers; `None` if the client uses the other one.
-#[cfg(any(feature = "native", feature = "simulation"))]
-fn route(options: &SessionOptions) -> Option<wire::Route> {
-    #[cfg(feature = "simulation")]
-    if let Some(network) = &options.network {
-        return Some(wire::Route::Simulated(Arc::clone(network)));
-    }
+/// The transport that a client has chosen.
+enum Chosen {
+    #[cfg(feature = "zookeeper-client")]
+    Crate,
     #[cfg(feature = "native")]
-    if options.is_native() {
-        return Some(wire::Route::Tcp);
+    Wire(wire::Route),
+}
+
+impl Chosen {
+    #[cfg(feature = "native")]
+    fn of(options: &SessionOptions) -> Self {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = &options.network {
+            return Self::Wire(wire::Route::Simulated(Arc::clone(network)));
+        }
+        match options.transport {
+            #[cfg(feature = "zookeeper-client")]
+            Transport::ZookeeperClient => Self::Crate,
+            Transport::Native => Self::Wire(wire::Route::Tcp),
+        }
     }
-    None
+
+    #[cfg(not(feature = "native"))]
+    fn of(_options: &SessionOptions) -> Self {
+        Self::Crate
+    }
 }
 
 /// The connection.
@@ -87,13 +108,18 @@ impl Link {
         timer: &Timer,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(Self, ClockInstant), ConnectFailure> {
-        #[cfg(any(feature = "native", feature = "simulation"))]
-        if let Some(route) = route(options) {
-            let (link, connect_sent) = wire::open(&route, options, timer, diagnosis).await?;
-            return Ok((Self::Wire(link), connect_sent));
+        match Chosen::of(options) {
+            #[cfg(feature = "zookeeper-client")]
+            Chosen::Crate => {
+                let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
+                Ok((Self::Crate(link), connect_sent))
+            }
+            #[cfg(feature = "native")]
+            Chosen::Wire(route) => {
+                let (link, connect_sent) = wire::open(&route, options, timer, diagnosis).await?;
+                Ok((Self::Wire(link), connect_sent))
+            }
         }
-        let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
-        Ok((Self::Crate(link), connect_sent))
     }
 
     pub(crate) fn session_id(&self) -> i64 {
@@ -108,8 +134,9 @@ impl Link {
     /// The key by which this connection's session can be resumed.
     pub(crate) fn session_key(&self) -> SessionKey {
         match self {
+            #[cfg(feature = "zookeeper-client")]
             Self::Crate(link) => SessionKey::Crate(link.session_key()),
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Wire(link) => SessionKey::Wire(link.session_key()),
         }
     }
@@ -126,8 +153,9 @@ impl Link {
 
     pub(crate) fn task(&self) -> LinkTask {
         match self {
+            #[cfg(feature = "zookeeper-client")]
             Self::Crate(link) => LinkTask::Crate(link.task().clone()),
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Wire(link) => LinkTask::Wire(link.task().clone()),
         }
     }
@@ -195,10 +223,15 @@ impl Link {
     }
 
     /// Callers set the recursive watches of a session one after another, by `removals`.
-    pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {
+    pub(crate) fn watch_recursive(
+        &self,
+        path: &ZPath,
+        #[cfg(feature = "zookeeper-client")] removals: &Arc<Removals>,
+    ) -> Answer<RecursiveWatch> {
         match self {
+            #[cfg(feature = "zookeeper-client")]
             Self::Crate(link) => link.watch_recursive(path, removals).map_ok(Into::into).boxed(),
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Wire(link) => link.watch_recursive(path).map_ok(Into::into).boxed(),
         }
     }
@@ -287,11 +320,12 @@ impl SessionKey {
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
         match self {
+            #[cfg(feature = "zookeeper-client")]
             Self::Crate(key) => {
                 let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
                 Ok((Link::Crate(link), connect_sent))
             }
-            #[cfg(any(feature = "native", feature = "simulation"))]
+            #[cfg(feature = "native")]
             Self::Wire(key) => {
                 let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
                 Ok((Link::Wire(link), connect_sent))

@@ -83,6 +83,7 @@ impl SessionOptions {
     }
 
     /// Whether the connections use TLS.
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) fn uses_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         {
@@ -121,9 +122,12 @@ impl SessionOptions {
 #[non_exhaustive]
 pub enum Transport {
     /// The crate `zookeeper-client`.
+    #[cfg(feature = "zookeeper-client")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "zookeeper-client")))]
     #[default]
     ZookeeperClient,
     /// This crate's own code, on the client's runtime. It needs a runtime with I/O, and does not support SASL yet.
+    #[cfg_attr(not(feature = "zookeeper-client"), default)]
     Native,
 }
 

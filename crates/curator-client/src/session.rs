@@ -24,7 +24,9 @@ use self::turns::Turns;
 pub use self::watching::WatchingSession;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
-use crate::link::{Link, Removals};
+use crate::link::Link;
+#[cfg(feature = "zookeeper-client")]
+use crate::link::Removals;
 use crate::options::SessionOptions;
 use crate::path::ZPath;
 use crate::session_lease::SessionLease;
@@ -77,6 +79,7 @@ struct Inner {
     held_nodes: Arc<HeldNodes>,
     /// The number of [`CloseDelay`]s.
     close_delays: watch::Sender<usize>,
+    #[cfg(feature = "zookeeper-client")]
     removals: Arc<Removals>,
 }
 
@@ -109,6 +112,7 @@ impl Session {
                 connections: AtomicU64::new(1),
                 held_nodes: Arc::default(),
                 close_delays: watch::Sender::new(0),
+                #[cfg(feature = "zookeeper-client")]
                 removals: Arc::default(),
             }),
         }
@@ -378,6 +382,7 @@ impl Session {
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);
         let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        #[cfg(feature = "zookeeper-client")]
         self.inner.removals.session_ended();
         link
     }

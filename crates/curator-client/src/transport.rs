@@ -77,6 +77,7 @@ impl ConfirmedBy {
 /// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity, and nothing ever creates.
 pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
 /// The version with which a check accepts any version.
+#[cfg(feature = "zookeeper-client")]
 pub(crate) const ANY_VERSION: i32 = -1;
 /// The version that no node has.
 pub(crate) const NO_VERSION: i32 = -2;

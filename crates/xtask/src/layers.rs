@@ -54,7 +54,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["zk"],
             &["pass"],
             &["diagnosis", "ticket"],
-            &["closing", "extensions", "local_address", "outage", "silence", "spawner", "timer"],
+            &["closing", "extensions", "local_address", "outage", "reactor", "silence", "spawner", "timer"],
             &[
                 "acl",
                 "clock",

@@ -235,7 +235,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets which code speaks ZooKeeper's protocol. Defaults to [`Transport::ZookeeperClient`].
+    /// Sets which code speaks ZooKeeper's protocol. Defaults to `Transport::ZookeeperClient` if the feature
+    /// `zookeeper-client` is enabled.
     ///
     /// With [`Transport::Native`] and SASL, [`start`](Self::start) fails with [`Error::InvalidOption`].
     #[cfg(feature = "native")]

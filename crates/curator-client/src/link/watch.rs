@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 
 use super::of_either;
 use crate::transport::{TreeEvent, WatchEvent};
-#[cfg(any(feature = "native", feature = "simulation"))]
+#[cfg(feature = "native")]
 use crate::wire;
+#[cfg(feature = "zookeeper-client")]
 use crate::zk;
 
 /// A one-shot watch on one node, and a future of its event.
@@ -20,8 +21,9 @@ use crate::zk;
 pub struct Watch(OneShot);
 
 enum OneShot {
+    #[cfg(feature = "zookeeper-client")]
     Crate(zk::watch::Watch),
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Wire(wire::Watch),
 }
 
@@ -35,13 +37,14 @@ impl OneShot {
     }
 }
 
+#[cfg(feature = "zookeeper-client")]
 impl From<zk::watch::Watch> for Watch {
     fn from(watch: zk::watch::Watch) -> Self {
         Self(OneShot::Crate(watch))
     }
 }
 
-#[cfg(any(feature = "native", feature = "simulation"))]
+#[cfg(feature = "native")]
 impl From<wire::Watch> for Watch {
     fn from(watch: wire::Watch) -> Self {
         Self(OneShot::Wire(watch))
@@ -87,8 +90,9 @@ impl std::fmt::Debug for Watch {
 pub struct RecursiveWatch(Recursive);
 
 enum Recursive {
+    #[cfg(feature = "zookeeper-client")]
     Crate(zk::recursive_watch::RecursiveWatch),
-    #[cfg(any(feature = "native", feature = "simulation"))]
+    #[cfg(feature = "native")]
     Wire(wire::RecursiveWatch),
 }
 
@@ -102,13 +106,14 @@ impl Recursive {
     }
 }
 
+#[cfg(feature = "zookeeper-client")]
 impl From<zk::recursive_watch::RecursiveWatch> for RecursiveWatch {
     fn from(watch: zk::recursive_watch::RecursiveWatch) -> Self {
         Self(Recursive::Crate(watch))
     }
 }
 
-#[cfg(any(feature = "native", feature = "simulation"))]
+#[cfg(feature = "native")]
 impl From<wire::RecursiveWatch> for RecursiveWatch {
     fn from(watch: wire::RecursiveWatch) -> Self {
         Self(Recursive::Wire(watch))

@@ -35,14 +35,19 @@ impl WatchingSession {
     /// If the future is dropped, the watch may be set. [`remove_dropped_watches`](Self::remove_dropped_watches) removes
     /// it, and so does the next call that sets a watch, before it sets its own.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
-        let removals = &self.session.inner.removals;
-        let permit = removals.set_permit().await;
-        permit.settle(|| self.sync(path)).await?;
-        let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
-        if matches!(watch, Err(Error::OperationTimeout { .. })) {
-            removals.abandon_requests();
+        #[cfg(feature = "zookeeper-client")]
+        {
+            let removals = &self.session.inner.removals;
+            let permit = removals.set_permit().await;
+            permit.settle(|| self.sync(path)).await?;
+            let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
+            if matches!(watch, Err(Error::OperationTimeout { .. })) {
+                removals.abandon_requests();
+            }
+            watch
         }
-        watch
+        #[cfg(not(feature = "zookeeper-client"))]
+        self.session.send("watch the tree at", path, |link| link.watch_recursive(path)).await
     }
 
     /// Waits until the dropped watches are removed from the server, or `given_up` completes. If a dropped watch may
@@ -53,15 +58,21 @@ impl WatchingSession {
     ///
     /// If the future is dropped, the next removal, or the next call that sets a watch, removes the dropped watches.
     pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
-        let removals = &self.session.inner.removals;
-        let are_removed = tokio::select! {
-            biased;
-            removed = async { removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await } => removed.is_ok(),
-            () = given_up => false,
-        };
-        if !are_removed {
-            removals.abandon_requests();
+        #[cfg(feature = "zookeeper-client")]
+        {
+            let removals = &self.session.inner.removals;
+            let are_removed = tokio::select! {
+                biased;
+                removed = async { removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await } => removed.is_ok(),
+                () = given_up => false,
+            };
+            if !are_removed {
+                removals.abandon_requests();
+            }
         }
+        // `Transport::Native` removes a watch as soon as it is dropped.
+        #[cfg(not(feature = "zookeeper-client"))]
+        drop(given_up);
     }
 
     /// See [`Session::read_all`].
@@ -69,6 +80,7 @@ impl WatchingSession {
         self.session.read_all(operations)
     }
 
+    #[cfg(feature = "zookeeper-client")]
     fn sync(&self, path: &ZPath) -> super::Request<()> {
         self.session.sync(path)
     }

@@ -16,8 +16,10 @@ pub(crate) enum RequestError {
     /// There is no reply that can be read: the request may have been applied.
     Lost(String),
     /// This client has closed the session.
+    #[cfg_attr(not(feature = "zookeeper-client"), expect(dead_code, reason = "an error of `zookeeper-client`"))]
     Closed,
     /// What none of the above describes: the request may have been applied.
+    #[cfg_attr(not(feature = "zookeeper-client"), expect(dead_code, reason = "an error of `zookeeper-client`"))]
     Unexpected(String),
 }
 

@@ -34,7 +34,7 @@
 //! | it uses freed memory when a persistent watcher is dropped while events are on the way, and a watch is set on their path | [`recursive_watch`]: an answered request between the removal and the next watch, in a session without one-shot watches |
 //! | the same happens with one-shot watches of both kinds that are dropped on one path | [`unfired`]: the next watch there waits for two answered requests; with a watch request in flight, the connection is closed |
 //! | a persistent watcher panics when it is polled after the end of its connection, and is not set again on the next one | [`recursive_watch`]: ends the watch at any session event |
-//! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | [`reactor`]: starts it when enough descriptors are free |
+//! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | `reactor.rs`: starts it when enough descriptors are free |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
 mod created;
@@ -43,7 +43,6 @@ pub(crate) mod error;
 mod in_place;
 pub(crate) mod link;
 mod multi;
-pub(crate) mod reactor;
 pub(crate) mod recursive_watch;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod sasl;
