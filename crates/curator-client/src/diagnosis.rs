@@ -53,6 +53,9 @@ enum Problem {
     /// Its reply to the handshake cannot be read.
     #[cfg(feature = "native")]
     Malformed(String),
+    /// SASL has failed.
+    #[cfg(feature = "native")]
+    Sasl(String),
     /// Like `Ended`, or SASL failed locally: `zookeeper-client` does not distinguish these.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     Unauthenticated,
@@ -87,6 +90,8 @@ impl fmt::Display for Problem {
             ),
             #[cfg(feature = "native")]
             Self::Malformed(problem) => write!(f, "connected, but its reply to the handshake cannot be read ({problem})"),
+            #[cfg(feature = "native")]
+            Self::Sasl(problem) => write!(f, "connected, but SASL has failed ({problem})"),
             Self::Tls(problem) => write!(f, "{problem}"),
         }
     }
@@ -97,9 +102,9 @@ pub(crate) struct Diagnosis<'a> {
     pub(crate) servers: &'a [HostPort],
     #[cfg(feature = "tls")]
     tls: Option<&'a TlsOptions>,
-    /// Whether the client authenticates by SASL.
+    /// Whether `zookeeper-client` authenticates the client by SASL.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-    authenticates: bool,
+    zookeeper_client_authenticates: bool,
     found: Mutex<Vec<Findings>>,
     report: &'a Report<'a>,
 }
@@ -136,7 +141,7 @@ impl<'a> Diagnosis<'a> {
             #[cfg(feature = "tls")]
             tls: options.tls.as_ref(),
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-            authenticates: options.uses_sasl(),
+            zookeeper_client_authenticates: options.uses_sasl() && !options.is_native(),
             ..Self::of_plain(&options.servers, report)
         }
     }
@@ -149,7 +154,7 @@ impl<'a> Diagnosis<'a> {
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-            authenticates: false,
+            zookeeper_client_authenticates: false,
             found: Mutex::new(found),
             report,
         }
@@ -264,6 +269,12 @@ impl<'a> Diagnosis<'a> {
         self.note(index, Problem::Malformed(problem));
     }
 
+    /// SASL has failed with a server.
+    #[cfg(feature = "native")]
+    pub(crate) fn sasl_failed(&self, index: usize, problem: String) {
+        self.note(index, Problem::Sasl(problem));
+    }
+
     /// A server was not tried, because a prerequisite is missing.
     #[cfg(feature = "sasl-gssapi")]
     pub(crate) fn prerequisite_missing(&self, index: usize, problem: String) {
@@ -287,7 +298,7 @@ impl<'a> Diagnosis<'a> {
 
     fn ended_problem(&self) -> Problem {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-        if self.authenticates {
+        if self.zookeeper_client_authenticates {
             return Problem::Unauthenticated;
         }
         Problem::Ended

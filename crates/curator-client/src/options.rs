@@ -73,13 +73,20 @@ impl SessionOptions {
     }
 
     /// Whether the client connects with `Transport::Native`. A simulated network takes precedence.
-    #[cfg(feature = "native")]
+    #[cfg(any(feature = "native", feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub(crate) fn is_native(&self) -> bool {
         #[cfg(feature = "simulation")]
         if self.network.is_some() {
             return false;
         }
-        self.transport == Transport::Native
+        #[cfg(feature = "native")]
+        {
+            self.transport == Transport::Native
+        }
+        #[cfg(not(feature = "native"))]
+        {
+            false
+        }
     }
 
     /// Whether the connections use TLS.
@@ -126,7 +133,7 @@ pub enum Transport {
     #[cfg_attr(docsrs, doc(cfg(feature = "zookeeper-client")))]
     #[default]
     ZookeeperClient,
-    /// This crate's own code, on the client's runtime. It needs a runtime with I/O, and does not support SASL yet.
+    /// This crate's own code, on the client's runtime. It needs a runtime with I/O.
     #[cfg_attr(not(feature = "zookeeper-client"), default)]
     Native,
 }

@@ -16,7 +16,7 @@ use crate::clock::ClockInstant;
 use crate::diagnosis::{Diagnosis, ExaminationCause};
 use crate::options::SessionOptions;
 use crate::timer::{Deadline, Timer};
-use crate::transport::{ConnectFailure, RequestError};
+use crate::transport::{ConnectFailure, RequestError, Unauthenticated};
 
 /// A pass over the servers.
 pub(crate) struct Pass<'a> {
@@ -41,6 +41,9 @@ pub(crate) struct Target {
 pub(crate) enum Failed {
     /// The server has given a reply that the others would give too.
     Answered(RequestError),
+    /// Over SASL, the server has not authenticated the client, or itself.
+    #[allow(dead_code, reason = "our own transport, with SASL, returns it")]
+    Unauthenticated(Unauthenticated),
     /// The attempt failed before its time was over. The server at these addresses is examined.
     Early(Vec<SocketAddr>),
     /// The diagnosis has recorded the reason.
@@ -93,6 +96,9 @@ impl Pass<'_> {
                 Ok(link) => return Ok((link, started)),
                 Err(Failed::Answered(error)) => {
                     return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
+                }
+                Err(Failed::Unauthenticated(problem)) => {
+                    return Err(ConnectFailure::Unauthenticated { server: servers[index].clone(), problem });
                 }
                 Err(Failed::Early(addresses)) => examinations.push(Box::pin(self.examine(index, addresses))),
                 Err(Failed::Noted) => {}
@@ -149,7 +155,7 @@ impl Pass<'_> {
             let parts = u32::try_from(targets.len() + 1).unwrap_or(u32::MAX);
             let limit = deadline.remaining().unwrap_or_default() / parts;
             match connect.connect(self, index, target, limit).await {
-                Err(Failed::Answered(error)) => return Err(Failed::Answered(error)),
+                Err(failed @ (Failed::Answered(_) | Failed::Unauthenticated(_))) => return Err(failed),
                 Err(other) => failed = other,
                 Ok(link) => return Ok(link),
             }

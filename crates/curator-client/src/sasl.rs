@@ -27,12 +27,15 @@ use crate::error::{Error, Result};
 ///
 /// A client that is configured to authenticate never falls back to an anonymous session. If a server accepts it without
 /// an identity, because SASL is not set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a
-/// refusal: [`Error::ConnectRefused`]. The first probe of each connection checks this, without an extra round trip.
+/// refusal: [`Error::ConnectRefused`]. The first probe of each connection checks this, without an extra round trip;
+/// with `Transport::Native`, also the exchange of SASL.
 ///
 /// # Caveats
 ///
-/// With [`authorization`](crate::CuratorClientBuilder::authorization) in addition, or a client certificate that the
-/// server accepts as an identity, a server without SASL is not detected: the client has another identity there.
+/// With `zookeeper-client`, the default transport: if the client also has an
+/// [`authorization`](crate::CuratorClientBuilder::authorization), or a client certificate that the server accepts as an
+/// identity, a server without SASL is not detected: the client has another identity there. `Transport::Native` refuses
+/// such a server, and sends the credentials only after SASL has succeeded.
 #[derive(Clone)]
 pub struct SaslOptions {
     pub(crate) mechanism: Mechanism,
@@ -52,22 +55,29 @@ impl SaslOptions {
     ///
     /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
-    /// The user must not be empty, nor contain quotes, backslashes or control characters. User and password must each
-    /// be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1, and
-    /// `zookeeper-client` as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
+    /// The user must not be empty, nor contain quotes, backslashes or control characters. With `zookeeper-client`, user
+    /// and password must each be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1,
+    /// and `zookeeper-client` as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
+    ///
+    /// With `Transport::Native`, the client refuses a server that does not prove that it knows the password
+    /// ([`Error::ConnectRefused`]).
     ///
     /// # Caveats
     ///
     /// Use it only with TLS, or in a network that you trust:
     ///
-    /// - The password itself is not sent, but the messages allow offline guesses at it, and the client's nonce, which
-    ///   should prevent this, is predictable. RFC 6331 calls the mechanism obsolete.
+    /// - The password itself is not sent, but the messages allow offline guesses at it. RFC 6331 calls the mechanism
+    ///   obsolete.
+    /// - The messages after authentication are neither encrypted nor signed: an attacker who can change them needs no password.
+    ///
+    /// With `zookeeper-client`, the default transport, also:
+    ///
+    /// - The client's nonce, which should make guesses harder, is predictable.
     /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the password, but
     ///   `zookeeper-client` does not require the proof, so it accepts an impostor.
     /// - An impostor can also send a challenge that `zookeeper-client` never finishes reading, or that makes it panic.
     ///   The former blocks a thread of the runtime permanently: neither a timeout nor
     ///   [`CuratorClient::close`](crate::CuratorClient::close) ends this.
-    /// - The messages after authentication are neither encrypted nor signed.
     #[cfg(feature = "sasl-digest-md5")]
     #[must_use]
     pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -90,22 +100,33 @@ impl SaslOptions {
     /// - The library may request a service ticket from the key distribution centre before a connection is opened, on a
     ///   thread for blocking work. The client waits for that no longer than for a server; the library holds the thread
     ///   until it returns, see `kdc_timeout` and `max_retries` in `krb5.conf`.
-    /// - A forwardable ticket is forwarded to the server, because `zookeeper-client` requests all options. Get a ticket
-    ///   that is not forwardable: `kinit -F`.
     /// - The messages after authentication are neither encrypted nor signed.
+    /// - With `zookeeper-client`, the default transport, a forwardable ticket is forwarded to the server, because that
+    ///   crate requests all options. Get a ticket that is not forwardable: `kinit -F`. `Transport::Native` forwards none.
     #[cfg(feature = "sasl-gssapi")]
     #[must_use]
     pub fn gssapi(server: impl Into<String>) -> Self {
         Self { mechanism: Mechanism::Gssapi { server: server.into() } }
     }
 
-    /// Refuses values that `zookeeper-client` would send, but no server would accept.
+    /// Refuses values that no server would accept.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.mechanism {
             #[cfg(feature = "sasl-digest-md5")]
-            Mechanism::DigestMd5 { user, password } => check_login(user, password),
+            Mechanism::DigestMd5 { user, .. } => check_user(user),
             #[cfg(feature = "sasl-gssapi")]
             Mechanism::Gssapi { server } => check_principal(server),
+        }
+    }
+
+    /// Refuses values that `zookeeper-client` would send otherwise than a server expects them.
+    #[cfg(feature = "zookeeper-client")]
+    pub(crate) fn check_for_zookeeper_client(&self) -> Result<()> {
+        match &self.mechanism {
+            #[cfg(feature = "sasl-digest-md5")]
+            Mechanism::DigestMd5 { user, password } => check_hashes(user, password),
+            #[cfg(feature = "sasl-gssapi")]
+            Mechanism::Gssapi { .. } => Ok(()),
         }
     }
 }
@@ -128,15 +149,20 @@ fn invalid(option: &'static str, value: &str, expected: &'static str) -> Error {
     Error::InvalidOption { option, value: format!("{value:?}"), expected }
 }
 
-#[cfg(feature = "sasl-digest-md5")]
+#[cfg(all(feature = "sasl-digest-md5", feature = "zookeeper-client"))]
 const CHARACTERS: &str = "ASCII, or a text with a character that is not in Latin-1";
 
 #[cfg(feature = "sasl-digest-md5")]
-fn check_login(user: &str, password: &str) -> Result<()> {
+fn check_user(user: &str) -> Result<()> {
     if user.is_empty() || user.contains(|character: char| matches!(character, '"' | '\\') || character.is_control()) {
         let expected = "at least one character, and no quotes, backslashes or control characters";
         return Err(invalid("SASL user", user, expected));
     }
+    Ok(())
+}
+
+#[cfg(all(feature = "sasl-digest-md5", feature = "zookeeper-client"))]
+fn check_hashes(user: &str, password: &str) -> Result<()> {
     if is_hashed_differently(user) {
         return Err(invalid("SASL user", user, CHARACTERS));
     }
@@ -149,7 +175,7 @@ fn check_login(user: &str, password: &str) -> Result<()> {
 
 /// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while `zookeeper-client` hashes its UTF-8
 /// bytes.
-#[cfg(feature = "sasl-digest-md5")]
+#[cfg(all(feature = "sasl-digest-md5", feature = "zookeeper-client"))]
 fn is_hashed_differently(text: &str) -> bool {
     !text.is_ascii() && text.chars().all(|character| character <= '\u{ff}')
 }
@@ -169,7 +195,7 @@ mod tests {
     use super::*;
 
     fn refusal(options: SaslOptions) -> Option<String> {
-        options.check().err().map(|error| error.to_string())
+        options.check().and_then(|()| options.check_for_zookeeper_client()).err().map(|error| error.to_string())
     }
 
     #[cfg(feature = "sasl-digest-md5")]

@@ -1,14 +1,15 @@
-//! Looks for a Kerberos ticket before a connection is opened.
+//! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection is opened.
 //!
-//! `zookeeper-client` also looks for a ticket once it is connected, but reports a failure only as "no hosts", and
-//! contacts the key distribution centre, if necessary, on the thread that polls it. After this look-up, the ticket is
-//! in the cache.
+//! Both transports need the ticket once they are connected. But `zookeeper-client` reports a missing one only as "no
+//! hosts", and contacts the key distribution centre, if necessary, on the thread that polls it. After this look-up, the
+//! ticket is in the cache.
 
 use libgssapi::context::{ClientCtx, CtxFlags};
 use libgssapi::credential::{Cred, CredUsage};
 use libgssapi::error::Error;
 use libgssapi::name::Name;
 use libgssapi::oid::{GSS_MECH_KRB5, GSS_NT_HOSTBASED_SERVICE, OidSet};
+use libgssapi::util::Buf;
 
 use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
@@ -21,19 +22,28 @@ pub(crate) async fn missing(options: &SessionOptions, server: &HostPort) -> Opti
     let Some(Mechanism::Gssapi { server: principal }) = options.sasl.as_ref().map(|sasl| &sasl.mechanism) else {
         return None;
     };
-    let (service, host) = principal.split_once('/').unwrap_or((principal.as_str(), server.host()));
-    let name = format!("{service}@{host}");
+    let name = service_name(principal, server);
     let target = name.clone();
-    let begun = blocking::unblock(move || begin(&target)).await;
+    let begun = blocking::unblock(move || begin(&target).map(drop)).await;
     begun.err().map(|error| format!("no Kerberos ticket for {name} ({error})"))
 }
 
-/// Starts GSSAPI like `zookeeper-client`, with the same ticket for the same name.
-fn begin(name: &str) -> Result<(), Error> {
+/// The name of the service on `server`, whose principal is `service` or `service/host`.
+pub(crate) fn service_name(principal: &str, server: &HostPort) -> String {
+    let (service, host) = principal.split_once('/').unwrap_or((principal, server.host()));
+    format!("{service}@{host}")
+}
+
+/// Starts a security context, and returns it with the token for the server, if there is one. Blocks.
+///
+/// The server must authenticate itself too. The ticket is not delegated.
+pub(crate) fn begin(name: &str) -> Result<(ClientCtx, Option<Buf>), Error> {
     let server = Name::new(name.as_bytes(), Some(&GSS_NT_HOSTBASED_SERVICE))?;
     let mut kerberos = OidSet::new()?;
     kerberos.add(&GSS_MECH_KRB5)?;
     let ours = Cred::acquire(None, None, CredUsage::Initiate, Some(&kerberos))?;
-    let mut context = ClientCtx::new(Some(ours), server, CtxFlags::GSS_C_MUTUAL_FLAG, Some(&GSS_MECH_KRB5));
-    context.step(None, None).map(drop)
+    let flags = CtxFlags::GSS_C_MUTUAL_FLAG | CtxFlags::GSS_C_INTEG_FLAG;
+    let mut context = ClientCtx::new(Some(ours), server, flags, Some(&GSS_MECH_KRB5));
+    let token = context.step(None, None)?;
+    Ok((context, token))
 }

@@ -82,11 +82,39 @@ pub(crate) const ANY_VERSION: i32 = -1;
 /// The version that no node has.
 pub(crate) const NO_VERSION: i32 = -2;
 
+/// What is not proven, although the client authenticates over SASL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "our own transport, with SASL, returns them")]
+pub(crate) enum Unauthenticated {
+    /// The identity of the client: the server has accepted it as anonymous.
+    Client,
+    /// The identity of the server, or that it knows the client's password.
+    Server,
+}
+
+impl fmt::Display for Unauthenticated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => {
+                "connected, but the server accepted this client as anonymous (SASL is not set up there, or it admits \
+                 clients whose authentication failed)"
+            }
+            Self::Server => {
+                "connected, but the server has not proven by SASL who it is (it may be an impostor that does not know \
+                 this client's password)"
+            }
+        })
+    }
+}
+
 /// Why no connection was opened.
 #[derive(Debug)]
 pub(crate) enum ConnectFailure {
     /// A server has answered, and the others would answer the same.
     Answered { server: HostPort, error: RequestError },
+    /// A server does not authenticate the client, or itself.
+    #[allow(dead_code, reason = "our own transport, with SASL, returns it")]
+    Unauthenticated { server: HostPort, problem: Unauthenticated },
     /// Each server and its failure.
     NoServer(String),
     /// Like `NoServer`, if TLS has failed with all servers in a way that waiting does not solve.
@@ -99,7 +127,7 @@ impl ConnectFailure {
         match self {
             Self::Answered { error, .. } => error.is_refusal(),
             Self::NoServer(_) => false,
-            Self::Tls(..) => true,
+            Self::Unauthenticated { .. } | Self::Tls(..) => true,
         }
     }
 
@@ -108,6 +136,8 @@ impl ConnectFailure {
         match self {
             Self::Answered { error, .. } if error.ends_session() => Some(LinkEnd::Expired),
             Self::Answered { error, .. } if error.is_auth_failed() => Some(LinkEnd::AuthFailed),
+            Self::Unauthenticated { problem: Unauthenticated::Client, .. } => Some(LinkEnd::AuthFailed),
+            // An impostor does not end the session: the other servers may continue it.
             _ => None,
         }
     }
@@ -122,6 +152,7 @@ impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { server, error } => write!(f, "{server}: {error}"),
+            Self::Unauthenticated { server, problem } => write!(f, "{server}: {problem}"),
             Self::NoServer(problems) | Self::Tls(problems, _) => f.write_str(problems),
         }
     }

@@ -237,8 +237,6 @@ impl CuratorClientBuilder {
 
     /// Sets which code speaks ZooKeeper's protocol. Defaults to `Transport::ZookeeperClient` if the feature
     /// `zookeeper-client` is enabled.
-    ///
-    /// With [`Transport::Native`] and SASL, [`start`](Self::start) fails with [`Error::InvalidOption`].
     #[cfg(feature = "native")]
     #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
     pub fn transport(mut self, transport: Transport) -> Self {
@@ -322,16 +320,24 @@ impl CuratorClientBuilder {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         if let Some(sasl) = &self.sasl {
             sasl.check()?;
-            #[cfg(feature = "native")]
-            if self.transport == Transport::Native {
-                return Err(Error::InvalidOption {
-                    option: "transport",
-                    value: "Native".to_owned(),
-                    expected: "`ZookeeperClient` with SASL",
-                });
+            #[cfg(feature = "zookeeper-client")]
+            if self.uses_zookeeper_client() {
+                sasl.check_for_zookeeper_client()?;
             }
         }
         Ok(servers)
+    }
+
+    #[cfg(all(feature = "zookeeper-client", any(feature = "sasl-digest-md5", feature = "sasl-gssapi")))]
+    fn uses_zookeeper_client(&self) -> bool {
+        #[cfg(feature = "native")]
+        {
+            self.transport == Transport::ZookeeperClient
+        }
+        #[cfg(not(feature = "native"))]
+        {
+            true
+        }
     }
 }
 

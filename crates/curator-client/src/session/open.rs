@@ -16,7 +16,7 @@ use crate::panicked::Panicked;
 use crate::reactor;
 use crate::timer::{Deadline, Timer};
 use crate::tls::TlsFailure;
-use crate::transport::ConnectFailure;
+use crate::transport::{ConnectFailure, Unauthenticated};
 
 /// Why a session was not opened, or not resumed.
 #[derive(Debug, Clone)]
@@ -58,10 +58,7 @@ impl OpenFailure {
 
     /// The server has accepted a client that authenticates as anonymous.
     pub(crate) fn unauthenticated(server: &impl Display) -> Self {
-        let cause = format!(
-            "{server}: connected, but the server accepted this client as anonymous (SASL is not set up there, or it \
-             admits clients whose authentication failed)"
-        );
+        let cause = format!("{server}: {}", Unauthenticated::Client);
         Self { cause, is_refusal: true, tls: Vec::new() }
     }
 

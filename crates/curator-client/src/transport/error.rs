@@ -56,7 +56,9 @@ impl RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Code(ErrorCode::AUTH_FAILED) => "the server refuses the credentials, or asks for others",
+            Self::Code(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH) => {
+                "the server refuses the credentials, or asks for others"
+            }
             Self::Code(ErrorCode::SESSION_EXPIRED) => "session expired",
             Self::Code(ErrorCode::SESSION_MOVED) => "session moved",
             Self::Code(ErrorCode::MARSHALLING_ERROR) => "the server cannot read the request",

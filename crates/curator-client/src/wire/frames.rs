@@ -4,20 +4,40 @@ use std::io;
 
 /// The longest frame. A server limits requests, but not its replies: the longest is a list of children.
 const LONGEST: usize = 256 << 20;
+/// The longest frame of a handshake, also of SASL: the server is not trusted yet.
+const LONGEST_OF_HANDSHAKE: usize = 64 << 10;
 
 const PREFIX: usize = 4;
 
 /// The bytes of a stream that are not yet taken as frames.
 ///
 /// A length is not trusted: memory is allocated for what has arrived.
-#[derive(Default)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
     /// The beginning of the first frame that is left.
     start: usize,
+    longest: usize,
+}
+
+/// A frame is longer than expected, or its length is negative.
+#[derive(Debug, thiserror::Error)]
+#[error("a frame of {length} bytes, where at most {longest} are expected")]
+pub(super) struct InvalidLength {
+    length: i32,
+    longest: usize,
 }
 
 impl Frames {
+    /// For the replies to a handshake, which are short.
+    pub(super) fn of_handshake() -> Self {
+        Self { bytes: Vec::new(), start: 0, longest: LONGEST_OF_HANDSHAKE }
+    }
+
+    /// The handshake is over: any other reply may follow.
+    pub(super) fn allow_long(&mut self) {
+        self.longest = LONGEST;
+    }
+
     pub(super) fn extend(&mut self, bytes: &[u8]) {
         self.compact();
         self.bytes.extend_from_slice(bytes);
@@ -51,10 +71,11 @@ impl Frames {
         let rest = self.bytes.get(self.start..).unwrap_or_default();
         let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
-        let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST).ok_or_else(|| {
-            let problem = format!("a frame of {length} bytes, where at most {LONGEST} are expected");
-            io::Error::new(io::ErrorKind::InvalidData, problem)
-        })?;
+        let longest = self.longest;
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= longest)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, InvalidLength { length, longest }))?;
         Ok(rest.get(..length))
     }
 
@@ -80,6 +101,12 @@ pub(super) fn append(frame: &[u8], bytes: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
+    fn frames() -> Frames {
+        let mut frames = Frames::of_handshake();
+        frames.allow_long();
+        frames
+    }
+
     fn all(frames: &mut Frames) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| frames.next().unwrap()).collect()
     }
@@ -90,7 +117,7 @@ mod tests {
         let mut stream = Vec::new();
         sent.iter().for_each(|frame| append(frame, &mut stream));
         for size in 1..stream.len() {
-            let mut frames = Frames::default();
+            let mut frames = frames();
             let received: Vec<_> = stream
                 .chunks(size)
                 .flat_map(|part| {
@@ -105,19 +132,29 @@ mod tests {
     #[test]
     fn a_length_is_checked_before_its_bytes_arrive() {
         for length in [-1, i32::MIN, i32::MAX, i32::try_from(LONGEST).unwrap() + 1] {
-            let mut frames = Frames::default();
+            let mut frames = frames();
             frames.extend(&length.to_be_bytes());
             assert_eq!(frames.next().unwrap_err().kind(), io::ErrorKind::InvalidData, "{length}");
         }
-        let mut frames = Frames::default();
+        let mut frames = frames();
         frames.extend(&i32::try_from(LONGEST).unwrap().to_be_bytes());
         assert_eq!(frames.next().unwrap(), None);
         assert!(frames.bytes.capacity() < 1_000);
     }
 
     #[test]
+    fn a_frame_of_a_handshake_is_short() {
+        let length = i32::try_from(LONGEST_OF_HANDSHAKE).unwrap() + 1;
+        let mut frames = Frames::of_handshake();
+        frames.extend(&length.to_be_bytes());
+        assert_eq!(frames.next().unwrap_err().to_string(), "a frame of 65537 bytes, where at most 65536 are expected");
+        frames.allow_long();
+        assert_eq!(frames.next().unwrap(), None);
+    }
+
+    #[test]
     fn the_memory_of_a_large_frame_is_freed() {
-        let (mut frames, mut stream) = (Frames::default(), Vec::new());
+        let (mut frames, mut stream) = (frames(), Vec::new());
         append(&vec![1; 1 << 20], &mut stream);
         frames.extend(&stream);
         assert_eq!(all(&mut frames).len(), 1);

@@ -15,6 +15,8 @@
 //! | `heartbeat.rs` | when a connection is pinged, and when it is given up |
 //! | `connection.rs` | the requests in flight, and the end of a connection |
 //! | `link.rs` | the requests of a session |
+//! | `handshake.rs` | the first frames of a connection |
+//! | `sasl.rs` | authenticates a connection over SASL |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
 //! | `route.rs` | how a server is reached |
 //! | `socket.rs` | what carries the frames |
@@ -25,6 +27,7 @@
 mod connection;
 #[cfg(feature = "native")]
 mod frames;
+mod handshake;
 mod heartbeat;
 mod jute;
 mod link;
@@ -33,6 +36,7 @@ mod open;
 mod reply;
 mod request;
 mod route;
+mod sasl;
 #[cfg(feature = "native")]
 mod security;
 mod socket;

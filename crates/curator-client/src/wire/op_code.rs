@@ -17,6 +17,7 @@ pub(super) const CREATE_CONTAINER: i32 = 19;
 pub(super) const CREATE_TTL: i32 = 21;
 pub(super) const MULTI_READ: i32 = 22;
 pub(super) const AUTH: i32 = 100;
+pub(super) const SASL: i32 = 102;
 pub(super) const ADD_WATCH: i32 = 106;
 pub(super) const CLOSE_SESSION: i32 = -11;
 

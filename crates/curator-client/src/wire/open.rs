@@ -1,6 +1,5 @@
 //! Opens a connection, for a new session or an existing one.
 
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +7,19 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::connection::Connection;
-use super::jute::Malformed;
+use super::handshake::{
+    HandshakeFailure, accepted, authenticate, close_session, receive, send_credentials, send_first_token,
+};
 use super::link::{Link, SessionKey};
-use super::reply::{Reply, connect_response};
-use super::request::{AUTH_XID, ConnectRequest, auth};
+use super::reply::connect_response;
+use super::request::ConnectRequest;
 use super::route::{EndedBy, Route, secure};
+use super::sasl::{Exchange, SaslFailure};
 use super::socket::Socket;
 use crate::clock::ClockInstant;
+use crate::connect_string::HostPort;
 use crate::diagnosis::{Diagnosis, NO_REPLY};
-use crate::options::{Credentials, SessionOptions};
+use crate::options::SessionOptions;
 use crate::pass::{Connect, Failed, Pass, Target, share};
 use crate::process::InProcess;
 use crate::spawner::Spawner;
@@ -78,11 +81,16 @@ impl Connect for Opening<'_> {
         let ended = |problem| failed(pass, index, &target, problem);
         let tls = pass.step(index, pass.diagnosis.no_reply(), limits, secure(&socket, server, pass.options)).await?;
         let tls = tls.map_err(ended)?;
-        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, &socket)).await?;
+        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, server, &socket)).await?;
         let key = shaken.map_err(|failed| match failed {
             HandshakeFailure::Answered(error) => Failed::Answered(error),
-            HandshakeFailure::Malformed(malformed) => {
-                pass.diagnosis.malformed(index, malformed.to_string());
+            HandshakeFailure::Unreadable(problem) => {
+                pass.diagnosis.malformed(index, problem);
+                Failed::Noted
+            }
+            HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => Failed::Unauthenticated(problem),
+            HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => {
+                pass.diagnosis.sasl_failed(index, problem);
                 Failed::Noted
             }
             HandshakeFailure::Ended(error) => ended(tls.explain(&error, server)),
@@ -96,28 +104,13 @@ impl Connect for Opening<'_> {
     }
 }
 
-/// Why a handshake has failed.
-enum HandshakeFailure {
-    /// The server has given a reply that the others would give too.
-    Answered(RequestError),
-    Malformed(Malformed),
-    Ended(io::Error),
-}
-
-impl From<Malformed> for HandshakeFailure {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-impl From<io::Error> for HandshakeFailure {
-    fn from(error: io::Error) -> Self {
-        Self::Ended(error)
-    }
-}
-
 impl Opening<'_> {
-    async fn shake_hands(&self, pass: &Pass<'_>, socket: &Arc<Socket>) -> Result<SessionKey, HandshakeFailure> {
+    async fn shake_hands(
+        &self,
+        pass: &Pass<'_>,
+        server: &HostPort,
+        socket: &Arc<Socket>,
+    ) -> Result<SessionKey, HandshakeFailure> {
         let requested = ConnectRequest {
             // As `zookeeper-client`, which does not remember it. The first probe makes up for that.
             last_zxid_seen: 0,
@@ -125,26 +118,36 @@ impl Opening<'_> {
             session_id: self.session.map_or(0, |session| session.session_id),
             password: self.session.map_or([0; 16].as_slice(), |session| &*session.password),
         };
+        let sasl = Exchange::begin(pass.options, server).await?;
+        let credentials = &*pass.options.auth;
         #[cfg(feature = "native")]
-        let _awaiting = self.awaiting(socket);
+        let awaiting = self.awaiting(socket);
         socket.together(|| {
             socket.send(requested.frame());
-            for Credentials { scheme, auth: secret } in &pass.options.auth {
-                socket.send(auth(scheme, secret));
+            match &sasl {
+                Some((_, token)) => send_first_token(socket, token),
+                None => send_credentials(socket, credentials),
             }
         });
         let Some(session) = connect_response(&receive(socket).await?)? else {
             return Err(HandshakeFailure::Answered(RequestError::Code(ErrorCode::SESSION_EXPIRED)));
         };
         self.granted.tell(session.session_id, session.timeout);
-        for _ in &pass.options.auth {
-            let frame = receive(socket).await?;
-            let reply = Reply::parse(&frame)?;
-            if reply.xid != AUTH_XID {
-                return Err(reply.unexpected().into());
+        // The next frame is another reply.
+        #[cfg(feature = "native")]
+        drop(awaiting);
+        if let Some((exchange, _)) = sasl {
+            let authenticated = authenticate(socket, exchange).await;
+            if authenticated.is_err() && self.session.is_none() {
+                // No client will use it. The server may otherwise keep one for each attempt.
+                close_session(socket);
             }
-            reply.body.map_err(|code| HandshakeFailure::Answered(RequestError::Code(code)))?;
+            authenticated?;
+            // Only now, as an impostor must not get them.
+            socket.together(|| send_credentials(socket, credentials));
         }
+        accepted(socket, credentials).await?;
+        socket.allow_long_frames();
         let (password, timeout) = (session.password.into(), session.timeout);
         Ok(SessionKey { route: self.route.clone(), session_id: session.session_id, password, timeout })
     }
@@ -177,8 +180,4 @@ fn failed(pass: &Pass<'_>, index: usize, target: &Target, problem: EndedBy) -> F
         }
     }
     Failed::Noted
-}
-
-async fn receive(socket: &Socket) -> io::Result<Vec<u8>> {
-    poll_fn(|cx| socket.poll_receive(cx)).await
 }

@@ -115,6 +115,11 @@ impl<'a> Body<'a> {
         self.0.end()
     }
 
+    /// A token of SASL, empty if there is none.
+    pub(crate) fn token(self) -> Result<&'a [u8], Malformed> {
+        self.whole(|reader| reader.buffer("a SASL token"))
+    }
+
     pub(crate) fn created(self) -> Result<Created, Malformed> {
         self.whole(created)
     }

@@ -53,6 +53,13 @@ pub(crate) fn auth(scheme: &str, auth: &[u8]) -> Vec<u8> {
     writer.into_frame()
 }
 
+/// A token of SASL; the reply is a `token`.
+pub(crate) fn sasl(xid: i32, token: &[u8]) -> Vec<u8> {
+    let mut writer = header(xid, op_code::SASL);
+    writer.buffer(token);
+    writer.into_frame()
+}
+
 /// A request with a reply. Its docs name the method of [`Body`](super::reply::Body) that decodes the reply.
 #[derive(Clone, Copy)]
 pub(crate) enum Request<'a> {

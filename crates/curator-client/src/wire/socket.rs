@@ -51,6 +51,16 @@ impl Socket {
         }
     }
 
+    /// Receives frames of any length from now on. Before, a frame must be a reply to a handshake.
+    pub(super) fn allow_long_frames(&self) {
+        match self {
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => {}
+            #[cfg(feature = "native")]
+            Self::Tcp(socket) => socket.allow_long_frames(),
+        }
+    }
+
     /// Reads the next frame, which stays to be received, if it has arrived. Needs no runtime.
     #[cfg(feature = "native")]
     pub(super) fn peek_now<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {

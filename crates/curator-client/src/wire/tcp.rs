@@ -59,6 +59,11 @@ impl TcpSocket {
         self.address
     }
 
+    /// See [`Socket::allow_long_frames`](super::socket::Socket::allow_long_frames).
+    pub(super) fn allow_long_frames(&self) {
+        self.lock().received.allow_long();
+    }
+
     /// See [`Socket::send`](super::socket::Socket::send).
     pub(super) fn send(&self, frame: &[u8]) {
         let mut io = self.lock();
@@ -125,7 +130,7 @@ impl Io {
         Self {
             stream,
             security: Security::Plain,
-            received: Frames::default(),
+            received: Frames::of_handshake(),
             chunk: vec![0; CHUNK].into(),
             to_write: Vec::new(),
             written: 0,

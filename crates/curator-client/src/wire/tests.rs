@@ -11,6 +11,8 @@ macro_rules! frame {
 
 #[cfg(feature = "simulation")]
 mod connection;
+#[cfg(feature = "native")]
+mod handshake;
 #[cfg(all(feature = "native", feature = "simulation"))]
 mod mutated;
 mod server;
@@ -84,6 +86,7 @@ fn requests_have_the_bytes_of_the_protocol() {
     assert_eq!(connect.frame(), frame![int(0), long(5), int(4_000), long(6), string("secret"), boolean(false)]);
     assert_eq!(request::auth("digest", b"u:p"), frame![int(-4), int(100), int(0), string("digest"), string("u:p")]);
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::new("ip", "::1"))];
+    assert_eq!(request::sasl(2, b"token"), frame![int(2), int(102), string("token")]);
     for (request, expected) in [
         (Request::Delete { path: a, version: Some(3) }, frame![int(2), string("/a"), int(3)]),
         (Request::Exists { path: a, watch: true }, frame![int(3), string("/a"), boolean(true)]),
@@ -171,6 +174,7 @@ fn replies() -> Vec<(Decoder, Vec<u8>, String)> {
     let acl = vec![Acl::new(Permission::READ | Permission::ADMIN, AuthId::new("ip", "::1"))];
     let names = vec!["b".to_owned(), String::new()];
     let end = frame![int(-1), boolean(true), int(-1)];
+    let token: &[u8] = b"token";
     let result = |op| frame![int(op), boolean(false), int(0)];
     let error = |code| frame![int(-1), boolean(false), int(code), int(code)];
     let results = [
@@ -222,6 +226,8 @@ fn replies() -> Vec<(Decoder, Vec<u8>, String)> {
         (decoder!(transaction, writes()), errors([0, 0, -110, -2, -2]), failed(2, ErrorCode::NODE_EXISTS)),
         (decoder!(transaction, writes()), errors([0, -2, -2, -2, -2]), failed(1, ErrorCode::RUNTIME_INCONSISTENCY)),
         (decoder!(reads, reads()), read_results.concat(), format!("{read:?}")),
+        (decoder!(token), frame![buffer(token)], format!("{token:?}")),
+        (decoder!(token), frame![int(-1)], "[]".to_owned()),
     ]
 }
 

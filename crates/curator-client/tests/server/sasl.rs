@@ -1,4 +1,5 @@
-//! SASL on servers where it is not set up. The target `real` tests servers with users.
+//! SASL on servers where it is not set up. The target `real` tests servers with users, and the unit tests
+//! `wire/tests/handshake.rs` hostile servers.
 
 use std::time::Duration;
 
@@ -23,27 +24,30 @@ async fn a_connect_with_sasl_fails_immediately_if_the_server_has_no_sasl() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// A client that is authenticated by another scheme is accepted.
-#[tokio::test]
-async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
-    let with_digest_and_sasl =
-        |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
-    let (proxy, client) = behind_proxy_with(with_digest_and_sasl).await;
-    assert_eq!(proxy.requests()[&OpCode::Multi], 1);
-    reconnect(&proxy, &client).await;
-    // When a session is resumed, the check is part of the write that confirms the session.
-    assert_eq!(proxy.requests()[&OpCode::Multi], 2);
-    let children = client.get_children("/").await.unwrap();
-    assert!(!children.iter().any(|name| name.contains("who-it-is")), "{children:?}");
-}
+// `Transport::Native` does not accept a server that does not finish the exchange.
+of_zookeeper_client! {
+    /// A client that is authenticated by another scheme is accepted.
+    #[tokio::test]
+    async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_node() {
+        let with_digest_and_sasl =
+            |client: CuratorClientBuilder| client.authorization("digest", "alice:wonderland").sasl(alice());
+        let (proxy, client) = behind_proxy_with(with_digest_and_sasl).await;
+        assert_eq!(proxy.requests()[&OpCode::Multi], 1);
+        reconnect(&proxy, &client).await;
+        // When a session is resumed, the check is part of the write that confirms the session.
+        assert_eq!(proxy.requests()[&OpCode::Multi], 2);
+        let children = client.get_children("/").await.unwrap();
+        assert!(!children.iter().any(|name| name.contains("who-it-is")), "{children:?}");
+    }
 
-#[tokio::test]
-async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
-    let proxy = proxy().await;
-    proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
-    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(4));
-    let cause = cause_of_failure(client.sasl(alice())).await;
-    assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
+    #[tokio::test]
+    async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
+        let proxy = proxy().await;
+        proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
+        let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(4));
+        let cause = cause_of_failure(client.sasl(alice())).await;
+        assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
+    }
 }
 
 #[tokio::test]

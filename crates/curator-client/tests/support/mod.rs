@@ -28,7 +28,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How much later than its timeout a call may end on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// Whether the clients of this test program use `Transport::Native`, which has no SASL.
+/// Whether the clients of this test program use `Transport::Native`.
 pub(crate) fn is_native() -> bool {
     env!("CARGO_CRATE_NAME") == "transport"
 }

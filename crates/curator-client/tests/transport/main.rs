@@ -1,8 +1,7 @@
 //! The tests of `server`, with `Transport::Native`: both transports keep the same contract. `cargo xtask test` runs them on
 //! simulated servers, which keep that of the other servers.
 //!
-//! Left out are the module and the tests of what only the other transport does: SASL, and the workarounds for
-//! `zookeeper-client`.
+//! Left out are the tests of what only the other transport does: the workarounds for `zookeeper-client`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 #![allow(dead_code, unused_imports, reason = "some tests are left out")]
 
@@ -67,6 +66,8 @@ mod retries;
 mod runtimes;
 #[path = "../server/sandbox.rs"]
 mod sandbox;
+#[path = "../server/sasl.rs"]
+mod sasl;
 #[path = "../server/stalled.rs"]
 mod stalled;
 #[path = "../server/starting.rs"]

@@ -135,7 +135,8 @@ fn converse(bodies: &[Vec<u8>]) {
     let (pipe, link, connection, mut read) = open();
     let (mut answers, mut is_over) = (requests(&link), false);
     let stream = mutated(conversation(bodies));
-    let (mut frames, mut rest) = (Frames::default(), &*stream);
+    let (mut frames, mut rest) = (Frames::of_handshake(), &*stream);
+    frames.allow_long();
     while !rest.is_empty() {
         let (part, later) = rest.split_at(fastrand::usize(1..=rest.len()));
         rest = later;

@@ -1,0 +1,342 @@
+//! Clients whose server is a script, which may be hostile: the handshake, with and without SASL.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curator_test::{soon, until};
+
+use super::super::jute::Writer;
+#[cfg(feature = "sasl-digest-md5")]
+use super::super::sasl::digest_md5::{self, Login};
+use crate::{CuratorClient, CuratorClientBuilder, Error, RetryNTimes, Transport};
+
+/// What a server does with one connection.
+type Talk = fn(&mut Conversation) -> std::io::Result<()>;
+
+/// One connection, on the side of the server.
+struct Conversation {
+    stream: TcpStream,
+    /// The requests so far, of all connections.
+    requests: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Conversation {
+    fn read(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        let mut frame = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+        self.stream.read_exact(&mut frame)?;
+        self.requests.lock().unwrap().push(frame.clone());
+        Ok(frame)
+    }
+
+    fn write(&mut self, frame: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(&u32::try_from(frame.len()).unwrap().to_be_bytes())?;
+        self.stream.write_all(frame)
+    }
+
+    fn grant_session(&mut self) -> std::io::Result<()> {
+        self.read()?;
+        self.write(&frame![int(0), int(60_000), long(7), buffer(&[7; 16]), boolean(false)])
+    }
+
+    /// Waits until the client closes the connection.
+    fn wait_for_end(&mut self) -> std::io::Result<()> {
+        self.stream.read_to_end(&mut Vec::new()).map(drop)
+    }
+}
+
+/// Starts a server that handles the connections in this order, and later ones like the last. Returns a client of it, and
+/// the requests.
+fn serve(talks: &'static [Talk]) -> (CuratorClientBuilder, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = CuratorClient::builder(listener.local_addr().unwrap().to_string());
+    let requests = Arc::<Mutex<Vec<_>>>::default();
+    let seen = Arc::clone(&requests);
+    // It ends with the process.
+    std::thread::spawn(move || {
+        let mut talks = talks.iter().copied();
+        let mut talk = talks.next().unwrap();
+        for stream in listener.incoming() {
+            let mut conversation = Conversation { stream: stream.unwrap(), requests: Arc::clone(&seen) };
+            // The client may have closed the connection.
+            let _: std::io::Result<()> = talk(&mut conversation);
+            talk = talks.next().unwrap_or(talk);
+        }
+    });
+    (client.transport(Transport::Native).session_timeout(Duration::from_secs(60)), requests)
+}
+
+/// How long a client tries to connect, to a server that never accepts it.
+const BRIEF: Duration = Duration::from_secs(1);
+
+/// The cause why a client finds no server.
+async fn cause_of_failure(client: CuratorClientBuilder) -> String {
+    let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
+    match soon(client.connection_timeout(BRIEF).retry_policy(once).connect()).await {
+        Err(Error::ConnectFailed { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_long_reply_to_the_handshake_is_not_awaited() {
+    let (client, _) = serve(&[|conversation| {
+        conversation.read()?;
+        conversation.stream.write_all(&65_537_u32.to_be_bytes())?;
+        conversation.wait_for_end()
+    }]);
+    let cause = cause_of_failure(client).await;
+    assert!(
+        cause.contains("its reply to the handshake cannot be read (a frame of 65537 bytes, where at most"),
+        "{cause}"
+    );
+}
+
+#[cfg(feature = "sasl-digest-md5")]
+mod sasl {
+    use super::*;
+    use crate::SaslOptions;
+    use crate::path::ZPath;
+    use crate::state::ConnectionState;
+
+    const SASL: i32 = 102;
+    const AUTH: i32 = 100;
+    const CLOSE: i32 = -11;
+    const SYNC: i32 = 9;
+    const UNIMPLEMENTED: i32 = -6;
+
+    /// As that of Java.
+    const CHALLENGE: &[u8] = br#"realm="zk-sasl-md5",nonce="JFV1P1ym/nPOv8+=",charset=utf-8,algorithm=md5-sess"#;
+
+    fn alice(client: CuratorClientBuilder) -> CuratorClientBuilder {
+        client.sasl(SaslOptions::digest_md5("alice", "wonderland"))
+    }
+
+    fn int_at(frame: &[u8], at: usize) -> i32 {
+        i32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
+    }
+
+    /// The codes of the requests that are not the first of their connection.
+    fn ops(requests: &Mutex<Vec<Vec<u8>>>) -> Vec<i32> {
+        requests.lock().unwrap().iter().map(|frame| int_at(frame, 4)).filter(|op| *op != 0).collect()
+    }
+
+    /// What the client has sent as its nonce.
+    fn client_nonce(response: &str) -> &str {
+        let (_, rest) = response.split_once("cnonce=\"").unwrap();
+        rest.split_once('"').unwrap().0
+    }
+
+    impl Conversation {
+        /// Answers the client's next token.
+        fn answer_token(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> std::io::Result<()> {
+            let request = self.read()?;
+            assert_eq!(int_at(&request, 4), SASL);
+            let answer = answer(&request[12..]);
+            self.write(&frame![int(int_at(&request, 0)), long(0), int(0), buffer(&answer)])
+        }
+
+        fn challenge(&mut self, challenge: &[u8]) -> std::io::Result<()> {
+            self.grant_session()?;
+            self.answer_token(|token| {
+                assert_eq!(token, b"");
+                challenge.to_vec()
+            })
+        }
+
+        /// Authenticates the client, and itself by its knowledge of this password.
+        fn authenticate(&mut self, password: &str) -> std::io::Result<()> {
+            self.challenge(CHALLENGE)?;
+            self.answer_token(|response| {
+                let response = std::str::from_utf8(response).unwrap();
+                assert!(response.contains("username=\"alice\",realm=\"zk-sasl-md5\""), "{response}");
+                let alice = Login { user: "alice".to_owned(), password: password.to_owned() };
+                let nonce = client_nonce(response);
+                digest_md5::tests::final_message(&alice, CHALLENGE, nonce)
+            })
+        }
+
+        /// Confirms the session, and answers what follows until the client has made this many requests.
+        fn answer_requests(&mut self, count: usize) -> std::io::Result<()> {
+            for _ in 0..count {
+                let request = self.read()?;
+                let xid = int_at(&request, 0);
+                let reply = match int_at(&request, 4) {
+                    SYNC => frame![int(xid), long(0), int(0), string("/")],
+                    AUTH => frame![int(xid), long(0), int(0)],
+                    _ => frame![int(xid), long(0), int(UNIMPLEMENTED)],
+                };
+                self.write(&reply)?;
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_prove_that_it_knows_the_password_is_refused() {
+        for talk in [
+            (|conversation| conversation.authenticate("looking-glass")) as Talk,
+            |conversation| {
+                conversation.challenge(CHALLENGE)?;
+                // What an impostor knows: the client's digest.
+                conversation.answer_token(|response| {
+                    let response = std::str::from_utf8(response).unwrap();
+                    let digest = response.split_once("response=").unwrap().1.split(',').next().unwrap();
+                    format!("rspauth={digest}").into_bytes()
+                })
+            },
+            |conversation| {
+                conversation.challenge(CHALLENGE)?;
+                conversation.answer_token(|_| b"stale=true".to_vec())
+            },
+        ] {
+            let (client, _) = serve(Box::leak(Box::new([talk])));
+            let error = soon(alice(client).connect()).await.unwrap_err();
+            let Error::ConnectRefused { cause, .. } = &error else { panic!("{error}") };
+            assert!(cause.contains("the server has not proven by SASL who it is"), "{cause}");
+        }
+    }
+
+    /// With credentials of another scheme, only the exchange of SASL shows it. The server does not get them, and the
+    /// session that it has opened is closed.
+    #[tokio::test]
+    async fn a_server_that_sends_no_token_has_not_authenticated_the_client() {
+        for (talk, sent) in [
+            (
+                (|conversation| {
+                    conversation.challenge(b"")?;
+                    conversation.read().map(drop)
+                }) as Talk,
+                vec![SASL, CLOSE],
+            ),
+            (
+                |conversation| {
+                    conversation.challenge(CHALLENGE)?;
+                    conversation.answer_token(|_| Vec::new())?;
+                    conversation.read().map(drop)
+                },
+                vec![SASL, SASL, CLOSE],
+            ),
+        ] {
+            let (client, requests) = serve(Box::leak(Box::new([talk])));
+            let client = alice(client).authorization("digest", "alice:wonderland");
+            let error = soon(client.connect()).await.unwrap_err();
+            let Error::ConnectRefused { cause, .. } = &error else { panic!("{error}") };
+            assert!(cause.contains("connected, but the server accepted this client as anonymous"), "{cause}");
+            until(async || ops(&requests) == sent).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_challenge_that_cannot_be_answered_fails_an_attempt_with_the_reason() {
+        for (talk, why) in [
+            (
+                // `zookeeper-client` would not return from these two.
+                (|conversation| {
+                    conversation.challenge(br#"realm="\\\\\\",nonce="\\"#)?;
+                    conversation.wait_for_end()
+                }) as Talk,
+                "SASL has failed (a quoted value has no end)",
+            ),
+            (
+                |conversation| {
+                    conversation.challenge("realm=\"\\\u{20ac}\",nonce=\"n\"".as_bytes())?;
+                    conversation.wait_for_end()
+                },
+                "SASL has failed (the algorithm is not md5-sess)",
+            ),
+            (
+                |conversation| {
+                    conversation.challenge(&[b','; 60_000])?;
+                    conversation.wait_for_end()
+                },
+                "SASL has failed (the message is too long)",
+            ),
+            (
+                |conversation| {
+                    conversation.challenge(&[b','; 70_000])?;
+                    conversation.wait_for_end()
+                },
+                "its reply to the handshake cannot be read (a frame of 70020 bytes",
+            ),
+            (
+                |conversation| {
+                    conversation.grant_session()?;
+                    let request = conversation.read()?;
+                    conversation.write(&frame![int(int_at(&request, 0)), long(0), int(UNIMPLEMENTED)])?;
+                    conversation.wait_for_end()
+                },
+                "SASL has failed (the server replied Unimplemented",
+            ),
+            (
+                |conversation| {
+                    conversation.grant_session()?;
+                    conversation.write(&frame![int(99), long(0), int(0), buffer(CHALLENGE)])?;
+                    conversation.wait_for_end()
+                },
+                "its reply to the handshake cannot be read (expected the xid of a request",
+            ),
+            (
+                |conversation| {
+                    conversation.grant_session()?;
+                    conversation.read().map(drop)
+                },
+                "connected, but the server ended the handshake",
+            ),
+        ] {
+            let (client, _) = serve(Box::leak(Box::new([talk])));
+            let cause = cause_of_failure(alice(client)).await;
+            assert!(cause.contains(why), "{cause}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_fails_an_attempt_at_its_time_limit() {
+        let (client, _) = serve(&[|conversation| {
+            conversation.challenge(CHALLENGE)?;
+            conversation.wait_for_end()
+        }]);
+        let cause = cause_of_failure(alice(client)).await;
+        assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
+    }
+
+    /// The impostor may be one of several servers. It does not end the session, and gets no other credentials.
+    #[tokio::test]
+    async fn a_resumed_session_is_authenticated_again_and_outlives_an_impostor() {
+        let (client, requests) = serve(&[
+            |conversation| {
+                conversation.authenticate("wonderland")?;
+                conversation.answer_requests(3)?;
+                // Breaks the connection in place of a reply.
+                conversation.read().map(drop)
+            },
+            |conversation| conversation.authenticate("looking-glass"),
+            |conversation| {
+                conversation.authenticate("wonderland")?;
+                conversation.answer_requests(usize::MAX)
+            },
+        ]);
+        let client = soon(alice(client).authorization("digest", "alice:wonderland").connect()).await.unwrap();
+        let session = client.session().await.unwrap();
+        soon(session.get_data(&ZPath::root())).await.unwrap_err();
+        // Credentials and a probe are sent over the first and the third connection.
+        until(async || ops(&requests).iter().filter(|op| **op == SYNC).count() >= 2).await;
+        until(async || client.health().state == ConnectionState::Reconnected).await;
+        assert_eq!(session.end(), None);
+        let ops = ops(&requests);
+        assert_eq!(ops[..3], [SASL, SASL, AUTH], "{ops:?}");
+        assert_eq!(ops.iter().filter(|op| **op == SASL).count(), 6);
+        assert_eq!(ops.iter().filter(|op| **op == AUTH).count(), 2);
+        let requests = requests.lock().unwrap();
+        let texts = requests.iter().map(|request| String::from_utf8_lossy(request));
+        let mut nonces: Vec<_> =
+            texts.filter(|text| text.contains("cnonce=")).map(|text| client_nonce(&text).to_owned()).collect();
+        assert!(nonces.iter().all(|nonce| nonce.len() == 32), "{nonces:?}");
+        nonces.sort();
+        nonces.dedup();
+        assert_eq!(nonces.len(), 3);
+    }
+}
