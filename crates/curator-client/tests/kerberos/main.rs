@@ -11,17 +11,27 @@ mod realm;
 mod support;
 
 use std::env;
+use std::ffi::OsStr;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, Permission, SaslOptions};
+use curator_client::{Acl, AuthId, Permission, SaslOptions, Transport};
+use curator_test::TestingServer;
 use tokio::runtime::Runtime;
 
-use self::realm::{LOGIN, REALM, Realm, SERVER};
+use self::realm::{LOGIN, REALM, Realm, SERVER, log};
 use crate::support::sasl_server::sasl_server;
 use crate::support::{builder, cause_of_failure, unique_path};
 
+const TRANSPORTS: [Transport; 2] = [Transport::ZookeeperClient, Transport::Native];
+
 /// The connection timeout of a client without a ticket.
 const BRIEF: Duration = Duration::from_secs(2);
+
+/// Starts a server of the realm, with this login configuration.
+async fn start_server(login: &OsStr) -> TestingServer {
+    let option = format!("-Djava.security.krb5.conf={}", env::var("KRB5_CONFIG").unwrap());
+    sasl_server(login.as_ref()).java_option(option).start().await.unwrap()
+}
 
 #[test]
 fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
@@ -29,25 +39,44 @@ fn a_client_with_a_ticket_is_authenticated_as_its_principal() {
         return Realm::start().run("a_client_with_a_ticket_is_authenticated_as_its_principal", "alice");
     };
     Runtime::new().unwrap().block_on(async {
-        let server = sasl_server(login.as_ref())
-            .java_option(format!("-Djava.security.krb5.conf={}", env::var("KRB5_CONFIG").unwrap()))
-            .start()
-            .await
-            .unwrap();
+        let server = start_server(&login).await;
         let port = server.address().port();
-        for (host, principal) in [("127.0.0.1", SERVER), ("localhost", "zookeeper")] {
-            let client =
-                builder(format!("{host}:{port}")).sasl(SaslOptions::gssapi(principal)).connect().await.unwrap();
+        let services = [("127.0.0.1", SERVER), ("localhost", "zookeeper")];
+        for (transport, (host, principal)) in TRANSPORTS.into_iter().flat_map(|one| services.map(|other| (one, other)))
+        {
+            let client = builder(format!("{host}:{port}")).transport(transport).sasl(SaslOptions::gssapi(principal));
+            let client = client.connect().await.unwrap();
             let create = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
             let path = create.for_path(unique_path("node"), "").await.unwrap();
             let alice = AuthId::new("sasl", &format!("alice@{REALM}"));
             assert_eq!(client.get_acl(&path).await.unwrap().0, [Acl::new(Permission::ALL, alice)]);
             client.close().await.unwrap();
         }
-        let other = builder(server.connect_string()).sasl(SaslOptions::gssapi("other/localhost"));
-        let cause = cause_of_failure(other.connection_timeout(BRIEF)).await;
-        assert!(cause.contains("no Kerberos ticket for other@localhost ("), "{cause}");
-        assert!(cause.contains("not found in Kerberos database"), "{cause}");
+        for transport in TRANSPORTS {
+            let other = builder(server.connect_string()).transport(transport);
+            let other = other.sasl(SaslOptions::gssapi("other/localhost"));
+            let cause = cause_of_failure(other.connection_timeout(BRIEF)).await;
+            assert!(cause.contains("no Kerberos ticket for other@localhost ("), "{cause}");
+            assert!(cause.contains("not found in Kerberos database"), "{cause}");
+        }
+    });
+}
+
+/// A client that forwards its ticket first gets another one for the server: the log shows that.
+#[test]
+fn only_zookeeper_client_forwards_a_ticket() {
+    let Some(login) = env::var_os(LOGIN) else {
+        return Realm::start().run_with_forwardable_ticket("only_zookeeper_client_forwards_a_ticket", "alice");
+    };
+    Runtime::new().unwrap().block_on(async {
+        let server = start_server(&login).await;
+        let asks_for_ticket = |line: &str| line.contains("TGS_REQ") && line.contains("for krbtgt/");
+        for (transport, forwards) in [(Transport::Native, false), (Transport::ZookeeperClient, true)] {
+            let client = builder(server.connect_string()).transport(transport).sasl(SaslOptions::gssapi(SERVER));
+            let client = client.connect().await.unwrap();
+            assert_eq!(log().lines().any(asks_for_ticket), forwards, "{transport:?}: {}", log());
+            client.close().await.unwrap();
+        }
     });
 }
 
@@ -60,10 +89,12 @@ fn a_client_without_a_ticket_reports_that_and_connects_to_no_server() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let client = builder(&address).sasl(SaslOptions::gssapi(SERVER)).connection_timeout(BRIEF);
-        let cause = cause_of_failure(client).await;
-        assert!(cause.starts_with(&format!("{address}: no Kerberos ticket for zookeeper@localhost (")), "{cause}");
-        assert!(!cause.contains("\n"), "{cause}");
+        for transport in TRANSPORTS {
+            let client = builder(&address).transport(transport).sasl(SaslOptions::gssapi(SERVER));
+            let cause = cause_of_failure(client.connection_timeout(BRIEF)).await;
+            assert!(cause.starts_with(&format!("{address}: no Kerberos ticket for zookeeper@localhost (")), "{cause}");
+            assert!(!cause.contains("\n"), "{cause}");
+        }
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     });
 }

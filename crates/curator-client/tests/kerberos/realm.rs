@@ -63,7 +63,7 @@ impl Realm {
 
     /// The log of the key distribution centre. Another process on its port does not write here.
     fn log(&self) -> String {
-        fs::read_to_string(self.directory.path().join("kdc.log")).unwrap_or_default()
+        log_in(self.directory.path())
     }
 
     /// Writes the login configuration of a ZooKeeper server of this realm.
@@ -80,14 +80,32 @@ impl Realm {
 
     /// Runs one test of this program in a separate process, which has a ticket of `user` if `user` is a principal.
     pub(crate) fn run(&self, test: &str, user: &str) {
+        self.run_with_ticket(test, user, "-F");
+    }
+
+    /// The same with a ticket that may be forwarded.
+    pub(crate) fn run_with_forwardable_ticket(&self, test: &str, user: &str) {
+        self.run_with_ticket(test, user, "-f");
+    }
+
+    fn run_with_ticket(&self, test: &str, user: &str, kinit_option: &str) {
         let dir = self.directory.path();
         let keytab = dir.join(format!("{user}.keytab"));
         if keytab.exists() {
-            succeed(command(dir, "kinit").arg("-F").arg("-k").arg("-t").arg(keytab).arg(user));
+            succeed(command(dir, "kinit").arg(kinit_option).arg("-k").arg("-t").arg(keytab).arg(user));
         }
         let mut child = command(dir, env::current_exe().unwrap());
         succeed(child.args(["--exact", test, "--nocapture"]).env(LOGIN, self.login_configuration()));
     }
+}
+
+/// The log of the key distribution centre of this process' realm.
+pub(crate) fn log() -> String {
+    log_in(Path::new(&env::var_os("KRB5_CONFIG").unwrap()).parent().unwrap())
+}
+
+fn log_in(directory: &Path) -> String {
+    fs::read_to_string(directory.join("kdc.log")).unwrap_or_default()
 }
 
 impl Drop for Realm {

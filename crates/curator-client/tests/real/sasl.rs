@@ -1,9 +1,11 @@
-//! Clients that authenticate over SASL, and servers that require it.
+//! Clients that authenticate over SASL, with each transport, and servers that require it.
 
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
-use curator_client::{Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions};
+use curator_client::{
+    Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions, Transport,
+};
 use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
 
 use crate::support::sasl_server::{USERS, sasl_server, shared_sasl_server, write_login_configuration};
@@ -12,13 +14,19 @@ use crate::support::{builder, expect, reconnect, refusal, soon, unique_path, unt
 const ALICE: (&str, &str) = USERS[0];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
 
+const TRANSPORTS: [Transport; 2] = [Transport::ZookeeperClient, Transport::Native];
+
 /// The error of a client that the server refuses.
 const REFUSED: &str = "the server refuses the credentials, or asks for others";
 /// The error of a client that the server has accepted as anonymous.
 const ANONYMOUS: &str = "the server accepted this client as anonymous";
 
-fn with_credentials(server: &TestingServer, (user, password): (&str, &str)) -> CuratorClientBuilder {
-    builder(server.connect_string()).sasl(SaslOptions::digest_md5(user, password))
+fn with_credentials(server: &TestingServer, transport: Transport, credentials: (&str, &str)) -> CuratorClientBuilder {
+    authenticating(builder(server.connect_string()).transport(transport), credentials)
+}
+
+fn authenticating(client: CuratorClientBuilder, (user, password): (&str, &str)) -> CuratorClientBuilder {
+    client.sasl(SaslOptions::digest_md5(user, password))
 }
 
 fn only_for(user: &str) -> [Acl; 1] {
@@ -33,11 +41,47 @@ async fn assert_refused(client: CuratorClientBuilder, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sasl_user_is_authenticated_by_name() {
-    for (user, password) in USERS {
-        let client = with_credentials(shared_sasl_server().await, (user, password)).connect().await.unwrap();
-        let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-        let path = path.for_path(unique_path("node"), "").await.unwrap();
-        assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
+    for transport in TRANSPORTS {
+        for (user, password) in USERS {
+            let client = with_credentials(shared_sasl_server().await, transport, (user, password));
+            assert_is(client, user).await;
+        }
+    }
+}
+
+/// Checks that the server knows this client as the user.
+async fn assert_is(client: CuratorClientBuilder, user: &str) {
+    let client = client.connect().await.unwrap();
+    let path = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
+    let path = path.for_path(unique_path("node"), "").await.unwrap();
+    assert_eq!(client.get_acl(&path).await.unwrap().0, only_for(user));
+    client.close().await.unwrap();
+}
+
+/// `zookeeper-client` hashes such text otherwise than the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
+    let user = ("jürgen", "größe");
+    let login = write_login_configuration("users-latin-1.jaas", &[user]);
+    let server = sasl_server(&login).start().await.unwrap();
+    assert_is(with_credentials(&server, Transport::Native, user), user.0).await;
+    let refused = with_credentials(&server, Transport::ZookeeperClient, user).connect().await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidOption { .. }), "{refused}");
+}
+
+/// Both identities are those of the client.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sasl_user_can_have_another_identity_too() {
+    for transport in TRANSPORTS {
+        let client =
+            with_credentials(shared_sasl_server().await, transport, ALICE).authorization("digest", "bob:secret");
+        let client = client.connect().await.unwrap();
+        let create = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
+        let path = create.for_path(unique_path("node"), "").await.unwrap();
+        let mut schemes: Vec<_> =
+            client.get_acl(&path).await.unwrap().0.iter().map(|entry| entry.scheme().to_owned()).collect();
+        schemes.sort();
+        assert_eq!(schemes, ["digest", "sasl"], "{transport:?}");
         client.close().await.unwrap();
     }
 }
@@ -49,51 +93,56 @@ async fn sasl_users_are_authenticated_by_password_over_tls() {
     let login = write_login_configuration("users-tls.jaas", &USERS);
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
     let server = sasl_server(&login).tls(tls).start().await.unwrap();
-    let over_tls = |(user, password)| {
-        let client = builder(server.secure_connect_string().unwrap()).tls(TlsOptions::from_pem(ca.pem()).unwrap());
-        client.sasl(SaslOptions::digest_md5(user, password))
-    };
-    assert_refused(over_tls(WRONG), REFUSED).await;
-    let alice = over_tls(ALICE).connect().await.unwrap();
-    let create = alice.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
-    let path = create.for_path(unique_path("node"), "").await.unwrap();
-    assert_eq!(alice.get_acl(&path).await.unwrap().0, only_for("alice"));
+    for transport in TRANSPORTS {
+        let over_tls = |credentials| {
+            let client = builder(server.secure_connect_string().unwrap()).transport(transport);
+            authenticating(client.tls(TlsOptions::from_pem(ca.pem()).unwrap()), credentials)
+        };
+        assert_refused(over_tls(WRONG), REFUSED).await;
+        assert_is(over_tls(ALICE), "alice").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_an_unknown_user_are_refused_immediately() {
     let server = shared_sasl_server().await;
-    for credentials in [WRONG, ("unknown", "wonderland"), ("alice", ""), ("super", "wonderland")] {
-        assert_refused(with_credentials(server, credentials), REFUSED).await;
+    for transport in TRANSPORTS {
+        for credentials in [WRONG, ("unknown", "wonderland"), ("alice", ""), ("super", "wonderland")] {
+            assert_refused(with_credentials(server, transport, credentials), REFUSED).await;
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_resumed_is_authenticated_again() {
     let server = shared_sasl_server().await;
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client =
-        builder(proxy.connect_string()).sasl(SaslOptions::digest_md5(ALICE.0, ALICE.1)).connect().await.unwrap();
-    let path = client.create().with_acl(only_for("alice")).for_path(unique_path("node"), "").await.unwrap();
-    let id = client.session().await.unwrap().id();
-    proxy.reset_counts();
-    reconnect(&proxy, &client).await;
-    assert_eq!(client.session().await.unwrap().id(), id);
-    client.get_data(&path).await.unwrap();
-    // The client sends its first SASL request, and its response to the server's challenge.
-    assert!(proxy.requests()[&OpCode::Sasl] >= 2);
+    for transport in TRANSPORTS {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
+        let client = client.connect().await.unwrap();
+        let path = client.create().with_acl(only_for("alice")).for_path(unique_path("node"), "").await.unwrap();
+        let id = client.session().await.unwrap().id();
+        proxy.reset_counts();
+        reconnect(&proxy, &client).await;
+        assert_eq!(client.session().await.unwrap().id(), id);
+        client.get_data(&path).await.unwrap();
+        // The client sends its first SASL request, and its response to the server's challenge.
+        assert!(proxy.requests()[&OpCode::Sasl] >= 2);
+    }
 }
 
 /// The session still exists on the server, but a client that resumed it would be refused or anonymous.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
-    for (accepts_failed, why) in [(false, REFUSED), (true, ANONYMOUS)] {
+    let cases = [(false, REFUSED), (true, ANONYMOUS)];
+    for (transport, (accepts_failed, why)) in TRANSPORTS.into_iter().flat_map(|one| cases.map(|case| (one, case))) {
         let name = format!("users-{accepts_failed}.jaas");
         let login = write_login_configuration(&name, &[ALICE]);
         let server =
             sasl_server(&login).property("allowSaslFailedClients", accepts_failed.to_string()).start().await.unwrap();
         // The session timeout is longer than a restart of the server.
-        let client = with_credentials(&server, ALICE).session_timeout(Duration::from_secs(60)).connect().await.unwrap();
+        let client = with_credentials(&server, transport, ALICE).session_timeout(Duration::from_secs(60));
+        let client = client.connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
         write_login_configuration(&name, &[WRONG]);
@@ -113,8 +162,10 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
 async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
     let login = write_login_configuration("users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
-    assert_refused(with_credentials(&server, WRONG), ANONYMOUS).await;
-    with_credentials(&server, ALICE).connect().await.unwrap();
+    for transport in TRANSPORTS {
+        assert_refused(with_credentials(&server, transport, WRONG), ANONYMOUS).await;
+        with_credentials(&server, transport, ALICE).connect().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,8 +176,10 @@ async fn a_server_that_requires_sasl_refuses_clients_without_it() {
         let server = server.start().await.unwrap();
         assert_refused(builder(server.connect_string()), REFUSED).await;
         assert_refused(builder(server.connect_string()).authorization("digest", "alice:wonderland"), REFUSED).await;
-        assert_refused(with_credentials(&server, WRONG), REFUSED).await;
-        let client = with_credentials(&server, ALICE).connect().await.unwrap();
-        client.create().for_path(unique_path("node"), "").await.unwrap();
+        for transport in TRANSPORTS {
+            assert_refused(with_credentials(&server, transport, WRONG), REFUSED).await;
+            let client = with_credentials(&server, transport, ALICE).connect().await.unwrap();
+            client.create().for_path(unique_path("node"), "").await.unwrap();
+        }
     }
 }
