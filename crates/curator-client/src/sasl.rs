@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 ///
 /// # Caveats
 ///
-/// With `zookeeper-client`, the default transport: if the client also has an
+/// With `Transport::ZookeeperClient`: if the client also has an
 /// [`authorization`](crate::CuratorClientBuilder::authorization), or a client certificate that the server accepts as an
 /// identity, a server without SASL is not detected: the client has another identity there. `Transport::Native` refuses
 /// such a server, and sends the credentials only after SASL has succeeded.
@@ -68,9 +68,10 @@ impl SaslOptions {
     ///
     /// - The password itself is not sent, but the messages allow offline guesses at it. RFC 6331 calls the mechanism
     ///   obsolete.
-    /// - The messages after authentication are neither encrypted nor signed: an attacker who can change them needs no password.
+    /// - The messages after authentication are neither encrypted nor signed: an attacker who can change them needs no
+    ///   password. The id and the password of a resumed session are sent before it.
     ///
-    /// With `zookeeper-client`, the default transport, also:
+    /// With `Transport::ZookeeperClient` also:
     ///
     /// - The client's nonce, which should make guesses harder, is predictable.
     /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the password, but
@@ -95,14 +96,17 @@ impl SaslOptions {
     /// The Kerberos library finds the ticket (`KRB5CCNAME`, `KRB5_CONFIG`). The client neither gets nor renews tickets:
     /// use `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
     ///
+    /// With `Transport::Native`, the client refuses a server that does not authenticate itself too.
+    ///
     /// # Caveats
     ///
     /// - The library may request a service ticket from the key distribution centre before a connection is opened, on a
     ///   thread for blocking work. The client waits for that no longer than for a server; the library holds the thread
     ///   until it returns, see `kdc_timeout` and `max_retries` in `krb5.conf`.
-    /// - The messages after authentication are neither encrypted nor signed.
-    /// - With `zookeeper-client`, the default transport, a forwardable ticket is forwarded to the server, because that
-    ///   crate requests all options. Get a ticket that is not forwardable: `kinit -F`. `Transport::Native` forwards none.
+    /// - The messages after authentication are neither encrypted nor signed. The id and the password of a resumed
+    ///   session are sent before it.
+    /// - With `Transport::ZookeeperClient`, a forwardable ticket is forwarded to the server, because `zookeeper-client`
+    ///   requests all options. Get a ticket that is not forwardable: `kinit -F`. `Transport::Native` forwards none.
     #[cfg(feature = "sasl-gssapi")]
     #[must_use]
     pub fn gssapi(server: impl Into<String>) -> Self {
