@@ -105,6 +105,13 @@ mod auto_traits;
 mod client;
 mod clock;
 mod closing;
+#[cfg(all(not(feature = "codec"), any(feature = "native", feature = "simulation")))]
+#[allow(dead_code, unused_imports, unreachable_pub, reason = "the half of `curator-test`")]
+mod codec;
+#[cfg(feature = "codec")]
+#[allow(clippy::exhaustive_enums, clippy::exhaustive_structs, reason = "what the protocol defines")]
+#[doc(hidden)]
+pub mod codec;
 mod connect_string;
 mod connection;
 mod debug;

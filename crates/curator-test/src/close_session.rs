@@ -2,16 +2,14 @@
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
+use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Decode, Reader, ReplyHeader, frame, framed};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
 use crate::{
-    embedded::ConnectRequest,
     error::Error,
-    op_code::OpCode,
-    proxy::{ConnectResponse, ReplyHeader},
     real_time::{sleep, timeout},
 };
 
@@ -83,19 +81,20 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
 /// Takes the session over and closes it. Sets `is_granted` when the server has granted the take-over.
 async fn attempt(address: SocketAddr, session: &SessionCredentials, is_granted: &mut bool) -> Result<(), Error> {
     let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
-    write(&mut stream, &connect_request(session).frame()).await?;
+    let connect = ConnectRequest::new(SESSION_TIMEOUT_MS, session.session_id, &*session.password);
+    write(&mut stream, &connect.frame()).await?;
     let answer = receive(&mut stream).await?;
-    let answer = ConnectResponse::parse(&answer).ok_or_else(|| Error::Protocol("no handshake".to_owned()))?;
+    let answer: ConnectResponse<&[u8]> = read(&answer)?;
     if answer.session_id != session.session_id {
         return Err(Error::NoSession(session.session_id));
     }
     *is_granted = true;
     let xid = 1_i32;
-    let close = [8_i32, xid, OpCode::CloseSession.number()];
-    write(&mut stream, &close.map(i32::to_be_bytes).concat()).await?;
+    let close: Control<&str, &str, &[u8]> = Control::CloseSession {};
+    write(&mut stream, &frame(xid, &close)).await?;
     loop {
         let answer = receive(&mut stream).await?;
-        let reply = ReplyHeader::parse(&answer).ok_or_else(|| Error::Protocol("no reply header".to_owned()))?;
+        let reply: ReplyHeader = read(&answer)?;
         match reply.error {
             _ if reply.xid != xid => {}
             0 => return Ok(()),
@@ -109,18 +108,13 @@ fn is_disconnect(error: &io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
-fn connect_request(session: &SessionCredentials) -> ConnectRequest {
-    ConnectRequest {
-        last_zxid_seen: 0,
-        timeout: SESSION_TIMEOUT_MS,
-        session_id: session.session_id,
-        password: session.password.clone(),
-        read_only: Some(false),
-    }
+/// The values at the start of a frame.
+fn read<'a, T: Decode<'a>>(frame: &'a [u8]) -> Result<T, Error> {
+    Reader::new(frame).read("a reply").map_err(|malformed| Error::Protocol(malformed.to_string()))
 }
 
 async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
-    stream.write_all(frame).await.map_err(Error::io("send to ZooKeeper"))
+    stream.write_all(&framed(frame)).await.map_err(Error::io("send to ZooKeeper"))
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
@@ -138,7 +132,12 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::embedded::ConnectResponse as Granted;
+
+    /// The granted session; 0 refuses it.
+    fn response(session_id: i64) -> Vec<u8> {
+        let password = &[0_u8; 16][..];
+        ConnectResponse { protocol: 0, timeout: 30_000, session_id, password, read_only: Some(false) }.frame()
+    }
 
     /// The server acts as if the session were closing: it grants the take-over, and drops the request to close.
     #[tokio::test]
@@ -147,11 +146,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let credentials = SessionCredentials { session_id: 7, password: vec![0; 16] };
         let server = tokio::spawn(async move {
-            let granted = Granted { timeout: 30_000, session_id: 7, password: [0; 16], read_only_known: true };
-            let mut silent = accept(&listener, &granted).await;
+            let mut silent = accept(&listener, &response(7)).await;
             // The request to close the session.
             receive(&mut silent).await.unwrap();
-            accept(&listener, &Granted::refusal(true)).await;
+            accept(&listener, &response(0)).await;
             // The first connection stays open until here.
             drop(silent);
         });
@@ -170,7 +168,7 @@ mod tests {
                 // This and the write may fail, because the attempt may have ended.
                 drop(receive(&mut stream).await);
                 sleep(FIRST_ATTEMPT_TIMEOUT.mul_f64(1.2)).await;
-                drop(write(&mut stream, &Granted::refusal(true).frame()).await);
+                drop(write(&mut stream, &response(0)).await);
             }
         });
         let error = close_session(address, &credentials).await.unwrap_err();
@@ -178,10 +176,10 @@ mod tests {
         server.abort();
     }
 
-    async fn accept(listener: &TcpListener, response: &Granted) -> TcpStream {
+    async fn accept(listener: &TcpListener, response: &[u8]) -> TcpStream {
         let (mut stream, _) = listener.accept().await.unwrap();
         receive(&mut stream).await.unwrap();
-        write(&mut stream, &response.frame()).await.unwrap();
+        write(&mut stream, response).await.unwrap();
         stream
     }
 }

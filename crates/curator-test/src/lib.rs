@@ -38,7 +38,7 @@
 //! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds `TestingCa`, which
 //! issues certificates for tests.
 //!
-//! The feature `simulation`, which is on by default, adds [`Simulation`]; it needs `curator-client`.
+//! The feature `simulation`, which is on by default, adds [`Simulation`].
 //!
 //! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 
@@ -55,7 +55,6 @@ mod embedded;
 mod error;
 mod four_letter;
 pub mod guide;
-mod op_code;
 mod ports;
 mod proxy;
 mod real;
@@ -69,13 +68,16 @@ mod simulation;
 mod unique_path;
 mod wait;
 
+/// A kind of request.
+#[doc(inline)]
+pub use curator_client::codec::OpCode;
+
 #[cfg(feature = "tls")]
 pub use certificates::{TestingCa, TestingCertificate};
 pub use close_session::{SessionCredentials, close_session};
 pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
-pub use op_code::OpCode;
 pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 // For `cargo xtask test` only.

@@ -58,6 +58,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &[
                 "acl",
                 "clock",
+                "codec",
                 "connect_string",
                 "debug",
                 "error",
@@ -211,7 +212,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["proxy::faults", "serving_thread"],
             &["certificates", "ports", "wait"],
             &["error"],
-            &["op_code", "real::distribution", "real::logging", "real_time", "report", "server::kind", "unique_path"],
+            &["real::distribution", "real::logging", "real_time", "report", "server::kind", "unique_path"],
         ],
     ),
 ];

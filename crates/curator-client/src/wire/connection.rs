@@ -13,12 +13,12 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
 
 use super::heartbeat::{Due, Heartbeat};
-use super::jute::Malformed;
-use super::reply::{Body, EVENT_XID, Reply};
-use super::request::{PING_XID, Request, ping};
+use super::reply::{Body, Reply};
+use super::request::{Request, ping};
 use super::socket::Socket;
 use super::watches::{Fired, Watches};
 use crate::clock::ClockInstant;
+use crate::codec::{EVENT_XID, Malformed, PING_XID};
 use crate::process::Process;
 use crate::source::watch;
 use crate::timer::Timer;

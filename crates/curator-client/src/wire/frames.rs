@@ -91,15 +91,10 @@ impl Frames {
     }
 }
 
-/// Appends a frame with its length. No frame reaches the limit of the protocol: larger requests are refused before.
-pub(super) fn append(frame: &[u8], bytes: &mut Vec<u8>) {
-    bytes.extend_from_slice(&i32::try_from(frame.len()).unwrap_or(i32::MAX).to_be_bytes());
-    bytes.extend_from_slice(frame);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::append;
 
     fn frames() -> Frames {
         let mut frames = Frames::of_handshake();

@@ -5,11 +5,11 @@ use std::io;
 
 #[cfg(feature = "native")]
 use super::frames::InvalidLength;
-use super::jute::Malformed;
 use super::reply::Reply;
-use super::request::{AUTH_XID, Request, auth, sasl};
+use super::request::{Request, auth, sasl};
 use super::sasl::{Exchange, SaslFailure, Step};
 use super::socket::Socket;
+use crate::codec::{AUTH_XID, Malformed};
 use crate::options::Credentials;
 use crate::transport::{ErrorCode, RequestError};
 

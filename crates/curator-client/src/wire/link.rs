@@ -11,12 +11,12 @@ use futures_util::future::join;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Connection;
-use super::jute::Malformed;
 use super::reply::{Body, FailedOperation, OperationResult};
 use super::request::{Request, WatchKind};
 use super::route::Route;
 use super::watches::OneShotKind;
 use crate::acl::{Acl, AuthId, Permission};
+use crate::codec::Malformed;
 use crate::connect_string::HostPort;
 use crate::error::{Error, Result};
 use crate::operation::{

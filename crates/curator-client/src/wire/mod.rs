@@ -1,15 +1,11 @@
 //! A transport of our own: frames over a simulated network in memory, or over TCP.
 //!
-//! The codec is pure: no I/O, no clock, no runtime. Frames have no length prefix; that is the matter of the socket.
 //! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and replies are decoded
-//! into them. Bytes of any content are decoded, or result in a [`Malformed`](jute::Malformed); no length is trusted
-//! before it is checked.
+//! into them, by the [`codec`](crate::codec).
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `jute.rs` | the serialization of numbers, strings, lists, ACLs and stats |
-//! | `op_code.rs` | the numbers of the requests |
-//! | `request.rs` | the first frame of a connection, and all requests |
+//! | `request.rs` | the requests |
 //! | `reply.rs` | the reply to the first frame, all other replies, and events |
 //! | `watches.rs` | which watches an event fires |
 //! | `heartbeat.rs` | when a connection is pinged, and when it is given up |
@@ -29,9 +25,7 @@ mod connection;
 mod frames;
 mod handshake;
 mod heartbeat;
-mod jute;
 mod link;
-mod op_code;
 mod open;
 mod reply;
 mod request;

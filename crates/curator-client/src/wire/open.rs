@@ -12,11 +12,11 @@ use super::handshake::{
 };
 use super::link::{Link, SessionKey};
 use super::reply::connect_response;
-use super::request::ConnectRequest;
 use super::route::{EndedBy, Route, secure};
 use super::sasl::{Exchange, SaslFailure};
 use super::socket::Socket;
 use crate::clock::ClockInstant;
+use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;
 use crate::diagnosis::{Diagnosis, NO_REPLY};
 use crate::options::SessionOptions;
@@ -111,13 +111,13 @@ impl Opening<'_> {
         server: &HostPort,
         socket: &Arc<Socket>,
     ) -> Result<SessionKey, HandshakeFailure> {
-        let requested = ConnectRequest {
-            // As `zookeeper-client`, which does not remember it. The first probe makes up for that.
-            last_zxid_seen: 0,
-            timeout: self.session.map_or(pass.options.session_timeout, |session| session.timeout),
-            session_id: self.session.map_or(0, |session| session.session_id),
-            password: self.session.map_or([0; 16].as_slice(), |session| &*session.password),
-        };
+        let timeout = self.session.map_or(pass.options.session_timeout, |session| session.timeout);
+        // As `zookeeper-client`, which does not remember the newest zxid. The first probe makes up for that.
+        let requested = ConnectRequest::new(
+            i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+            self.session.map_or(0, |session| session.session_id),
+            self.session.map_or([0; 16].as_slice(), |session| &*session.password),
+        );
         let sasl = Exchange::begin(pass.options, server).await?;
         let credentials = &*pass.options.auth;
         #[cfg(feature = "native")]

@@ -3,16 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::jute::{Malformed, Reader};
-use super::op_code;
 use crate::acl::Acl;
+use crate::codec::{self, ConnectResponse, Decode, EventKind, Malformed, PartHeader, Reader, ReplyHeader};
 use crate::debug::Length;
 use crate::operation::{Created, ReadOperation, ReadResult, Stat, TransactionOperation};
 use crate::path::ZPath;
 use crate::transport::ErrorCode;
 
-/// The xid of an event, which answers no request.
-pub(crate) const EVENT_XID: i32 = -1;
+/// The type of an event that is not about a node.
+const NO_NODE: i32 = -1;
 
 /// The session that a server has granted, or resumed.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,18 +34,15 @@ impl fmt::Debug for Granted {
 /// Decodes the first frame of a connection. `None` if the requested session has expired, or is not the client's.
 pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(frame);
-    let malformed = reader.malformed("protocol version 0");
-    if reader.int("the protocol version")? != 0 {
-        return Err(malformed);
+    let (version, negative) =
+        (reader.malformed("protocol version 0"), reader.malformed("a timeout that is not negative"));
+    let response = ConnectResponse::<Option<Vec<u8>>>::decode(&mut reader, "the granted session")?;
+    reader.end()?;
+    if response.protocol != 0 {
+        return Err(version);
     }
-    let malformed = reader.malformed("a timeout that is not negative");
-    let timeout = u64::try_from(reader.int("the timeout")?).map_err(|_| malformed)?;
-    let (session_id, password) = (reader.long("the session id")?, reader.buffer("the password")?.to_vec());
-    // Servers older than 3.4 do not send whether they are read-only.
-    if !reader.is_at_end() {
-        reader.boolean("whether the server is read-only")?;
-        reader.end()?;
-    }
+    let timeout = u64::try_from(response.timeout).map_err(|_| negative)?;
+    let (session_id, password) = (response.session_id, response.password.unwrap_or_default());
     let granted = Granted { timeout: Duration::from_millis(timeout), session_id, password };
     Ok((session_id != 0).then_some(granted))
 }
@@ -54,7 +50,7 @@ pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malforme
 /// A reply or an event. Events arrive between replies, in the order in which the server made the changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Reply<'a> {
-    /// That of the request, or [`EVENT_XID`].
+    /// That of the request, or [`EVENT_XID`](codec::EVENT_XID).
     pub(crate) xid: i32,
     /// The rest; an error has none.
     pub(crate) body: Result<Body<'a>, ErrorCode>,
@@ -63,16 +59,13 @@ pub(crate) struct Reply<'a> {
 impl<'a> Reply<'a> {
     /// The error if no request has this xid.
     pub(super) fn unexpected(&self) -> Malformed {
-        Malformed { expected: "the xid of a request", at: 0, length: 0 }
+        Malformed { expected: "the xid of a request", at: 0, length: 0, is_null: false }
     }
 
     pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(frame);
-        let xid = reader.int("xid")?;
-        // The zxid of the write, or the newest one that the server knows.
-        reader.long("zxid")?;
-        let error = ErrorCode::new(reader.int("an error code")?);
-        Ok(Self { xid, body: error.map_or(Ok(Body(reader)), Err) })
+        let ReplyHeader { xid, error, .. } = reader.read("the header of a reply")?;
+        Ok(Self { xid, body: ErrorCode::new(error).map_or(Ok(Body(reader)), Err) })
     }
 }
 
@@ -117,54 +110,53 @@ impl<'a> Body<'a> {
 
     /// A token of SASL, empty if there is none.
     pub(crate) fn token(self) -> Result<&'a [u8], Malformed> {
-        self.whole(|reader| reader.buffer("a SASL token"))
+        self.whole::<Option<_>>("a SASL token").map(Option::unwrap_or_default)
     }
 
     pub(crate) fn created(self) -> Result<Created, Malformed> {
-        self.whole(created)
+        self.whole("the new node").map(|(path, stat)| Created { path, stat })
     }
 
     pub(crate) fn data(self) -> Result<(Vec<u8>, Stat), Malformed> {
-        self.whole(data)
+        self.whole::<(Option<Vec<u8>>, Stat)>("data").map(|(data, stat)| (data.unwrap_or_default(), stat))
     }
 
     pub(crate) fn stat(self) -> Result<Stat, Malformed> {
-        self.whole(Reader::stat)
+        self.whole("a stat")
     }
 
     /// The names of the children.
     pub(crate) fn children(self) -> Result<Vec<String>, Malformed> {
-        self.whole(children)
+        self.whole::<Option<_>>("the names of children").map(Option::unwrap_or_default)
     }
 
     pub(crate) fn acl(self) -> Result<(Vec<Acl>, Stat), Malformed> {
-        self.whole(|reader| Ok((reader.acl()?, reader.stat()?)))
+        self.whole::<(Option<_>, Stat)>("an ACL").map(|(acl, stat)| (acl.unwrap_or_default(), stat))
     }
 
     /// The path that was synced is not used.
     pub(crate) fn synced(self) -> Result<(), Malformed> {
-        self.whole(|reader| reader.string("a path").map(drop))
+        self.whole::<&str>("a path").map(drop)
     }
 
     /// The inner error repeats that of the header, so there should be none.
     pub(crate) fn watch_added(self) -> Result<Result<(), ErrorCode>, Malformed> {
-        self.whole(|reader| Ok(ErrorCode::new(reader.int("an error code")?).map_or(Ok(()), Err)))
+        self.whole("an error code").map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
     }
 
     pub(crate) fn event(self) -> Result<Event, Malformed> {
-        self.whole(|reader| {
-            let malformed = reader.malformed("the type of an event");
-            let (kind, state) = (reader.int("the type of an event")?, reader.int("a state")?);
-            let event = match kind {
-                -1 => return reader.buffer("a path").map(|_| Event::Session(state)),
-                1 => Event::Created,
-                2 => Event::Deleted,
-                3 => Event::DataChanged,
-                4 => Event::ChildrenChanged,
-                _ => return Err(malformed),
-            };
-            reader.path("a path").map(event)
-        })
+        let (no_kind, no_path) = (self.0.malformed("the type of an event"), self.0.malformed("the path of an event"));
+        let codec::Event::<Option<&str>> { kind, state, path } = self.whole("an event")?;
+        if kind == NO_NODE {
+            return Ok(Event::Session(state));
+        }
+        let event = match EventKind::of_number(kind).ok_or(no_kind)? {
+            EventKind::NodeCreated => Event::Created,
+            EventKind::NodeDeleted => Event::Deleted,
+            EventKind::NodeDataChanged => Event::DataChanged,
+            EventKind::NodeChildrenChanged => Event::ChildrenChanged,
+        };
+        path.and_then(|path| ZPath::on_server(path).ok()).map(event).ok_or(no_path)
     }
 
     /// The results of a multi with these operations; or the operation that failed, and nothing was applied.
@@ -173,7 +165,7 @@ impl<'a> Body<'a> {
         operations: &[TransactionOperation],
     ) -> Result<Result<Vec<OperationResult>, FailedOperation>, Malformed> {
         let malformed = self.0.malformed("the error of an operation");
-        let results = self.whole(|reader| results(reader, operations, operation_result))?;
+        let results = self.results(operations, operation_result)?;
         let failures = || {
             results.iter().enumerate().filter_map(|(index, result)| {
                 let error = ErrorCode::new(*result.as_ref().err()?)?;
@@ -192,7 +184,7 @@ impl<'a> Body<'a> {
     /// One result for each operation of a multi-read.
     pub(crate) fn reads(self, operations: &[ReadOperation]) -> Result<Vec<Result<ReadResult, ErrorCode>>, Malformed> {
         let malformed = self.0.malformed("an error other than 0");
-        let results = self.whole(|reader| results(reader, operations, read_result))?;
+        let results = self.results(operations, read_result)?;
         let known = |result: Result<ReadResult, i32>| match result {
             Ok(result) => Ok(Ok(result)),
             Err(error) => ErrorCode::new(error).map(Err).ok_or(malformed),
@@ -200,81 +192,64 @@ impl<'a> Body<'a> {
         results.into_iter().map(known).collect()
     }
 
-    /// Decodes all that is left.
-    fn whole<T>(self, decode: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>) -> Result<T, Malformed> {
+    /// One result for each operation: made by `result`, or an error, also 0.
+    fn results<O, T: Decode<'a>, D: Decode<'a>, R>(
+        self,
+        operations: &[O],
+        result: impl Fn(codec::Reply<T, D, Acl>, &O) -> Option<R>,
+    ) -> Result<Vec<Result<R, i32>>, Malformed> {
         let mut reader = self.0;
-        let decoded = decode(&mut reader)?;
+        let mut results = Vec::new();
+        for operation in operations {
+            let malformed = reader.malformed("the result of the next operation");
+            let header: PartHeader = reader.read("the header of a result")?;
+            let reply = if header.is_end { None } else { codec::Reply::decode(header.op, &mut reader)? };
+            results.push(match reply.ok_or(malformed)? {
+                codec::Reply::Error { code } => Err(code),
+                reply => Ok(result(reply, operation).ok_or(malformed)?),
+            });
+        }
+        let malformed = reader.malformed("the end of the results");
+        let header: PartHeader = reader.read("the header of a result")?;
+        reader.end()?;
+        if header.is_end { Ok(results) } else { Err(malformed) }
+    }
+
+    /// Decodes all that is left.
+    fn whole<T: Decode<'a>>(self, expected: &'static str) -> Result<T, Malformed> {
+        let mut reader = self.0;
+        let decoded = reader.read(expected)?;
         reader.end()?;
         Ok(decoded)
     }
 }
 
-/// One result for each operation: decoded by `decode`, which gets the result's kind and the operation, or an error, also
-/// 0.
-fn results<'a, O, T>(
-    reader: &mut Reader<'a>,
-    operations: &[O],
-    decode: impl Fn(i32, &O, &mut Reader<'a>) -> Result<Option<T>, Malformed>,
-) -> Result<Vec<Result<T, i32>>, Malformed> {
-    let header = |reader: &mut Reader<'a>| {
-        let (op, is_end) = (reader.int("the kind of a result")?, reader.boolean("whether the results end")?);
-        reader.int("the error of a result")?;
-        Ok((op, is_end))
-    };
-    let mut results = Vec::new();
-    for operation in operations {
-        let malformed = reader.malformed("the result of the next operation");
-        results.push(match header(reader)? {
-            (_, true) => return Err(malformed),
-            (op_code::ERROR, false) => Err(reader.int("an error code")?),
-            (op, false) => Ok(decode(op, operation, reader)?.ok_or(malformed)?),
-        });
-    }
-    let malformed = reader.malformed("the end of the results");
-    match header(reader)? {
-        (_, true) => Ok(results),
-        (_, false) => Err(malformed),
-    }
-}
-
 /// `None` if the result is not that of such an operation.
 fn operation_result(
-    op: i32,
+    reply: codec::Reply<ZPath, Option<&[u8]>, Acl>,
     operation: &TransactionOperation,
-    reader: &mut Reader<'_>,
-) -> Result<Option<OperationResult>, Malformed> {
-    Ok(Some(match (op, operation) {
-        (op_code::CHECK, TransactionOperation::Check { .. }) => OperationResult::Checked,
-        (op_code::CREATE2, TransactionOperation::Create(_)) => OperationResult::Created(created(reader)?),
-        (op_code::CREATE, TransactionOperation::Create(_)) => {
-            OperationResult::CreatedWithoutStat(reader.path("the path of the new node")?)
+) -> Option<OperationResult> {
+    Some(match (reply, operation) {
+        (codec::Reply::Check {}, TransactionOperation::Check { .. }) => OperationResult::Checked,
+        (codec::Reply::Create2 { path, stat }, TransactionOperation::Create(_)) => {
+            OperationResult::Created(Created { path, stat })
         }
-        (op_code::SET_DATA, TransactionOperation::SetData { .. }) => OperationResult::DataSet(reader.stat()?),
-        (op_code::DELETE, TransactionOperation::Delete { .. }) => OperationResult::Deleted,
-        _ => return Ok(None),
-    }))
+        (codec::Reply::Create { path }, TransactionOperation::Create(_)) => OperationResult::CreatedWithoutStat(path),
+        (codec::Reply::SetData { stat }, TransactionOperation::SetData { .. }) => OperationResult::DataSet(stat),
+        (codec::Reply::Delete {}, TransactionOperation::Delete { .. }) => OperationResult::Deleted,
+        _ => return None,
+    })
 }
 
 /// `None` if the result is not that of such an operation.
-fn read_result(op: i32, operation: &ReadOperation, reader: &mut Reader<'_>) -> Result<Option<ReadResult>, Malformed> {
-    Ok(Some(match (op, operation) {
-        (op_code::GET_CHILDREN, ReadOperation::Children(_)) => ReadResult::Children(children(reader)?),
-        (op_code::GET_DATA, ReadOperation::Data(_)) => {
-            let (data, stat) = data(reader)?;
-            ReadResult::Data { data, stat }
+fn read_result(reply: codec::Reply<String, Option<Vec<u8>>, Acl>, operation: &ReadOperation) -> Option<ReadResult> {
+    Some(match (reply, operation) {
+        (codec::Reply::GetChildren { children }, ReadOperation::Children(_)) => {
+            ReadResult::Children(children.unwrap_or_default())
         }
-        _ => return Ok(None),
-    }))
-}
-
-fn created(reader: &mut Reader<'_>) -> Result<Created, Malformed> {
-    Ok(Created { path: reader.path("the path of the new node")?, stat: reader.stat()? })
-}
-
-fn data(reader: &mut Reader<'_>) -> Result<(Vec<u8>, Stat), Malformed> {
-    Ok((reader.buffer("data")?.to_vec(), reader.stat()?))
-}
-
-fn children(reader: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {
-    reader.strings("the names of children")
+        (codec::Reply::GetData { data, stat }, ReadOperation::Data(_)) => {
+            ReadResult::Data { data: data.unwrap_or_default(), stat }
+        }
+        _ => return None,
+    })
 }

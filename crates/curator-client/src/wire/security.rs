@@ -7,7 +7,8 @@ use std::io::{Read as _, Write as _};
 #[cfg(feature = "tls")]
 use rustls::ClientConnection;
 
-use super::frames::{Frames, append};
+use super::frames::Frames;
+use crate::codec::append;
 
 /// The state of one connection.
 pub(super) enum Security {

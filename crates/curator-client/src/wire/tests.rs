@@ -1,9 +1,9 @@
 //! Tests of the codec: with bytes of the protocol, with random bytes, and with an embedded server.
 
-/// A frame from values, each after the method of [`Writer`] that writes it.
+/// A frame from values, each after the method of [`Writer`](crate::codec::Writer) that writes it.
 macro_rules! frame {
     ($($kind:ident($value:expr)),* $(,)?) => {{
-        let mut writer = Writer::default();
+        let mut writer = crate::codec::Writer::default();
         $(writer.$kind($value);)*
         writer.into_frame()
     }};
@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::jute::{Malformed, Writer};
 use super::reply::{self, Body, Event, FailedOperation, OperationResult, Reply};
-use super::request::{self, ConnectRequest, InvalidRequest, Request, WatchKind};
+use super::request::{self, InvalidRequest, Request, WatchKind};
 use crate::acl::{Acl, AuthId, Permission};
+use crate::codec::{ConnectRequest, Malformed, Writer};
 use crate::operation::{CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation};
 use crate::path::ZPath;
 use crate::transport::ErrorCode;
@@ -63,7 +63,7 @@ fn the_mode_of_a_node_decides_the_request_and_its_flags() {
     ] {
         let spec = node("/a", mode);
         let mut expected = Writer::default();
-        expected.int(1).int(op).string("/a").string("xy").acl(&spec.acl).int(flags);
+        expected.int(1).int(op).string("/a").string("xy").write(&*spec.acl).int(flags);
         millis.map(|millis| expected.long(millis));
         assert_eq!(Request::Create(&spec).frame(1).unwrap(), expected.into_frame(), "{mode:?}");
     }
@@ -81,8 +81,7 @@ fn a_time_to_live_below_a_millisecond_is_refused() {
 #[test]
 fn requests_have_the_bytes_of_the_protocol() {
     let a = &path("/a");
-    let connect =
-        ConnectRequest { last_zxid_seen: 5, timeout: Duration::from_secs(4), session_id: 6, password: b"secret" };
+    let connect = ConnectRequest { last_zxid_seen: 5, ..ConnectRequest::new(4_000, 6, &b"secret"[..]) };
     assert_eq!(connect.frame(), frame![int(0), long(5), int(4_000), long(6), string("secret"), boolean(false)]);
     assert_eq!(request::auth("digest", b"u:p"), frame![int(-4), int(100), int(0), string("digest"), string("u:p")]);
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::new("ip", "::1"))];
@@ -250,7 +249,7 @@ fn a_reply_that_is_cut_off_or_too_long_is_malformed() {
         for length in 0..body.len() {
             assert!(decode(decoder, &body[..length]).is_err(), "{index}: {length} of {} bytes", body.len());
         }
-        let too_long = Malformed { expected: "the end", at: 16 + body.len(), length: 17 + body.len() };
+        let too_long = Malformed { expected: "the end", at: 16 + body.len(), length: 17 + body.len(), is_null: false };
         assert_eq!(decode(decoder, &[&body[..], &[0]].concat()), Err(too_long), "{index}");
     }
     assert!((0..16).all(|length| Reply::parse(&[0; 16][..length]).is_err()));
@@ -264,8 +263,8 @@ fn a_malformed_reply_is_described() {
     assert_eq!(problem(children, &millions), "expected the names of children at byte 16 of 24");
     assert_eq!(problem(children, &frame![int(-2)]), "expected the names of children at byte 16 of 20");
     let transaction: Decoder = |body| body.transaction(&writes()).map(|_| String::new());
-    let other = frame![int(5), boolean(false), int(0)];
-    assert_eq!(problem(transaction, &other), "expected the result of the next operation at byte 16 of 25");
+    let other = [frame![int(5), boolean(false), int(0)], stat()].concat();
+    assert_eq!(problem(transaction, &other), "expected the result of the next operation at byte 16 of 93");
     let undone = [frame![int(-1), boolean(false), int(0), int(0)].repeat(5), frame![int(-1), boolean(true), int(-1)]];
     assert_eq!(problem(transaction, &undone.concat()), "expected the error of an operation at byte 16 of 90");
 }

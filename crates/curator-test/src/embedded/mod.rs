@@ -2,7 +2,7 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `codec` | the wire format: typed requests, replies and events |
+//! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | access lists and identities |
 //! | `sessions` | sessions and their expiry |
@@ -37,9 +37,6 @@ use std::{
 };
 
 pub use builder::EmbeddedServerBuilder;
-pub(crate) use codec::ConnectRequest;
-#[cfg(test)]
-pub(crate) use codec::{ConnectResponse, Writer};
 pub use request_info::RequestInfo;
 // For the simulation, whose servers have the same processor.
 #[cfg(feature = "simulation")]
@@ -47,7 +44,7 @@ pub(crate) use {
     acl::{Acl, Id},
     builder::Settings,
     code::Code,
-    codec::{Body, Request, Stat, Write},
+    codec::{Body, ConnectRequest, Control, Request, Write},
     connection::ConnectionId,
     link::{First, close_lingering, first_frame, next_frame},
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},

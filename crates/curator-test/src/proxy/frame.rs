@@ -2,6 +2,9 @@
 
 use std::io;
 
+use curator_client::codec::{
+    ConnectRequest, ConnectResponse, Decode, Encode, PartHeader, Reader, RequestHeader, Writer, framed,
+};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::faults::Alteration;
@@ -17,86 +20,19 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const TLS_DATA: u8 = 0x17;
 /// Far above the limit of any server; a longer frame is not a ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
-/// The xid of a watch event, which answers no request.
-const NOTIFICATION: i32 = -1;
-
-/// The offset of the session timeout, in milliseconds, in the reply to a handshake.
-const TIMEOUT: usize = 4;
-
-/// The offset of the session id in a handshake, after the protocol version, the last zxid and the timeout.
-const SESSION: usize = 16;
-/// The offset of the session's password, which follows the session id and its own length.
-const PASSWORD: usize = SESSION + 12;
-
-/// A request begins with its xid and its kind.
-const HEADER: usize = 8;
-
-/// The reply to a handshake.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ConnectResponse {
-    pub(crate) session_id: i64,
-    pub(crate) password: Vec<u8>,
-}
-
-/// The start of each request.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RequestHeader {
-    pub(crate) xid: i32,
-    pub(crate) op: OpCode,
-}
-
-/// The start of each reply.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ReplyHeader {
-    pub(crate) xid: i32,
-    pub(crate) error: i32,
-}
-
-impl ConnectResponse {
-    /// The format is: protocol version, timeout, session, password.
-    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
-        let session_id = i64::from_be_bytes(payload.get(8..)?.first_chunk().copied()?);
-        let length = usize::try_from(int(payload, 16)?).ok()?;
-        let password = payload.get(20..)?.get(..length)?.to_vec();
-        Some(Self { session_id, password })
-    }
-
-    /// Multiplies the timeout, which follows the protocol version. For a session that has ended it is 0, and stays so.
-    fn stretch(payload: &mut [u8], factor: f64) {
-        if let (Some(timeout), Some(field)) = (int(payload, TIMEOUT), payload.get_mut(TIMEOUT..TIMEOUT + 4)) {
-            let stretched = (f64::from(timeout) * factor) as i32;
-            field.copy_from_slice(&stretched.to_be_bytes());
-        }
-    }
-}
-
-impl RequestHeader {
-    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self { xid: int(payload, 0)?, op: int(payload, 4)?.into() })
-    }
+/// The values at the start of a payload; `None` if it does not begin with such values.
+pub(crate) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
+    Reader::lenient(payload).read("the start of a frame").ok()
 }
 
 /// The path of a request; for a request with several operations, the path of the first. `None` without a path.
 pub(crate) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
-    // In a request with several operations, each follows a header of 9 bytes: its type, an end flag, an error.
-    let at = if matches!(op, OpCode::Multi | OpCode::MultiRead) { HEADER + 9 } else { HEADER };
-    let length = usize::try_from(int(payload, at)?).ok()?;
-    payload.get(at + 4..)?.get(..length)
-}
-
-impl ReplyHeader {
-    /// The format is: xid, zxid, error.
-    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self { xid: int(payload, 0)?, error: int(payload, 12)? })
+    match op {
+        OpCode::Multi | OpCode::MultiRead => {
+            parse(payload).map(|(_, (_, path)): (RequestHeader, (PartHeader, &[u8]))| path)
+        }
+        _ => parse(payload).map(|(_, path): (RequestHeader, &[u8])| path),
     }
-
-    pub(crate) fn is_notification(&self) -> bool {
-        self.xid == NOTIFICATION
-    }
-}
-
-fn int(payload: &[u8], at: usize) -> Option<i32> {
-    payload.get(at..)?.first_chunk().copied().map(i32::from_be_bytes)
 }
 
 /// A whole frame, including its length.
@@ -148,29 +84,32 @@ impl Frame {
     pub(crate) fn altered(self, alteration: Alteration) -> Self {
         let mut payload = self.0[LENGTH..].to_vec();
         alteration.apply(&mut payload);
-        // A frame too long for its length field is invalid; no test needs one.
-        let length = i32::try_from(payload.len()).unwrap_or(i32::MAX);
-        let mut bytes = length.to_be_bytes().to_vec();
-        bytes.append(&mut payload);
-        Self(bytes)
+        Self(framed(&payload))
     }
 
-    /// The reply to a handshake, with another session timeout.
-    pub(crate) fn stretched(mut self, factor: f64) -> Self {
-        ConnectResponse::stretch(&mut self.0[LENGTH..], factor);
-        self
+    /// The reply to a handshake, with another session timeout. For a session that has ended it is 0, and stays so.
+    pub(crate) fn stretched(&self, factor: f64) -> Self {
+        self.rewritten(|response: &mut ConnectResponse<&[u8]>| {
+            response.timeout = (f64::from(response.timeout) * factor) as i32;
+        })
     }
 
     /// A handshake that asks for a new session: without the id and the password of an existing one.
-    pub(crate) fn for_a_new_session(mut self) -> Self {
-        let payload = &mut self.0[LENGTH..];
-        let password = int(payload, PASSWORD - 4).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-        for field in [SESSION..SESSION + 8, PASSWORD..PASSWORD.saturating_add(password)] {
-            if let Some(field) = payload.get_mut(field) {
-                field.fill(0);
-            }
-        }
-        self
+    pub(crate) fn for_a_new_session(&self) -> Self {
+        self.rewritten(|request: &mut ConnectRequest<Vec<u8>>| {
+            request.session_id = 0;
+            request.password.fill(0);
+        })
+    }
+
+    /// A frame with a changed record at its start; unchanged without such a record.
+    fn rewritten<'a, T: Decode<'a> + Encode>(&'a self, change: impl FnOnce(&mut T)) -> Self {
+        let mut reader = Reader::lenient(self.payload());
+        let Ok(mut record) = reader.read::<T>("a handshake") else { return Self(self.0.clone()) };
+        change(&mut record);
+        let mut writer = Writer::default();
+        writer.write(&record).raw(reader.rest());
+        Self(framed(&writer.into_frame()))
     }
 
     /// All bytes, as sent over the wire.
@@ -215,13 +154,12 @@ mod tests {
 
     #[test]
     fn a_handshake_for_a_new_session_keeps_everything_but_the_session() {
-        let handshake = |session: [u8; 8], password: &[u8; 2]| {
-            let payload = [&[9; SESSION][..], &session, &[0, 0, 0, 2], password, &[1]].concat();
-            let length = u8::try_from(payload.len()).unwrap();
-            Frame([&[0, 0, 0, length][..], &payload].concat())
+        let handshake = |session_id, password: &[u8; 2]| {
+            let seen = ConnectRequest { last_zxid_seen: 9, ..ConnectRequest::new(9, session_id, &password[..]) };
+            Frame(framed(&seen.frame()))
         };
-        let new = handshake([7; 8], b"pw").for_a_new_session();
-        assert_eq!(new.bytes(), handshake([0; 8], b"\0\0").bytes());
+        let new = handshake(7, b"pw").for_a_new_session();
+        assert_eq!(new.bytes(), handshake(0, b"\0\0").bytes());
         assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).for_a_new_session().payload(), b"torn!");
     }
 

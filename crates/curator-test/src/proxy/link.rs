@@ -2,6 +2,7 @@
 
 use std::{future::pending, io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 
+use curator_client::codec::RequestHeader;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{
@@ -14,7 +15,7 @@ use tokio::{
 
 use super::{
     Direction,
-    frame::{ConnectResponse, Frame, ReplyHeader, RequestHeader, is_four_letter_word, is_tls, path},
+    frame::{Frame, is_four_letter_word, is_tls, parse, path},
     state::{End, LinkId, Note, Shared, State, Verdict},
 };
 
@@ -125,7 +126,7 @@ impl LinkHalf {
                 match handshake_seen {
                     false => state.handshake(self.id),
                     true => {
-                        let header = RequestHeader::parse(payload);
+                        let header: Option<RequestHeader> = parse(payload);
                         let path = header.as_ref().and_then(|header| path(header.op, payload));
                         state.request(self.id, header, path)
                     }
@@ -146,8 +147,8 @@ impl LinkHalf {
             self.apply_verdict(frame, &out, |state, payload| {
                 state.counts.receive(payload.len());
                 match handshake_seen {
-                    false => state.handshake_answer(self.id, ConnectResponse::parse(payload)),
-                    true => state.reply(self.id, ReplyHeader::parse(payload)),
+                    false => state.handshake_answer(self.id, parse(payload)),
+                    true => state.reply(self.id, parse(payload)),
                 }
             });
             handshake_seen = true;

@@ -15,7 +15,6 @@ use std::{
 };
 
 pub use faults::Direction;
-pub(crate) use frame::{ConnectResponse, ReplyHeader};
 
 use self::{
     faults::Fault,

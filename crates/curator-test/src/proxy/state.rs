@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
+use curator_client::codec::{ConnectResponse, EVENT_XID, ReplyHeader, RequestHeader};
 use tokio::sync::watch;
 
 use super::{
     Direction,
     counts::{Counts, Pipelines},
     faults::{Alteration, Fault, Faults},
-    frame::{ConnectResponse, ReplyHeader, RequestHeader},
 };
 use crate::{OpCode, close_session::SessionCredentials};
 
@@ -179,15 +179,15 @@ impl State {
     }
 
     /// Decides about the reply to a handshake.
-    pub(crate) fn handshake_answer(&mut self, id: LinkId, answer: Option<ConnectResponse>) -> Verdict {
+    pub(crate) fn handshake_answer(&mut self, id: LinkId, answer: Option<ConnectResponse<Vec<u8>>>) -> Verdict {
         // Session 0 means that the requested session has ended.
-        if let Some(ConnectResponse { session_id, password }) = answer
+        if let Some(ConnectResponse { session_id, password, .. }) = answer
             && session_id != 0
         {
             self.sessions.retain(|session| session.session_id != session_id);
             self.sessions.push(SessionCredentials { session_id, password });
         }
-        self.reply(id, Some(ReplyHeader { xid: 0, error: 0 }))
+        self.reply(id, Some(ReplyHeader { xid: 0, zxid: 0, error: 0 }))
     }
 
     /// Decides about a request. `path` is its path, if it has one.
@@ -212,7 +212,7 @@ impl State {
 
     /// Decides about a reply or a notification.
     pub(crate) fn reply(&mut self, id: LinkId, header: Option<ReplyHeader>) -> Verdict {
-        let is_notification = header.as_ref().is_some_and(ReplyHeader::is_notification);
+        let is_notification = header.as_ref().is_some_and(|header| header.xid == EVENT_XID);
         if is_notification {
             self.counts.notify();
         }

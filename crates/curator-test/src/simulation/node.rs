@@ -1,6 +1,6 @@
 //! A node as a test sees it.
 
-use crate::embedded::Stat;
+use curator_client::Stat;
 
 /// A node of the simulated servers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,15 +1,17 @@
 //! A simulated server behind a real socket, in real time.
 
 use std::{
-    fmt,
-    io::{self, ErrorKind},
+    fmt, io,
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use curator_client::simulation::{Network, Socket};
+use curator_client::{
+    codec::framed,
+    simulation::{Network, Socket},
+};
 use tokio::{
     io::AsyncWriteExt,
     net::{
@@ -23,7 +25,7 @@ use super::{
     SimulationBuilder,
     network::ProcessNetwork,
     shared::{Driver, Shared},
-    world::{LENGTH, PORT, ServerId, World},
+    world::{PORT, ServerId, World},
 };
 use crate::{
     embedded::{First, Settings, close_lingering, first_frame, next_frame, words},
@@ -214,11 +216,7 @@ async fn read(mut client: ReadHalf<'_>, socket: &dyn Socket, front: &Front) -> i
 /// Sends the server's frames to the client. Returns when the server closes the connection.
 async fn write(mut client: WriteHalf<'_>, socket: &dyn Socket) -> io::Result<()> {
     while let Some(frame) = std::future::poll_fn(|context| socket.poll_receive(context)).await {
-        let length = i32::try_from(frame.len()).map_err(|_| ErrorKind::InvalidData)?;
-        let mut bytes = Vec::with_capacity(LENGTH + frame.len());
-        bytes.extend(length.to_be_bytes());
-        bytes.extend(frame);
-        client.write_all(&bytes).await?;
+        client.write_all(&framed(&frame)).await?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, fmt, fmt::Write};
 
+use curator_client::codec::{ConnectResponse, EVENT_XID, Event, EventKind, Reader, ReplyHeader};
+
 use crate::{OpCode, embedded::Millis};
 
 /// The lines so far, and a hash of all.
@@ -65,21 +67,29 @@ impl Trace {
         let Some(frame) = frame else {
             return self.line(now, format_args!("{process} <- {server} the end"));
         };
-        let xid = int(frame, 0);
+        let mut reader = Reader::lenient(frame);
         if let Some((_, OpCode::CreateSession)) = asked.front() {
             asked.pop_front();
-            let (session, timeout) = (long(frame, 8), int(frame, 4));
-            return self.line(now, format_args!("{process} <- {server} session {session:x} for {timeout} ms"));
-        }
-        let (zxid, error) = (long(frame, 4), int(frame, 12));
-        if xid == EVENT {
-            let kind = match int(frame, 16) {
-                1 => "created",
-                2 => "deleted",
-                3 => "changed",
-                _ => "children",
+            return match reader.read::<ConnectResponse<&[u8]>>("a session") {
+                Ok(ConnectResponse { session_id, timeout, .. }) => {
+                    self.line(now, format_args!("{process} <- {server} session {session_id:x} for {timeout} ms"));
+                }
+                Err(malformed) => self.line(now, format_args!("{process} <- {server} {malformed}")),
             };
-            let path = String::from_utf8_lossy(frame.get(28..).unwrap_or_default());
+        }
+        let ReplyHeader { xid, zxid, error } = match reader.read("a reply") {
+            Ok(header) => header,
+            Err(malformed) => return self.line(now, format_args!("{process} <- {server} {malformed}")),
+        };
+        if xid == EVENT_XID {
+            let event = reader.read::<Event<String>>("an event").ok();
+            let kind = match event.as_ref().and_then(|event| EventKind::of_number(event.kind)) {
+                Some(EventKind::NodeCreated) => "created",
+                Some(EventKind::NodeDeleted) => "deleted",
+                Some(EventKind::NodeDataChanged) => "changed",
+                Some(EventKind::NodeChildrenChanged) | None => "children",
+            };
+            let path = event.map(|event| event.path).unwrap_or_default();
             return self.line(now, format_args!("{process} <- {server} event {kind} {path}"));
         }
         let op = asked.iter().position(|(its, _)| *its == xid).and_then(|index| asked.remove(index));
@@ -100,9 +110,6 @@ impl Trace {
     }
 }
 
-/// The xid of an event.
-const EVENT: i32 = -1;
-
 /// The last lines of a text, at most `lines`.
 pub(crate) fn last_lines(text: &str, lines: usize) -> &str {
     let start = text.rmatch_indices('\n').nth(lines).map_or(0, |(index, _)| index + 1);
@@ -116,14 +123,6 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
-}
-
-fn int(frame: &[u8], at: usize) -> i32 {
-    frame.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, i32::from_be_bytes)
-}
-
-fn long(frame: &[u8], at: usize) -> i64 {
-    frame.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, i64::from_be_bytes)
 }
 
 #[cfg(test)]

@@ -9,9 +9,12 @@ use std::{
     time::Duration,
 };
 
+use curator_client::codec::{
+    AUTH_XID, EVENT_XID, Malformed, OpCode, PING_XID, Reader, ReplyHeader, RequestHeader, Writer, framed,
+};
+
 use crate::{
     hello,
-    jute::{Malformed, Reader, Writer},
     names::{self, OPERATIONS},
     op::Op,
     reply,
@@ -21,6 +24,9 @@ use crate::{
 
 /// The longest wait for a reply. Only a broken server lets a test wait that long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The xid with which clients register watches again.
+const SET_WATCHES_XID: i32 = -8;
 
 /// One connection. Records what it sends and receives.
 #[derive(Debug)]
@@ -82,7 +88,7 @@ impl Client {
                 self.write(&raw);
             } else if text.starts_with("connect ") {
                 self.is_connecting = true;
-                bytes.extend(hello::connect(text, &mut self.log.borrow_mut().normal).framed());
+                bytes.extend(framed(&hello::connect(text, &mut self.log.borrow_mut().normal).frame()));
             } else {
                 let op = self.op(text);
                 let xid = self.xid_of(&op);
@@ -111,9 +117,9 @@ impl Client {
     /// Reads one reply or event, or the connection's end. Returns false when nothing can follow.
     pub(crate) fn next(&mut self) -> bool {
         let Some(frame) = self.frame() else { return false };
-        let mut reader = Reader(&frame);
+        let mut reader = Reader::new(&frame);
         let text = if self.is_connected { self.answer(&mut reader) } else { self.granted(&mut reader) };
-        let text = text.unwrap_or_else(|Malformed| format!("malformed {frame:?}"));
+        let text = text.unwrap_or_else(|_| format!("malformed {frame:?}"));
         self.note(&format!("<- {text}"));
         true
     }
@@ -174,22 +180,22 @@ impl Client {
     }
 
     fn answer(&mut self, reader: &mut Reader<'_>) -> Result<String, Malformed> {
-        let (xid, zxid, error) = (reader.int()?, reader.long()?, reader.int()?);
+        let ReplyHeader { xid, zxid, error } = reader.read("the header of a reply")?;
         let at = self.log.borrow().normal.zxid(zxid);
-        if xid == -1 {
+        if xid == EVENT_XID {
             let error = if error == 0 { String::new() } else { format!(" {}", names::error(error)) };
-            return Ok(format!("event {}{error} at {at}", reply::event(reader.0)));
+            return Ok(format!("event {}{error} at {at}", reply::event(reader.rest())));
         }
         let Some(place) = self.pending.iter().position(|(sent, _)| *sent == xid) else {
-            return Ok(format!("reply to nothing: xid={xid} {} at {at} {:?}", names::error(error), reader.0));
+            return Ok(format!("reply to nothing: xid={xid} {} at {at} {:?}", names::error(error), reader.rest()));
         };
         let order = if place == 0 { "" } else { "out of order, " };
-        let Some((_, op)) = self.pending.remove(place) else { return Err(Malformed) };
-        let body = reply::body(&op, error, reader.0, &mut self.log.borrow_mut().normal);
+        let Some((_, op)) = self.pending.remove(place) else { return Err(reader.malformed("a reply")) };
+        let body = reply::body(&op, error, reader.rest(), &mut self.log.borrow_mut().normal);
         let result = if error == 0 { "ok".to_owned() } else { names::error(error) };
         // The results of a multi begin on a new line.
         let space = if body.is_empty() || body.starts_with('\n') { "" } else { " " };
-        Ok(format!("{order}{} {result} at {at}{space}{body}", OPERATIONS.name(op.code)))
+        Ok(format!("{order}{} {result} at {at}{space}{body}", OPERATIONS.name(op.code.number())))
     }
 
     fn op(&self, text: &str) -> Op {
@@ -199,9 +205,9 @@ impl Client {
     /// The reserved xid for this kind of request, or the next number.
     fn xid_of(&mut self, op: &Op) -> i32 {
         match op.code {
-            11 => -2,
-            100 => -4,
-            101 | 105 => -8,
+            OpCode::Ping => PING_XID,
+            OpCode::Auth => AUTH_XID,
+            OpCode::SetWatches | OpCode::SetWatches2 => SET_WATCHES_XID,
             _ => {
                 self.xid += 1;
                 self.xid
@@ -247,5 +253,7 @@ impl Client {
 }
 
 fn request(xid: i32, op: &Op) -> Vec<u8> {
-    Writer::default().int(xid).int(op.code).raw(&op.body).framed()
+    let mut writer = Writer::default();
+    writer.write(&RequestHeader { xid, op: op.code }).raw(&op.body);
+    framed(&writer.into_frame())
 }

@@ -1,24 +1,20 @@
 //! The handshake: a connection's request, and the session that it is granted.
 
+use curator_client::codec::{ConnectRequest, ConnectResponse, Malformed, Reader};
 use curator_test::SessionCredentials;
 
-use crate::{
-    handshake::Handshake,
-    jute::{Malformed, Reader},
-    normal::Normal,
-    words::Words,
-};
+use super::{normal::Normal, words::Words};
 
 /// The handshake that a transcript calls `connect`.
-pub(crate) fn connect(text: &str, normal: &mut Normal) -> Handshake {
+pub(crate) fn connect(text: &str, normal: &mut Normal) -> ConnectRequest<Vec<u8>> {
     let mut words = Words(text);
     assert_eq!(words.next(), "connect");
-    let new = Handshake::default();
+    let new = ConnectRequest::new(0, 0, vec![0; 16]);
     let number = |words: &mut Words<'_>, name| words.number(name).map(|number| i32::try_from(number).expect("an int"));
     let timeout = number(&mut words, "timeout").expect("a timeout");
     let session_id = words.value("session").map_or(new.session_id, |name| normal.session_of(name));
     let password = words.value("password").map_or(new.password, |name| normal.password_of(name));
-    let last_zxid = words.zxid("last_zxid").map_or(0, |zxid| normal.base + zxid);
+    let last_zxid_seen = words.zxid("last_zxid").map_or(0, |zxid| normal.base + zxid);
     let protocol = number(&mut words, "protocol").unwrap_or(new.protocol);
     let read_only = match words.0 {
         "" => Some(false),
@@ -26,7 +22,7 @@ pub(crate) fn connect(text: &str, normal: &mut Normal) -> Handshake {
         "without the read-only flag" => None,
         other => panic!("{other:?} is not a part of a handshake"),
     };
-    Handshake { protocol, last_zxid, timeout, session_id, password, read_only }
+    ConnectRequest { protocol, last_zxid_seen, timeout, session_id, password, read_only }
 }
 
 /// The reply to a handshake in a transcript's notation, and the session if one is granted.
@@ -34,14 +30,15 @@ pub(crate) fn granted(
     reader: &mut Reader<'_>,
     normal: &mut Normal,
 ) -> Result<(String, Option<SessionCredentials>), Malformed> {
-    let [protocol, timeout] = [reader.int()?, reader.int()?];
-    let (session_id, password) = (reader.long()?, reader.buffer()?);
-    let read_only = if reader.is_empty() { "none".to_owned() } else { reader.bool()?.to_string() };
+    let ConnectResponse { protocol, timeout, session_id, password, read_only } =
+        reader.read::<ConnectResponse<Option<&[u8]>>>("a session")?;
+    reader.end()?;
+    let read_only = read_only.map_or("none".to_owned(), |flag| flag.to_string());
     let text = format!(
         "protocol={protocol} timeout={timeout} session={} password={} read_only={read_only}",
         normal.session(session_id),
         normal.password(password),
     );
     let session = SessionCredentials { session_id, password: password.unwrap_or_default().to_vec() };
-    reader.is_empty().then_some((text, Some(session).filter(|session| session.session_id != 0))).ok_or(Malformed)
+    Ok((text, Some(session).filter(|session| session.session_id != 0)))
 }

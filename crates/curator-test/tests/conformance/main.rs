@@ -29,10 +29,7 @@
 
 mod client;
 mod golden;
-#[path = "../support/handshake.rs"]
-mod handshake;
 mod hello;
-mod jute;
 mod names;
 mod normal;
 mod op;

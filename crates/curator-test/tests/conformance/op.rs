@@ -1,19 +1,25 @@
 //! Encodes requests: from a transcript's notation to the wire format.
 
-use crate::{
-    jute::Writer,
+use curator_client::codec::{
+    self, AclEntry, Control, NewNode, OpCode, PartHeader, Read, SetWatches, Writer, write_end,
+};
+
+use super::{
     names::{self, MODES, OPERATIONS, WATCH_MODES, WATCHES},
     words::Words,
 };
 
+type Write = codec::Write<String, Option<Vec<u8>>, Vec<AclEntry<String>>>;
+type About = Control<String, String, Option<Vec<u8>>>;
+
 /// A request, except its xid.
 #[derive(Debug, Clone)]
 pub(crate) struct Op {
-    pub(crate) code: i32,
+    pub(crate) code: OpCode,
     /// In wire format.
     pub(crate) body: Vec<u8>,
     /// The kinds of its parts: the operations of a `multi` or `multiRead`.
-    pub(crate) parts: Vec<i32>,
+    pub(crate) parts: Vec<OpCode>,
 }
 
 impl Op {
@@ -24,9 +30,9 @@ impl Op {
     pub(crate) fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = Words(first);
-        let code = OPERATIONS.number(words.next());
+        let code = OPERATIONS.number(words.next()).into();
         let parts = parts(rest, base);
-        let body = words.bytes().unwrap_or_else(|| encode(code, &mut words, &parts, base).0);
+        let body = words.bytes().unwrap_or_else(|| encode(code, &mut words, &parts, base));
         Self { code, body, parts: parts.iter().map(|part| part.code).collect() }
     }
 }
@@ -46,42 +52,73 @@ fn parts(lines: &str, base: i64) -> Vec<Op> {
     parts.iter().map(|part| Op::read(part, base)).collect()
 }
 
-fn encode(code: i32, words: &mut Words<'_>, parts: &[Op], base: i64) -> Writer {
-    let writer = Writer::default();
-    match code {
-        // `"/path" "data" mode`, optionally `ttl=` and `acl=`; open to all without an ACL.
-        1 | 15 | 19 | 21 => {
-            let writer = writer.string(&words.text()).buffer(words.data().as_deref());
-            let flags = MODES.number(words.next());
+/// `"/path" "data" mode`, optionally `ttl=` and `acl=`, is a create; open to all without an ACL. Words after a path are
+/// `watch`, data, a version, or the name of a number.
+fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8> {
+    let mut writer = Writer::default();
+    match op {
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
+            let (path, data, flags) = (words.text(), words.data(), MODES.number(words.next()));
             let ttl = words.number("ttl");
-            let writer = acl(writer, words.value("acl").unwrap_or("[world:anyone:cdrwa]")).int(flags);
-            ttl.iter().fold(writer, |writer, ttl| writer.long(*ttl))
+            let acl = acl(words.value("acl").unwrap_or("[world:anyone:cdrwa]"));
+            writer.write(&NewNode { path, data, acl, flags });
+            ttl.iter().fold(&mut writer, |writer, ttl| writer.write(ttl))
         }
-        2 | 13 => writer.string(&words.text()).int(version(words)),
-        3 | 4 | 8 | 12 => writer.string(&words.text()).bool(words.next() == "watch"),
-        5 => writer.string(&words.text()).buffer(words.data().as_deref()).int(version(words)),
-        7 => {
-            let writer = writer.string(&words.text());
-            acl(writer, words.value("acl").expect("a list")).int(version(words))
+        OpCode::Delete => writer.write(&Write::Delete { path: words.text(), version: version(words) }),
+        OpCode::Check => writer.write(&Write::Check { path: words.text(), version: version(words) }),
+        OpCode::DeleteContainer => writer.write(&Write::DeleteContainer { path: words.text() }),
+        OpCode::SetData => {
+            writer.write(&Write::SetData { path: words.text(), data: words.data(), version: version(words) })
         }
-        6 | 9 | 20 | 103 | 104 => writer.string(&words.text()),
-        14 | 22 => {
-            let part = |writer: Writer, part: &Op| writer.int(part.code).bool(false).int(-1).raw(&part.body);
-            parts.iter().fold(writer, part).int(-1).bool(true).int(-1)
+        OpCode::SetAcl => {
+            let (path, acl) = (words.text(), acl(words.value("acl").expect("a list")));
+            writer.write(&Write::SetAcl { path, acl, version: version(words) })
         }
-        17 | 18 => writer.string(&words.text()).int(WATCHES.number(words.next())),
-        106 => writer.string(&words.text()).int(WATCH_MODES.number(words.next())),
-        100 => writer.int(0).string(words.next()).buffer(words.data().as_deref()),
+        OpCode::Exists => writer.write(&Read::Exists { path: words.text(), watch: watch(words) }),
+        OpCode::GetData => writer.write(&Read::GetData { path: words.text(), watch: watch(words) }),
+        OpCode::GetChildren => writer.write(&Read::GetChildren { path: words.text(), watch: watch(words) }),
+        OpCode::GetChildren2 => writer.write(&Read::GetChildren2 { path: words.text(), watch: watch(words) }),
+        OpCode::GetAcl => writer.write(&Read::GetAcl { path: words.text() }),
+        OpCode::GetAllChildrenNumber => writer.write(&Read::GetAllChildrenNumber { path: words.text() }),
+        OpCode::Sync => writer.write(&About::Sync { path: words.text() }),
+        OpCode::GetEphemerals => writer.write(&About::GetEphemerals { prefix: words.text() }),
+        OpCode::CheckWatches => {
+            writer.write(&About::CheckWatches { path: words.text(), kind: WATCHES.number(words.next()) })
+        }
+        OpCode::RemoveWatches => {
+            writer.write(&About::RemoveWatches { path: words.text(), kind: WATCHES.number(words.next()) })
+        }
+        OpCode::AddWatch => {
+            writer.write(&About::AddWatch { path: words.text(), mode: WATCH_MODES.number(words.next()) })
+        }
+        OpCode::Auth => writer.write(&About::Auth { kind: 0, scheme: words.next().to_owned(), auth: words.data() }),
         // `since=z+3`, and a list for each kind of watch.
-        101 | 105 => {
-            let kinds = ["data", "exist", "child", "persistent", "persistent_recursive"];
+        OpCode::SetWatches | OpCode::SetWatches2 => {
             let since = words.zxid("since").expect("a zxid");
-            let mut list = |writer: Writer, kind: &&str| writer.strings(&texts(words.value(kind).unwrap_or_default()));
-            kinds[..if code == 101 { 3 } else { 5 }].iter().fold(writer.long(base + since), &mut list)
+            let [data, exists, children, persistent, recursive] =
+                ["data", "exist", "child", "persistent", "persistent_recursive"]
+                    .map(|kind| texts(words.value(kind).unwrap_or_default()));
+            let watches = SetWatches { relative_zxid: base + since, data, exists, children };
+            match op {
+                OpCode::SetWatches => writer.write(&About::SetWatches { watches }),
+                _ => writer.write(&About::SetWatches2 { watches, persistent, recursive }),
+            }
+        }
+        OpCode::Multi | OpCode::MultiRead => {
+            for part in parts {
+                writer.write(&PartHeader { op: part.code, is_end: false, error: -1 }).raw(&part.body);
+            }
+            write_end(&mut writer);
+            &mut writer
         }
         // The other operations have no body.
-        _ => writer,
-    }
+        _ => &mut writer,
+    };
+    writer.into_frame()
+}
+
+fn watch(words: &mut Words<'_>) -> bool {
+    words.next() == "watch"
 }
 
 fn version(words: &mut Words<'_>) -> i32 {
@@ -89,13 +126,13 @@ fn version(words: &mut Words<'_>) -> i32 {
 }
 
 /// A list such as `[world:anyone:cdrwa ip:127.0.0.1:r]`.
-fn acl(writer: Writer, list: &str) -> Writer {
-    let entries: Vec<&str> = list.trim_matches(['[', ']']).split_whitespace().collect();
-    entries.iter().fold(writer.count(entries.len()), |writer, entry| {
+fn acl(list: &str) -> Vec<AclEntry<String>> {
+    let entry = |entry: &str| {
         let (scheme, rest) = entry.split_once(':').expect("a scheme");
         let (id, permissions) = rest.rsplit_once(':').expect("permissions");
-        writer.int(names::bits(permissions)).string(scheme).string(id)
-    })
+        AclEntry { permissions: names::bits(permissions), scheme: scheme.to_owned(), id: id.to_owned() }
+    };
+    list.trim_matches(['[', ']']).split_whitespace().map(entry).collect()
 }
 
 /// A list such as `["/a", "/b"]`.

@@ -1,7 +1,11 @@
 //! Decodes replies and events into the notation of transcripts.
 
+use curator_client::{
+    Stat,
+    codec::{AclEntry, Event, Malformed, OpCode, PartHeader, Reader, Reply},
+};
+
 use crate::{
-    jute::{Malformed, Reader},
     names::{self, EVENTS, OPERATIONS},
     normal::Normal,
     op::{INDENT, Op},
@@ -9,100 +13,103 @@ use crate::{
 
 /// The body of a reply to `op`.
 pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> String {
-    let mut reader = Reader(body);
-    if error != 0 && reader.is_empty() {
+    let mut reader = Reader::new(body);
+    if error != 0 && reader.is_at_end() {
         return String::new();
     }
     match decode(op.code, &op.parts, &mut reader, normal) {
-        Ok(text) if reader.is_empty() => text,
-        Ok(text) => format!("{text} and then {:?}", reader.0),
-        Err(Malformed) => format!("malformed {body:?}"),
+        Ok(text) if reader.is_at_end() => text,
+        Ok(text) => format!("{text} and then {:?}", reader.rest()),
+        Err(_) => format!("malformed {body:?}"),
     }
 }
 
-fn decode(code: i32, parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
-    Ok(match code {
-        // `create` and `sync`.
-        1 | 9 => path(reader)?,
-        15 | 19 | 21 => format!("{} {}", path(reader)?, stat(reader, normal)?),
-        3 | 5 | 7 => stat(reader, normal)?,
-        4 => format!("{} {}", bytes(reader.buffer()?), stat(reader, normal)?),
-        6 => format!("{} {}", acl(reader)?, stat(reader, normal)?),
-        // The order of a set is the server's choice.
-        8 | 103 => sorted(reader)?,
-        12 => format!("{} {}", sorted(reader)?, stat(reader, normal)?),
-        14 | 22 => results(parts, reader, normal)?,
-        104 => reader.int()?.to_string(),
-        // An error code that repeats that of the header.
-        106 => format!("result={}", reader.int()?),
-        107 => {
-            let id = |reader: &mut Reader<'_>| Ok(format!("{}:{}", path(reader)?, path(reader)?));
-            // A set, as above.
-            reader.vector(id)?.map_or("null".to_owned(), |mut ids: Vec<String>| {
-                ids.sort();
-                list(&ids)
-            })
+fn decode(op: OpCode, parts: &[OpCode], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
+    if matches!(op, OpCode::Multi | OpCode::MultiRead) {
+        return results(parts, reader, normal);
+    }
+    // What follows a step of SASL is shown as it is.
+    let reply = if op == OpCode::Sasl { None } else { Reply::decode(op, reader)? };
+    Ok(reply.map(|reply| text(reply, normal)).unwrap_or_default())
+}
+
+/// Null differs from what is empty.
+fn text(reply: Reply<Option<String>, Option<&[u8]>, AclEntry<Option<String>>>, normal: &mut Normal) -> String {
+    match reply {
+        Reply::Create { path } | Reply::Sync { path } => quoted(path),
+        Reply::Create2 { path, stat } | Reply::CreateContainer { path, stat } | Reply::CreateTtl { path, stat } => {
+            format!("{} {}", quoted(path), fields(&stat, normal))
         }
-        _ => String::new(),
-    })
+        Reply::Exists { stat } | Reply::SetData { stat } | Reply::SetAcl { stat } => fields(&stat, normal),
+        Reply::GetData { data, stat } => format!("{} {}", bytes(data), fields(&stat, normal)),
+        Reply::GetAcl { acl, stat } => {
+            let entry = |AclEntry { permissions, scheme, id }| {
+                let [scheme, id] = [scheme, id].map(Option::unwrap_or_default);
+                format!("{scheme}:{id}:{}", names::permissions(permissions))
+            };
+            format!("{} {}", list(acl, entry), fields(&stat, normal))
+        }
+        Reply::GetChildren { children } | Reply::GetEphemerals { paths: children } => sorted(children, quoted),
+        Reply::GetChildren2 { children, stat } => format!("{} {}", sorted(children, quoted), fields(&stat, normal)),
+        Reply::GetAllChildrenNumber { number } => number.to_string(),
+        Reply::AddWatch { error } => format!("result={error}"),
+        Reply::WhoAmI { identities } => {
+            sorted(identities, |identity| format!("{}:{}", quoted(identity.scheme), quoted(identity.user)))
+        }
+        Reply::Error { code } => names::error(code),
+        Reply::Delete {} | Reply::Check {} | Reply::Sasl { .. } => String::new(),
+    }
 }
 
-fn path(reader: &mut Reader<'_>) -> Result<String, Malformed> {
-    Ok(reader.string()?.map_or("null".to_owned(), |path| quote(&path)))
+fn quoted(path: Option<String>) -> String {
+    path.map_or("null".to_owned(), |path| quote(&path))
 }
 
-fn sorted(reader: &mut Reader<'_>) -> Result<String, Malformed> {
-    let names = reader.vector(path)?;
-    Ok(names.map_or("null".to_owned(), |mut names| {
-        names.sort();
-        list(&names)
-    }))
+/// The order of a set is the server's choice.
+fn sorted<T>(items: Option<Vec<T>>, item: impl Fn(T) -> String) -> String {
+    let mut texts: Option<Vec<_>> = items.map(|items| items.into_iter().map(item).collect());
+    texts.iter_mut().for_each(|texts| texts.sort());
+    list(texts, |text| text)
 }
 
-fn acl(reader: &mut Reader<'_>) -> Result<String, Malformed> {
-    let entry = |reader: &mut Reader<'_>| {
-        let permissions = reader.int()?;
-        let mut text = || reader.string().map(Option::unwrap_or_default);
-        Ok(format!("{}:{}:{}", text()?, text()?, names::permissions(permissions)))
-    };
-    Ok(reader.vector(entry)?.map_or("null".to_owned(), |acl| list(&acl)))
+/// A list in brackets.
+fn list<T>(items: Option<Vec<T>>, item: impl Fn(T) -> String) -> String {
+    let text = |items: Vec<T>| format!("[{}]", items.into_iter().map(item).collect::<Vec<_>>().join(" "));
+    items.map_or("null".to_owned(), text)
 }
 
 /// All fields of a stat.
-fn stat(reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
-    let [czxid, mzxid] = [reader.long()?, reader.long()?];
-    let [ctime, mtime] = [reader.long()?, reader.long()?];
-    let [version, cversion, aversion] = [reader.int()?, reader.int()?, reader.int()?];
-    let owner = reader.long()?;
-    let [length, children] = [reader.int()?, reader.int()?];
-    let pzxid = reader.long()?;
-    Ok(format!(
+fn fields(stat: &Stat, normal: &mut Normal) -> String {
+    let Stat { version, cversion, aversion, data_length, num_children, .. } = stat;
+    format!(
         "{{czxid={} mzxid={} pzxid={} {} version={version} cversion={cversion} aversion={aversion} owner={} \
-         length={length} children={children}}}",
-        normal.zxid(czxid),
-        normal.zxid(mzxid),
-        normal.zxid(pzxid),
-        normal.times(ctime, mtime, version),
-        normal.owner(owner),
-    ))
+         length={data_length} children={num_children}}}",
+        normal.zxid(stat.czxid),
+        normal.zxid(stat.mzxid),
+        normal.zxid(stat.pzxid),
+        normal.times(stat.ctime, stat.mtime, *version),
+        normal.owner(stat.ephemeral_owner),
+    )
 }
 
 /// The results of a `multi` or `multiRead`, one per line.
-fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
+fn results(parts: &[OpCode], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
     let mut text = String::new();
     for index in 0.. {
-        let [kind, done, error] = [reader.int()?, i32::from(reader.bool()?), reader.int()?];
-        if done == 1 {
-            let end = if (kind, error) == (-1, -1) { String::new() } else { format!(" end {kind} {error}") };
-            return Ok(text + &end);
+        let PartHeader { op, is_end, error } = reader.read("the header of a result")?;
+        if is_end {
+            let is_usual = (op, error) == (OpCode::Error, -1);
+            return Ok(if is_usual { text } else { format!("{text} end {} {error}", op.number()) });
         }
-        let result = if kind == -1 {
-            format!("{} header={error}", names::error(reader.int()?))
+        let decoded = decode(op, &[], reader, normal)?;
+        let result = if op == OpCode::Error {
+            format!("{decoded} header={error}")
         } else {
             // A result contains the kind of its operation, which is recorded if it differs from the requested kind.
-            let name = if parts.get(index) == Some(&kind) { "" } else { &format!("as {} ", OPERATIONS.name(kind)) };
+            let is_requested = parts.get(index) == Some(&op);
+            let name = if is_requested { "" } else { &format!("as {} ", OPERATIONS.name(op.number())) };
             let error = if error == 0 { String::new() } else { format!("header={error} ") };
-            format!("{name}{error}{}", decode(kind, &[], reader, normal)?)
+            format!("{name}{error}{decoded}")
         };
         text += format!("\n{INDENT}{index}: {result}").trim_end();
     }
@@ -111,14 +118,14 @@ fn results(parts: &[i32], reader: &mut Reader<'_>, normal: &mut Normal) -> Resul
 
 /// The content of a notification.
 pub(crate) fn event(body: &[u8]) -> String {
-    let mut reader = Reader(body);
-    let mut decode = || {
-        let [kind, state] = [reader.int()?, reader.int()?];
-        // 3 is SyncConnected, the usual state.
-        let state = if state == 3 { String::new() } else { format!(" state={state}") };
-        Ok::<_, Malformed>(format!("{} {}{state}", EVENTS.name(kind), path(&mut reader)?))
-    };
-    decode().unwrap_or_else(|_| format!("malformed {body:?}"))
+    match Reader::new(body).read("an event") {
+        Ok(Event { kind, state, path }) => {
+            // 3 is SyncConnected, the usual state.
+            let state = if state == 3 { String::new() } else { format!(" state={state}") };
+            format!("{} {}{state}", EVENTS.name(kind), quoted(path))
+        }
+        Err(_) => format!("malformed {body:?}"),
+    }
 }
 
 /// Text in quotes; the middle of a long text is left out.
@@ -136,9 +143,4 @@ fn bytes(data: Option<&[u8]>) -> String {
         Some(Ok(text)) => quote(text),
         Some(Err(_)) => format!("{data:?}"),
     }
-}
-
-/// A list in brackets.
-fn list(items: &[String]) -> String {
-    format!("[{}]", items.join(" "))
 }

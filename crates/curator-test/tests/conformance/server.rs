@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
+use curator_client::codec::Reader;
 use curator_test::{
     EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session, four_letter_word,
 };
 use tokio::runtime;
 
-use crate::{client::Client, jute::Reader, transcript::Transcript};
+use crate::{client::Client, transcript::Transcript};
 
 /// Directories of one server, and the numbers of their next sequential children. Each is for one scenario.
 const COUNTERS: [(&str, i32); 4] = [
@@ -169,7 +170,7 @@ fn remove(client: &mut Client, path: &str) {
 fn children(client: &mut Client, path: &str) -> Vec<String> {
     let body = client.ask(&format!("getChildren {path:?}"));
     // A node that may not be listed has no children here.
-    let names = Reader(&body).vector(Reader::string).ok().flatten().unwrap_or_default();
+    let names = Reader::new(&body).read::<Option<Vec<Option<String>>>>("names").ok().flatten().unwrap_or_default();
     names.into_iter().flatten().collect()
 }
 

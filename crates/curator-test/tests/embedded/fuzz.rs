@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
+use curator_client::codec::{
+    AclEntry, ConnectRequest, Control, NewNode, OpCode, Read, RequestHeader, Write, Writer, framed, write_end,
+    write_part,
+};
 use curator_test::{EmbeddedServer, until};
 
-use crate::support::{
-    EPHEMERAL, PERSISTENT, RawClient, client,
-    handshake::{Handshake, framed},
-    numbers::Numbers,
-};
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, numbers::Numbers};
 
 /// Enough for each kind of nonsense to occur some hundred times, within a second or two.
 const CASES: u64 = 3000;
@@ -41,7 +41,7 @@ impl Numbers {
 }
 
 fn handshake() -> Vec<u8> {
-    Handshake { timeout: 1_000, ..Handshake::default() }.framed()
+    framed(&ConnectRequest::new(1_000, 0, vec![0; 16]).frame())
 }
 
 /// A request of an existing kind, with a body that may be valid for it.
@@ -50,26 +50,45 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
         1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 100, 101, 102, 103, 104, 105, 106,
         107, -11,
     ];
-    let kind = KINDS[numbers.below(KINDS.len())];
-    let string = |text: &str| framed(text.as_bytes());
-    let acl = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &string("world"), &string("anyone")].concat();
-    let create = |(path, flags): (&str, i32)| {
-        [string(path), framed(b"data"), acl.clone(), flags.to_be_bytes().to_vec()].concat()
-    };
-    let part = |op: i32, body: Vec<u8>| [&op.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes(), &body].concat();
-    let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
-    let body = match kind {
-        1 | 15 | 19 => create([("/fuzz", 0), ("/fuzz/n-", 3), ("/fuzz/\0", 0)][numbers.below(3)]),
-        21 => [create(("/fuzz/t", 5)), 1_i64.to_be_bytes().to_vec()].concat(),
-        5 => [string("/fuzz"), framed(&numbers.bytes(50)), (-1_i32).to_be_bytes().to_vec()].concat(),
-        7 => [string("/fuzz"), acl, (-1_i32).to_be_bytes().to_vec()].concat(),
-        14 => [part(1, create(("/fuzz/m", 0))), part(2, [string("/fuzz/m"), vec![0xff; 4]].concat()), end].concat(),
-        22 => [part(4, [string("/fuzz"), vec![0]].concat()), end].concat(),
-        100 => [&[0; 4][..], &string("digest"), &framed(b"a:b")].concat(),
-        101 | 105 => [&[0; 8][..], &[0, 0, 0, 1], &string("/fuzz"), &[0; 16]].concat(),
-        _ => [string("/fuzz"), vec![0, 0, 0, 1]].concat(),
-    };
-    let mut payload = [&1_i32.to_be_bytes()[..], &kind.to_be_bytes(), &body].concat();
+    let op = OpCode::from(KINDS[numbers.below(KINDS.len())]);
+    let acl = [AclEntry { permissions: 31, scheme: "world", id: "anyone" }];
+    let node = |path, flags| NewNode { path, data: b"data".to_vec(), acl: &acl[..], flags };
+    let mut writer = Writer::default();
+    writer.write(&RequestHeader { xid: 1, op });
+    match op {
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => {
+            let (path, flags) = [("/fuzz", 0), ("/fuzz/n-", 3), ("/fuzz/\0", 0)][numbers.below(3)];
+            writer.write(&node(path, flags));
+        }
+        OpCode::CreateTtl => drop(writer.write(&Write::CreateTtl { node: node("/fuzz/t", 5), ttl: 1 })),
+        OpCode::SetData => {
+            writer.write(&Write::<_, _, Vec<AclEntry<&str>>>::SetData {
+                path: "/fuzz",
+                data: numbers.bytes(50),
+                version: -1,
+            });
+        }
+        OpCode::SetAcl => {
+            writer.write(&Write::<_, Vec<u8>, _>::SetAcl { path: "/fuzz", acl: &acl[..], version: -1 });
+        }
+        OpCode::Multi => {
+            write_part(&mut writer, -1, &Write::Create { node: node("/fuzz/m", 0) });
+            let delete: Write<_, Vec<u8>, Vec<AclEntry<&str>>> = Write::Delete { path: "/fuzz/m", version: -1 };
+            write_part(&mut writer, -1, &delete);
+            write_end(&mut writer);
+        }
+        OpCode::MultiRead => {
+            write_part(&mut writer, -1, &Read::GetData { path: "/fuzz", watch: false });
+            write_end(&mut writer);
+        }
+        OpCode::Auth => {
+            let auth: Control<&str, _, _> = Control::Auth { kind: 0, scheme: "digest", auth: b"a:b".to_vec() };
+            writer.write(&auth);
+        }
+        OpCode::SetWatches | OpCode::SetWatches2 => drop(writer.long(0).length(1).string("/fuzz").raw(&[0; 16])),
+        _ => drop(writer.string("/fuzz").int(1)),
+    }
+    let mut payload = writer.into_frame();
     numbers.spoil(&mut payload);
     framed(&payload)
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
 pub(crate) mod alone;
-pub(crate) mod handshake;
 pub(crate) mod numbers;
 
 use std::{
@@ -14,10 +13,9 @@ use std::{
     time::Duration,
 };
 
+use curator_client::codec::{ConnectRequest, RequestHeader, Writer, framed};
 use curator_test::{DEFAULT_TIMEOUT, OpCode};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
-
-use self::handshake::{Handshake, framed};
 
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 pub(crate) const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
@@ -48,14 +46,18 @@ impl RawClient {
     /// Connects and opens a session.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut client = Self::silent(address);
-        client.0.write_all(&Handshake::default().framed()).unwrap();
+        client.0.write_all(&framed(&ConnectRequest::new(20_000, 0, vec![0; 16]).frame())).unwrap();
         client.receive(1);
         client
     }
 
     /// Sends requests that take a path (and perhaps a flag) in one packet.
     pub(crate) fn send(&mut self, ops: &[OpCode]) {
-        let request = |op: &OpCode| framed(&[&[0, 0, 0, 1][..], &op.number().to_be_bytes(), b"\0\0\0\x01/\0"].concat());
+        let request = |op: &OpCode| {
+            let mut writer = Writer::default();
+            writer.write(&RequestHeader { xid: 1, op: *op }).string("/").boolean(false);
+            framed(&writer.into_frame())
+        };
         self.0.write_all(&ops.iter().flat_map(request).collect::<Vec<_>>()).unwrap();
     }
 

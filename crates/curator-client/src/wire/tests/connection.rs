@@ -10,7 +10,6 @@ use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 
 use super::super::connection::Connection;
-use super::super::jute::Writer;
 use super::super::link::{Link, SessionKey};
 use super::super::route::Route;
 use super::super::socket::Socket;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use curator_test::{soon, until};
 
-use super::super::jute::Writer;
 #[cfg(feature = "sasl-digest-md5")]
 use super::super::sasl::digest_md5::{self, Login};
 use crate::{CuratorClient, CuratorClientBuilder, Error, RetryNTimes, Transport};

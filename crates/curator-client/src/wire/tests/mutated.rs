@@ -10,12 +10,12 @@ use std::task::{Context, Waker};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use super::super::frames::{Frames, append};
-use super::super::jute::Writer;
+use super::super::frames::Frames;
 use super::super::link::Link;
 use super::connection::open;
 use super::{STAT, node, path, reads, replies, stat, writes};
 use crate::acl::{Acl, AuthId, Permission};
+use crate::codec::append;
 use crate::link::{RecursiveWatch, Watch};
 use crate::operation::CreateMode;
 

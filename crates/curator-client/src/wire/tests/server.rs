@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use curator_test::EmbeddedServer;
 
-use super::super::reply::{self, EVENT_XID, Event, FailedOperation, OperationResult, Reply};
-use super::super::request::{self, AUTH_XID, ConnectRequest, Request, WatchKind};
+use super::super::reply::{self, Event, FailedOperation, OperationResult, Reply};
+use super::super::request::{self, Request, WatchKind};
 use super::{node, path};
 use crate::acl::{Acl, AuthId, Permission};
+use crate::codec::{AUTH_XID, ConnectRequest, EVENT_XID, framed};
 use crate::operation::{CreateMode, Created, ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
 use crate::transport::ErrorCode;
@@ -23,8 +24,7 @@ impl Connection {
     }
 
     fn call(&mut self, frame: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(frame.len()).unwrap();
-        self.0.write_all(&[&length.to_be_bytes()[..], frame].concat()).unwrap();
+        self.0.write_all(&framed(frame)).unwrap();
         self.receive()
     }
 
@@ -41,7 +41,7 @@ impl Connection {
 fn a_server_understands_the_requests_and_its_replies_are_understood() {
     let server = EmbeddedServer::start().unwrap();
     let mut connection = Connection::open(&server);
-    let connect = ConnectRequest { last_zxid_seen: 0, timeout: Duration::from_secs(9), session_id: 0, password: b"" };
+    let connect = ConnectRequest::new(9_000, 0, &b""[..]);
     let granted = reply::connect_response(&connection.call(&connect.frame())).unwrap().unwrap();
     assert_eq!((granted.timeout, granted.password.len()), (Duration::from_secs(9), 16));
     let auth = connection.call(&request::auth("digest", b"user:password"));

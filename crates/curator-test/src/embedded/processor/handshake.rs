@@ -1,10 +1,12 @@
 //! Grants new sessions, and resumes existing ones.
 
+use curator_client::codec::{ConnectResponse, Reader};
+
 use super::{Change, Now, Output, Processor};
 use crate::{
     OpCode,
     embedded::{
-        codec::{ConnectRequest, ConnectResponse},
+        codec::ConnectRequest,
         connection::{Attached, ConnectionId},
         request_info::RequestInfo,
         sessions::Millis,
@@ -14,9 +16,9 @@ use crate::{
 impl Processor {
     /// Parses the first frame of a connection. Closes the connection if it is not a handshake.
     pub(super) fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Option<ConnectRequest> {
-        let request = ConnectRequest::parse(payload).ok();
+        let request = Reader::lenient(payload).read("a handshake").ok();
         // A client that has seen later transactions than this server must not read older data.
-        let request = request.filter(|request| request.last_zxid_seen <= self.zxid);
+        let request = request.filter(|request: &ConnectRequest| request.last_zxid_seen <= self.zxid);
         if request.is_none() {
             self.close(id);
         }
@@ -28,7 +30,10 @@ impl Processor {
         let timeout = self.settings.negotiate(request.timeout);
         let session = match request.session_id {
             0 => Some(self.create_session(timeout, now)),
-            session_id => self.resume_session(id, session_id, &request.password, timeout, now),
+            session_id => {
+                let password = request.password.as_deref().unwrap_or_default();
+                self.resume_session(id, session_id, password, timeout, now)
+            }
         };
         self.answer_handshake(id, session, timeout, request.read_only.is_some());
         RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default())
@@ -70,14 +75,12 @@ impl Processor {
         timeout: Millis,
         read_only_known: bool,
     ) {
-        let response = match session {
-            Some(session_id) => ConnectResponse {
-                timeout: i32::try_from(timeout).unwrap_or(i32::MAX),
-                session_id,
-                password: self.sessions.password(session_id),
-                read_only_known,
-            },
-            None => ConnectResponse::refusal(read_only_known),
+        let response = ConnectResponse {
+            protocol: 0,
+            timeout: if session.is_some() { i32::try_from(timeout).unwrap_or(i32::MAX) } else { 0 },
+            session_id: session.unwrap_or_default(),
+            password: &session.map_or([0; 16], |session_id| self.sessions.password(session_id))[..],
+            read_only: read_only_known.then_some(false),
         };
         if let (Some(session_id), Some(connection)) = (session, self.connections.get_mut(&id)) {
             connection.session = Some(Attached { id: session_id, timeout });

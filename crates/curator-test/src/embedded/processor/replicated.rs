@@ -7,7 +7,7 @@ use super::{Now, Processor};
 use crate::embedded::{
     acl::Id,
     code::Code,
-    codec::{Body, CreateKind, OperationResult, Write},
+    codec::{Body, Reply, Write},
     sessions::Millis,
     tree::Context,
 };
@@ -95,12 +95,7 @@ impl Processor {
     fn write(&mut self, write: &Write, context: &Context<'_>) -> Result<Body, Code> {
         let applied = self.tree.apply(write, context)?;
         self.notify(&applied.events);
-        Ok(match applied.result {
-            OperationResult::Create(path) => Body::Path(path),
-            OperationResult::Create2(path, stat) => Body::PathStat(path, stat),
-            OperationResult::SetData(stat) => Body::Stat(stat),
-            _ => Body::Empty,
-        })
+        Ok(Body::One(applied.result))
     }
 
     fn multi(&mut self, writes: &[Write], context: &Context<'_>) -> Body {
@@ -108,12 +103,11 @@ impl Processor {
         self.notify(&events);
         if !self.settings.stats_in_transactions {
             // All releases report the stats of containers and of nodes with a time to live.
-            let plain = |write: &Write| matches!(write, Write::Create(create) if create.kind == CreateKind::Create2);
-            results
-                .iter_mut()
-                .zip(writes)
-                .filter(|(_, write)| plain(write))
-                .for_each(|(result, _)| result.forget_stat());
+            for (result, write) in results.iter_mut().zip(writes) {
+                if let (Reply::Create2 { path, .. }, Write::Create2 { .. }) = (&mut *result, write) {
+                    *result = Reply::Create { path: path.take() };
+                }
+            }
         }
         Body::Results(results)
     }

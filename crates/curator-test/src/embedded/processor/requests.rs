@@ -1,20 +1,19 @@
 //! Executes requests in order.
 
+use curator_client::codec::{Identity, PING_XID, Reader, RequestHeader};
+
 use super::{Change, Now, Output, Processor};
 use crate::{
     OpCode,
     embedded::{
         acl::{self, Id},
         code::Code,
-        codec::{Body, Malformed, OperationResult, Read, Reader, Request, reply_frame},
+        codec::{Body, Control, Read, Reply, Request, Unreadable, reply_frame},
         connection::{Attached, ConnectionId},
         request_info::RequestInfo,
         watches::Mode,
     },
 };
-
-/// The xid of each ping and its reply.
-const PING_XID: i32 = -2;
 
 /// A request that has arrived, and who performs it.
 #[derive(Debug)]
@@ -43,14 +42,15 @@ pub(crate) enum Step {
 impl Step {
     /// Whether only a client with a session gets a reply.
     pub(crate) fn needs_session(&self) -> bool {
-        !matches!(self, Self::Local(Request::Auth { .. } | Request::Sasl) | Self::Abort)
+        !matches!(self, Self::Local(Request::Control(Control::Auth { .. } | Control::Sasl { .. })) | Self::Abort)
     }
 }
 
 impl Processor {
     /// Parses a frame that follows the handshake. Closes the connection if the frame is not a request.
     pub(super) fn arrive(&mut self, id: ConnectionId, payload: &[u8]) -> Option<Arrived> {
-        let Ok((xid, op)) = header(payload) else {
+        let mut reader = Reader::lenient(payload);
+        let Ok(RequestHeader { xid, op }) = reader.read("the header of a request") else {
             self.close(id);
             return None;
         };
@@ -62,14 +62,14 @@ impl Processor {
             OpCode::AddWatch | OpCode::SetWatches2 => self.settings.add_watch,
             _ => true,
         };
-        let request = is_known.then(|| Request::parse(op, &payload[8..])).flatten();
-        let path = request.as_ref().and_then(|request| request.as_ref().ok()?.path().map(str::to_owned));
+        let request = if is_known { Request::parse(op, reader.rest()) } else { Ok(None) };
+        let path = request.as_ref().ok().and_then(|request| request.as_ref()?.path().map(str::to_owned));
         let info = RequestInfo::new(op, path, session.id);
         let step = match request {
-            None => Step::Unknown,
-            Some(Ok(request)) => self.step(id, session.id, request),
-            Some(Err(_)) if matches!(op, OpCode::Auth | OpCode::Sasl) => Step::Abort,
-            Some(Err(malformed)) => refuse(op, malformed),
+            Ok(None) => Step::Unknown,
+            Ok(Some(request)) => self.step(id, session.id, request),
+            Err(_) if matches!(op, OpCode::Auth | OpCode::Sasl) => Step::Abort,
+            Err(unreadable) => refuse(op, unreadable),
         };
         Some(Arrived { xid, session, info, step })
     }
@@ -80,8 +80,8 @@ impl Processor {
             Request::Multi(writes) => {
                 Step::Change(Change::Multi { session_id, identities: self.identities(id), writes })
             }
-            Request::CloseSession => Step::Change(Change::CloseSession { id: session_id }),
-            Request::Reconfig => Step::Change(Change::Refused(Code::ReconfigDisabled)),
+            Request::Control(Control::CloseSession {}) => Step::Change(Change::CloseSession { id: session_id }),
+            Request::Control(Control::Reconfig { .. }) => Step::Change(Change::Refused(Code::ReconfigDisabled)),
             request => Step::Local(request),
         }
     }
@@ -110,12 +110,14 @@ impl Processor {
     /// Performs and answers what this server can alone.
     pub(crate) fn perform(&mut self, id: ConnectionId, session_id: i64, xid: i32, step: Step) {
         match step {
-            Step::Local(Request::Auth { scheme, auth }) => {
+            Step::Local(Request::Control(Control::Auth { scheme, auth, .. })) => {
                 self.authenticate(id, xid, scheme.as_deref(), auth.as_deref());
             }
             // The real server's reply if SASL is not configured.
-            Step::Local(Request::Sasl) => self.reply(id, xid, 0, &Ok(Body::NoBuffer)),
-            Step::Local(Request::Ping) => self.answer(id, PING_XID, &Ok(Body::Empty)),
+            Step::Local(Request::Control(Control::Sasl { .. })) => {
+                self.reply(id, xid, 0, &Ok(Body::One(Reply::Sasl { token: None })));
+            }
+            Step::Local(Request::Control(Control::Ping {})) => self.answer(id, PING_XID, &Ok(Body::Empty)),
             Step::Local(request) => {
                 let result = self.local(id, session_id, request);
                 self.answer(id, xid, &result);
@@ -133,22 +135,34 @@ impl Processor {
 
     fn local(&mut self, id: ConnectionId, session_id: i64, request: Request) -> Result<Body, Code> {
         match request {
-            Request::Read(read) => self.read(id, &read),
+            Request::Read(read) => self.read(id, &read).map(Body::One),
             Request::MultiRead(reads) => Ok(self.multi_read(id, &reads)),
-            Request::Sync { path } => Ok(Body::OptionalPath(path)),
-            Request::WhoAmI => Ok(self.who_am_i(id)),
-            Request::GetEphemerals { prefix } => Ok(self.get_ephemerals(session_id, prefix.as_deref())),
-            Request::AddWatch { path, mode } => self.add_watch(id, &path, mode),
-            Request::CheckWatches { path, kind } => self.check_watches(id, &path, kind),
-            Request::RemoveWatches { path, kind } => self.remove_watches(id, &path, kind),
-            Request::SetWatches(watches) => self.set_watches(id, &watches),
-            // Handled earlier: they are ordered, or do more than send one reply.
-            Request::Write(_) | Request::Multi(_) | Request::CloseSession | Request::Reconfig => Ok(Body::Empty),
-            Request::Auth { .. } | Request::Sasl | Request::Ping => Ok(Body::Empty),
+            Request::Control(control) => self.control(id, session_id, control),
+            // Handled earlier: they are ordered.
+            Request::Write(_) | Request::Multi(_) => Ok(Body::Empty),
         }
     }
 
-    fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Body, Code> {
+    /// Requests about watches accept a null path.
+    fn control(&mut self, id: ConnectionId, session_id: i64, control: Control) -> Result<Body, Code> {
+        match control {
+            Control::Sync { path } => Ok(Body::One(Reply::Sync { path })),
+            Control::WhoAmI {} => Ok(self.who_am_i(id)),
+            Control::GetEphemerals { prefix } => Ok(self.get_ephemerals(session_id, prefix.as_deref())),
+            Control::AddWatch { path, mode } => self.add_watch(id, &path.unwrap_or_default(), mode),
+            Control::CheckWatches { path, kind } => self.check_watches(id, &path.unwrap_or_default(), kind),
+            Control::RemoveWatches { path, kind } => self.remove_watches(id, &path.unwrap_or_default(), kind),
+            Control::SetWatches { watches } => self.set_watches(id, &watches, &[], &[]),
+            Control::SetWatches2 { watches, persistent, recursive } => {
+                self.set_watches(id, &watches, &persistent, &recursive)
+            }
+            // Handled earlier: they are ordered, or do more than send one reply.
+            Control::CloseSession {} | Control::Reconfig { .. } => Ok(Body::Empty),
+            Control::Auth { .. } | Control::Sasl { .. } | Control::Ping {} => Ok(Body::Empty),
+        }
+    }
+
+    fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Reply, Code> {
         let identities = self.identities(id);
         match read {
             Read::Exists { path, watch } => {
@@ -157,41 +171,38 @@ impl Processor {
                 if *watch && matches!(stat, Ok(_) | Err(Code::NoNode)) {
                     self.watches.data.add(path, id, Mode::Standard);
                 }
-                stat.map(Body::Stat)
+                stat.map(|stat| Reply::Exists { stat })
             }
             Read::GetData { path, watch } => {
                 let (data, stat) = self.tree.data(path, &identities)?;
                 if *watch {
                     self.watches.data.add(path, id, Mode::Standard);
                 }
-                Ok(Body::DataStat(data, stat))
+                Ok(Reply::GetData { data, stat })
             }
             Read::GetChildren { path, watch } | Read::GetChildren2 { path, watch } => {
                 let (children, stat) = self.tree.children(path, &identities)?;
                 if *watch {
                     self.watches.children.add(path, id, Mode::Standard);
                 }
+                let children = texts(children);
                 Ok(match read {
-                    Read::GetChildren2 { .. } => Body::ChildrenStat(children, stat),
-                    _ => Body::Children(children),
+                    Read::GetChildren2 { .. } => Reply::GetChildren2 { children, stat },
+                    _ => Reply::GetChildren { children },
                 })
             }
-            Read::GetAcl { path } => self.tree.acl(path, &identities).map(|(acl, stat)| Body::Acl(acl, stat)),
+            Read::GetAcl { path } => {
+                self.tree.acl(path, &identities).map(|(acl, stat)| Reply::GetAcl { acl: Some(acl), stat })
+            }
             Read::GetAllChildrenNumber { path } => {
                 let number = self.tree.all_children_number(path, &identities)?;
-                Ok(Body::Number(i32::try_from(number).unwrap_or(i32::MAX)))
+                Ok(Reply::GetAllChildrenNumber { number: i32::try_from(number).unwrap_or(i32::MAX) })
             }
         }
     }
 
     fn multi_read(&mut self, id: ConnectionId, reads: &[Read]) -> Body {
-        let mut result = |read| match self.read(id, read) {
-            Ok(Body::DataStat(data, stat)) => OperationResult::GetData(data, stat),
-            Ok(Body::Children(children)) => OperationResult::GetChildren(children),
-            // Other reads are not allowed in a multi-read.
-            Ok(_) => OperationResult::Error(Some(Code::MarshallingError)),
-            Err(code) => OperationResult::Error(Some(code)),
-        };
+        let mut result = |read| self.read(id, read).unwrap_or_else(|code| Reply::Error { code: code.number() });
         Body::Results(reads.iter().map(&mut result).collect())
     }
 
@@ -200,12 +211,12 @@ impl Processor {
         if let Some(prefix) = prefix.filter(|prefix| !matches!(prefix.trim(), "" | "/")) {
             paths.retain(|path| path.starts_with(prefix));
         }
-        Body::Children(paths)
+        Body::One(Reply::GetEphemerals { paths: texts(paths) })
     }
 
     fn who_am_i(&self, id: ConnectionId) -> Body {
-        let clients = self.identities(id).iter().map(|id| (id.scheme.clone(), id.user().to_owned())).collect();
-        Body::Clients(clients)
+        let identity = |id: &Id| Identity { scheme: Some(id.scheme.clone()), user: Some(id.user().to_owned()) };
+        Body::One(Reply::WhoAmI { identities: Some(self.identities(id).iter().map(identity).collect()) })
     }
 
     fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: Option<&str>, auth: Option<&[u8]>) {
@@ -232,10 +243,11 @@ impl Processor {
 }
 
 /// The reply to a request that cannot be parsed. For some requests, the real server has already started a transaction.
-fn refuse(op: OpCode, malformed: Malformed) -> Step {
-    let without_path = malformed == Malformed::NoPath;
+fn refuse(op: OpCode, unreadable: Unreadable) -> Step {
+    // Of what these requests contain, only a path must not be null.
+    let without_path = matches!(unreadable, Unreadable::Malformed(malformed) if malformed.is_null);
     let begun = match op {
-        OpCode::Multi => malformed != Malformed::NoAcl,
+        OpCode::Multi => unreadable != Unreadable::NoAcl,
         OpCode::CreateSession => true,
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => without_path,
         OpCode::Delete | OpCode::DeleteContainer | OpCode::SetData | OpCode::SetAcl => without_path,
@@ -248,7 +260,6 @@ fn refuse(op: OpCode, malformed: Malformed) -> Step {
     if begun { Step::Change(Change::Refused(code)) } else { Step::Failed(code) }
 }
 
-fn header(payload: &[u8]) -> Result<(i32, OpCode), Malformed> {
-    let mut reader = Reader::new(payload);
-    Ok((reader.int()?, OpCode::from(reader.int()?)))
+fn texts(texts: Vec<String>) -> Option<Vec<Option<String>>> {
+    Some(texts.into_iter().map(Some).collect())
 }

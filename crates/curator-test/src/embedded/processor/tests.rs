@@ -1,8 +1,7 @@
+use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Reader, ReplyHeader, frame};
+
 use super::*;
-use crate::{
-    OpCode,
-    embedded::{builder::Settings, code::Code, codec::ConnectRequest},
-};
+use crate::embedded::{builder::Settings, code::Code};
 
 const START: Now = Now { monotonic: 0, wall: 1_000_000 };
 
@@ -17,21 +16,20 @@ fn processor() -> Processor {
 /// Opens a connection that requests a session; 0 for a new one. Returns the granted session.
 fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (ConnectionId, i64) {
     let id = processor.open("127.0.0.1:1".parse().unwrap(), START);
-    let password = password.to_vec();
-    let request = ConnectRequest { last_zxid_seen: 0, timeout: 1000, session_id, password, read_only: Some(false) };
-    processor.receive(id, &request.frame()[4..], START);
+    processor.receive(id, &ConnectRequest::new(1000, session_id, password).frame(), START);
     let frames = processor.take_outbox();
     let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else { panic!("{frames:?}") };
-    (id, i64::from_be_bytes(frame[12..20].try_into().unwrap()))
+    let granted: ConnectResponse<&[u8]> = Reader::new(frame).read("a session").unwrap();
+    (id, granted.session_id)
 }
 
 /// Sends `addWatch` for the root. Returns the error of each reply, and whether the connection is closed.
 fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
     let mut processor = Processor::new(settings, 1, START);
     let (id, _) = connect(&mut processor, 0, &[]);
-    let numbers = [7, OpCode::AddWatch.number(), 1].map(i32::to_be_bytes).concat();
-    processor.receive(id, &[&numbers[..], b"/", &[0; 4]].concat(), START);
-    let error = |frame: &Vec<u8>| i32::from_be_bytes(frame[16..20].try_into().unwrap());
+    let request: Control<&str, &str, &[u8]> = Control::AddWatch { path: "/", mode: 0 };
+    processor.receive(id, &frame(7, &request), START);
+    let error = |frame: &Vec<u8>| Reader::new(frame).read::<ReplyHeader>("a header").unwrap().error;
     let sent = processor.take_outbox();
     let errors =
         sent.iter().filter_map(|(_, sent)| if let Output::Reply(frame) = sent { Some(error(frame)) } else { None });

@@ -4,7 +4,7 @@ use super::{Output, Processor};
 use crate::embedded::{
     acl::{self, permissions},
     code::Code,
-    codec::{Body, EventKind, SetWatches, event_frame},
+    codec::{Body, EventKind, Reply, SetWatches, event_frame},
     connection::ConnectionId,
     tree::Event,
     watches::{Mode, WatcherKind},
@@ -36,7 +36,7 @@ impl Processor {
         };
         self.watches.add(path, id, mode);
         // The real server replies with the error number 0, which is success.
-        Ok(Body::Number(0))
+        Ok(Body::One(Reply::AddWatch { error: 0 }))
     }
 
     pub(super) fn check_watches(&self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
@@ -51,7 +51,13 @@ impl Processor {
 
     /// Sets the watches of a client that has reconnected, and notifies it of missed changes. If persistent watches are
     /// refused, the others stay set.
-    pub(super) fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) -> Result<Body, Code> {
+    pub(super) fn set_watches(
+        &mut self,
+        id: ConnectionId,
+        watches: &SetWatches,
+        persistent: &[String],
+        recursive: &[String],
+    ) -> Result<Body, Code> {
         for path in &watches.data {
             match self.tree.changed_since(path, watches.relative_zxid) {
                 None => self.notify_missed(id, EventKind::NodeDeleted, path),
@@ -72,14 +78,14 @@ impl Processor {
                 Some((_, false)) => self.watches.children.add(path, id, Mode::Standard),
             }
         }
-        let is_any_persistent = !watches.persistent.is_empty() || !watches.recursive.is_empty();
+        let is_any_persistent = !persistent.is_empty() || !recursive.is_empty();
         if is_any_persistent && !self.settings.persistent_watches {
             return Err(Code::MarshallingError);
         }
-        for path in &watches.persistent {
+        for path in persistent {
             self.watches.add(path, id, Mode::Persistent);
         }
-        for path in &watches.recursive {
+        for path in recursive {
             self.watches.add(path, id, Mode::PersistentRecursive);
         }
         Ok(Body::Empty)

@@ -6,11 +6,16 @@ use super::{
     path,
     transaction::{Applied, Undo},
 };
-use crate::embedded::{
-    acl::{self, permissions},
-    code::Code,
-    codec::{Create, CreateKind, EventKind, OperationResult},
+use crate::{
+    OpCode,
+    embedded::{
+        acl::{self, Acl, permissions},
+        code::Code,
+        codec::{EventKind, NewNode, Reply},
+    },
 };
+
+type New = NewNode<String, Option<Vec<u8>>, Option<Vec<Acl>>>;
 
 /// The longest time to live, in milliseconds: it must fit into 40 bits.
 const LONGEST_TTL: i64 = (1 << 40) - 1;
@@ -37,9 +42,16 @@ impl Mode {
 }
 
 impl DataTree {
-    pub(super) fn create(&mut self, request: &Create, context: &Context<'_>) -> Result<Applied, Code> {
+    /// Creates a node by a request of this kind; `ttl` is -1 where the request has none.
+    pub(super) fn create(
+        &mut self,
+        op: OpCode,
+        request: &New,
+        ttl: i64,
+        context: &Context<'_>,
+    ) -> Result<Applied, Code> {
         let mode = Mode::of_flags(request.flags)?;
-        self.check_lifetime(mode, request.ttl)?;
+        self.check_lifetime(mode, ttl)?;
         let parent_path = path::parent_of_new(&request.path)?;
         let acl = acl::fix_up(request.acl.as_deref().unwrap_or_default(), context.identities)?;
         let parent = self.node(parent_path)?;
@@ -60,7 +72,7 @@ impl DataTree {
             parent.acl.clone(),
             Undo::Created { path: path.clone(), parent: parent_path.to_owned(), before: parent.state },
         );
-        let node = Node::new(request.data.clone(), acl.clone(), lifetime(request, mode, context.session_id)?, {
+        let node = Node::new(request.data.clone(), acl.clone(), lifetime(op, mode, ttl, context.session_id)?, {
             let Context { zxid, time, .. } = *context;
             State { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..State::default() }
         });
@@ -79,10 +91,8 @@ impl DataTree {
             Event { kind: EventKind::NodeCreated, path: path.clone(), acl },
             Event { kind: EventKind::NodeChildrenChanged, path: super::key(parent_path).to_owned(), acl: parent_acl },
         ];
-        let result = match request.kind {
-            CreateKind::Create => OperationResult::Create(path),
-            CreateKind::Create2 | CreateKind::Container | CreateKind::Ttl => OperationResult::Create2(path, stat),
-        };
+        let path = Some(path);
+        let result = if op == OpCode::Create { Reply::Create { path } } else { Reply::Create2 { path, stat } };
         Ok(Applied { result, events, undo })
     }
 
@@ -98,12 +108,12 @@ impl DataTree {
 
 /// The kind of the request overrides the flags: only `createContainer` creates a container; in `create` and `create2`,
 /// the container flag creates a persistent node.
-fn lifetime(request: &Create, mode: Mode, session_id: i64) -> Result<Lifetime, Code> {
-    match request.kind {
-        CreateKind::Container => Ok(Lifetime::Container),
-        CreateKind::Ttl if mode.ttl => Ok(Lifetime::Ttl(request.ttl)),
-        CreateKind::Ttl => Err(Code::BadArguments),
-        CreateKind::Create | CreateKind::Create2 if mode.ephemeral => Ok(Lifetime::Ephemeral(session_id)),
-        CreateKind::Create | CreateKind::Create2 => Ok(Lifetime::Persistent),
+fn lifetime(op: OpCode, mode: Mode, ttl: i64, session_id: i64) -> Result<Lifetime, Code> {
+    match op {
+        OpCode::CreateContainer => Ok(Lifetime::Container),
+        OpCode::CreateTtl if mode.ttl => Ok(Lifetime::Ttl(ttl)),
+        OpCode::CreateTtl => Err(Code::BadArguments),
+        _ if mode.ephemeral => Ok(Lifetime::Ephemeral(session_id)),
+        _ => Ok(Lifetime::Persistent),
     }
 }

@@ -96,7 +96,7 @@ impl DataTree {
 
     /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are containers.
     #[cfg(feature = "simulation")]
-    pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], super::codec::Stat, bool)> {
+    pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], curator_client::Stat, bool)> {
         self.nodes.range(path.to_owned()..).map(|(path, node)| {
             let data = node.data.as_deref().unwrap_or_default();
             (path.as_str(), data, node.stat(), node.lifetime == Lifetime::Container)

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::embedded::{acl::Acl, codec::Stat};
+use curator_client::Stat;
+
+use crate::embedded::acl::Acl;
 
 /// The lifetime of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,20 +50,16 @@ impl Node {
         let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
         let num_children = number(self.children.len());
         let State { czxid, mzxid, pzxid, ctime, mtime, version, aversion, creates } = self.state;
-        Stat {
-            czxid,
-            mzxid,
-            ctime,
-            mtime,
-            version,
-            // The number of changes: one for each child that exists, two for each that was deleted.
-            cversion: creates.wrapping_mul(2).wrapping_sub(num_children),
-            aversion,
-            ephemeral_owner: if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 },
-            data_length: number(self.data.as_ref().map_or(0, Vec::len)),
-            num_children,
-            pzxid,
-        }
+        let mut stat = Stat::default();
+        (stat.czxid, stat.mzxid, stat.pzxid) = (czxid, mzxid, pzxid);
+        (stat.ctime, stat.mtime) = (ctime, mtime);
+        (stat.version, stat.aversion) = (version, aversion);
+        // The number of changes: one for each child that exists, two for each that was deleted.
+        stat.cversion = creates.wrapping_mul(2).wrapping_sub(num_children);
+        stat.ephemeral_owner = if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 };
+        stat.data_length = number(self.data.as_ref().map_or(0, Vec::len));
+        stat.num_children = num_children;
+        stat
     }
 
     /// Whether the server may remove the node now: an empty container that has had children, or an expired TTL node.

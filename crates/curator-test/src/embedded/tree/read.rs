@@ -1,10 +1,11 @@
 //! Reads from the tree.
 
+use curator_client::Stat;
+
 use super::DataTree;
 use crate::embedded::{
     acl::{self, Acl, Id, permissions},
     code::Code,
-    codec::Stat,
 };
 
 impl DataTree {

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::embedded::{
     code::Code,
-    codec::{OperationResult, Write},
+    codec::{Reply, Write},
 };
 
 /// A change that was applied.
 #[derive(Debug)]
 pub(crate) struct Applied {
-    pub(crate) result: OperationResult,
+    pub(crate) result: Reply,
     pub(crate) events: Vec<Event>,
     pub(super) undo: Undo,
 }
@@ -29,7 +29,7 @@ pub(super) enum Undo {
 impl DataTree {
     /// Applies all changes in one transaction. If one fails, none is applied, and the results show which one: those
     /// before it succeeded and are undone, those after it were not tried.
-    pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<OperationResult>, Vec<Event>) {
+    pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<Reply>, Vec<Event>) {
         let mut done = Vec::new();
         for write in writes {
             match self.apply_part(write, context) {
@@ -75,11 +75,11 @@ impl DataTree {
     }
 }
 
-fn failure(undone: usize, code: Code, all: usize) -> Vec<OperationResult> {
+fn failure(undone: usize, code: Code, all: usize) -> Vec<Reply> {
     let result = |index: usize| match index.cmp(&undone) {
-        std::cmp::Ordering::Less => OperationResult::Error(None),
-        std::cmp::Ordering::Equal => OperationResult::Error(Some(code)),
-        std::cmp::Ordering::Greater => OperationResult::Error(Some(Code::RuntimeInconsistency)),
+        std::cmp::Ordering::Less => Reply::Error { code: 0 },
+        std::cmp::Ordering::Equal => Reply::Error { code: code.number() },
+        std::cmp::Ordering::Greater => Reply::Error { code: Code::RuntimeInconsistency.number() },
     };
     (0..all).map(result).collect()
 }

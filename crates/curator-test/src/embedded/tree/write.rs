@@ -1,5 +1,7 @@
 //! Changing existing nodes.
 
+use curator_client::codec::Operation as _;
+
 use super::{
     Context, DataTree, Event, Lifetime, path,
     transaction::{Applied, Undo},
@@ -7,8 +9,11 @@ use super::{
 use crate::embedded::{
     acl::{self, Acl, permissions},
     code::Code,
-    codec::{EventKind, OperationResult, Write},
+    codec::{EventKind, Reply, Write},
 };
+
+/// The time to live in requests that have none.
+const NO_TTL: i64 = -1;
 
 impl DataTree {
     /// Applies one change as a transaction, or fails without effect.
@@ -21,11 +26,16 @@ impl DataTree {
     /// Applies one change of a transaction that may have several.
     pub(super) fn apply_part(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
         match write {
-            Write::Create(create) => self.create(create, context),
+            Write::Create { node } | Write::Create2 { node } | Write::CreateContainer { node } => {
+                self.create(write.op(), node, NO_TTL, context)
+            }
+            Write::CreateTtl { node, ttl } => self.create(write.op(), node, *ttl, context),
             Write::Delete { path, version } => self.delete(path, *version, context),
             Write::DeleteContainer { path } => self.delete_container(path, context),
             Write::SetData { path, data, version } => self.set_data(path, data.as_deref(), *version, context),
-            Write::SetAcl { path, acl, version } => self.set_acl(path, acl, *version, context),
+            Write::SetAcl { path, acl, version } => {
+                self.set_acl(path, acl.as_deref().unwrap_or_default(), *version, context)
+            }
             Write::Check { path, version } => self.check(path, *version, context),
         }
     }
@@ -73,7 +83,7 @@ impl DataTree {
         ];
         let undo =
             Undo::Deleted { path: path.to_owned(), node: Box::new(node), parent: parent_path.to_owned(), before };
-        Ok(Applied { result: OperationResult::Delete, events, undo })
+        Ok(Applied { result: Reply::Delete {}, events, undo })
     }
 
     fn set_data(
@@ -92,7 +102,7 @@ impl DataTree {
         let data = std::mem::replace(&mut node.data, data.map(<[u8]>::to_vec));
         let events = vec![Event { kind: EventKind::NodeDataChanged, path: path.to_owned(), acl: node.acl.clone() }];
         let (result, undo) =
-            (OperationResult::SetData(node.stat()), Undo::Changed { path: path.to_owned(), data, before });
+            (Reply::SetData { stat: node.stat() }, Undo::Changed { path: path.to_owned(), data, before });
         Ok(Applied { result, events, undo })
     }
 
@@ -104,7 +114,7 @@ impl DataTree {
         acl::check(&node.acl, permissions::ADMIN, context.identities)?;
         node.state.aversion = next_version(node.state.aversion, version)?;
         node.acl = acl;
-        Ok(Applied { result: OperationResult::SetData(node.stat()), events: Vec::new(), undo: Undo::Nothing })
+        Ok(Applied { result: Reply::SetData { stat: node.stat() }, events: Vec::new(), undo: Undo::Nothing })
     }
 
     fn check(&self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
@@ -112,7 +122,7 @@ impl DataTree {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, context.identities)?;
         next_version(node.state.version, version)?;
-        Ok(Applied { result: OperationResult::Check, events: Vec::new(), undo: Undo::Nothing })
+        Ok(Applied { result: Reply::Check {}, events: Vec::new(), undo: Undo::Nothing })
     }
 }
 

@@ -2,10 +2,16 @@
 
 use std::{collections::VecDeque, future::poll_fn};
 
-use curator_client::simulation::{Network, Socket};
+use curator_client::{
+    Acl, AuthId, Permission,
+    codec::{
+        ConnectRequest, ConnectResponse, EVENT_XID, Event, NewNode, PING_XID, Reader, ReplyHeader, RequestHeader,
+        Writer,
+    },
+    simulation::{Network, Socket},
+};
 
 use super::*;
-use crate::embedded::{ConnectRequest, Writer};
 
 /// One connection.
 pub(super) struct Client {
@@ -48,28 +54,26 @@ impl Client {
     ) -> Option<Self> {
         let connected = process.network.connect(&format!("zk{server}"), 2181);
         let socket = tokio::time::timeout(ms(5000), connected).await.ok()?.ok()?;
-        let password = password.to_vec();
-        let request = ConnectRequest { last_zxid_seen, timeout, session_id, password, read_only: Some(false) };
-        socket.send(request.frame()[4..].to_vec());
+        let request = ConnectRequest { last_zxid_seen, ..ConnectRequest::new(timeout, session_id, password) };
+        socket.send(request.frame());
         let frame = tokio::time::timeout(ms(5000), poll_fn(|context| socket.poll_receive(context))).await.ok()??;
-        let timeout = i32::from_be_bytes(frame[4..8].try_into().unwrap());
-        let session = i64::from_be_bytes(frame[8..16].try_into().unwrap());
-        let password = frame[20..36].to_vec();
+        let granted: ConnectResponse<Vec<u8>> = Reader::new(&frame).read("a session").unwrap();
+        let ConnectResponse { session_id: session, password, timeout, .. } = granted;
         Some(Self { socket, session, password, timeout, xid: 0, events: VecDeque::new() })
     }
 
     /// Sends a request, and returns its xid.
     pub(super) fn send(&mut self, op: OpCode, body: impl FnOnce(&mut Writer) -> &mut Writer) -> i32 {
-        let mut writer = Writer::new();
+        let mut writer = Writer::default();
         let xid = if op == OpCode::Ping {
-            -2
+            PING_XID
         } else {
             self.xid += 1;
             self.xid
         };
-        writer.int(xid).int(op.number());
+        writer.write(&RequestHeader { xid, op });
         body(&mut writer);
-        self.socket.send(writer.into_frame()[4..].to_vec());
+        self.socket.send(writer.into_frame());
         xid
     }
 
@@ -82,13 +86,14 @@ impl Client {
     pub(super) async fn reply(&mut self) -> Option<(i32, Reply)> {
         loop {
             let frame = self.frame().await?;
-            let int = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
-            if int(0) == -1 {
-                self.events.push_back((int(16), String::from_utf8(frame[28..].to_vec()).unwrap()));
+            let mut reader = Reader::new(&frame);
+            let ReplyHeader { xid, zxid, error } = reader.read("a reply").unwrap();
+            if xid == EVENT_XID {
+                let event: Event<String> = reader.read("an event").unwrap();
+                self.events.push_back((event.kind, event.path));
                 continue;
             }
-            let zxid = i64::from_be_bytes(frame[4..12].try_into().unwrap());
-            return Some((int(0), Reply { zxid, error: int(12), body: frame[16..].to_vec() }));
+            return Some((xid, Reply { zxid, error, body: reader.rest().to_vec() }));
         }
     }
 
@@ -126,7 +131,6 @@ impl Client {
 
 /// The body of a create that is open to all.
 pub(super) fn create<'a>(writer: &'a mut Writer, path: &str, ephemeral: bool) -> &'a mut Writer {
-    writer.string(path).buffer(Some(b"data"));
-    writer.length(1).int(31).string("world").string("anyone");
-    writer.int(i32::from(ephemeral))
+    let acl = &[Acl::new(Permission::ALL, AuthId::anyone())][..];
+    writer.write(&NewNode { path, data: &b"data"[..], acl, flags: i32::from(ephemeral) })
 }

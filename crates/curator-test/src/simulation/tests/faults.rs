@@ -1,5 +1,7 @@
 //! Faults that a test calls.
 
+use curator_client::{Acl, AuthId, Permission, codec::NewNode};
+
 use super::*;
 use tokio::time::Instant;
 
@@ -248,7 +250,8 @@ async fn servers_grant_less_and_count_from_another_number() {
     assert!(simulation.set_create_counter("/x", 41).is_err());
     pass(20).await;
     let reply = client.call(OpCode::Create, |writer| {
-        writer.string("/a/").buffer(None).length(1).int(31).string("world").string("anyone").int(2)
+        let acl = &[Acl::new(Permission::ALL, AuthId::anyone())][..];
+        writer.write(&NewNode { path: "/a/", data: None::<&[u8]>, acl, flags: 2 })
     });
     assert_eq!(reply.await.unwrap().body[4..], *b"/a/0000000041");
 }

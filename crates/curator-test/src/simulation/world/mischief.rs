@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use curator_client::codec::{Reader, ReplyHeader};
+
 use super::{Event, ServerId, Undo, World, server::Waiting};
 use crate::{
     OpCode, RequestInfo,
@@ -146,7 +148,7 @@ impl World {
     /// Whether the connection is cut instead of this reply.
     pub(super) fn cuts_reply(&self, id: ConnectionId, frame: &[u8]) -> bool {
         let cut = self.links.get(&id).and_then(|link| link.cut);
-        cut.is_some_and(|xid| frame.first_chunk().is_some_and(|its| i32::from_be_bytes(*its) == xid))
+        cut.is_some_and(|xid| Reader::new(frame).read::<ReplyHeader>("a reply").is_ok_and(|reply| reply.xid == xid))
     }
 
     /// How long the next frame takes.

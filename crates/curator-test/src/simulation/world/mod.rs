@@ -37,7 +37,6 @@ use link::Link;
 use mischief::Mischief;
 pub(crate) use mischief::Strike;
 use operator::Taken;
-pub(crate) use server::LENGTH;
 use server::Server;
 
 use super::{

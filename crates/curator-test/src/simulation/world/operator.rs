@@ -135,7 +135,7 @@ impl World {
         self.trace.line(self.now, format_args!("the operator takes the access to {path}"));
         let (path, number) = (path.to_owned(), self.ticket());
         self.taken.push(Taken { number, path: path.clone(), acl, is_given: false });
-        self.write(Write::SetAcl { path, acl: nobodys(), version: -1 }).then_some(number)
+        self.write(Write::SetAcl { path, acl: Some(nobodys()), version: -1 }).then_some(number)
     }
 
     fn acl(&self, path: &str) -> Option<Vec<Acl>> {
@@ -154,7 +154,7 @@ impl World {
             taken.is_given = true;
             let (path, acl) = (taken.path.clone(), taken.acl.clone());
             self.trace.line(self.now, format_args!("the operator gives the access to {path} back"));
-            self.write(Write::SetAcl { path, acl, version: -1 });
+            self.write(Write::SetAcl { path, acl: Some(acl), version: -1 });
         }
     }
 

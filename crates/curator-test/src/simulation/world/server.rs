@@ -8,7 +8,8 @@ use super::{
     role::Role,
 };
 use crate::embedded::{
-    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Incoming, Millis, Output, Processor, Request, Step,
+    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Incoming, Millis, Output, Processor, Request,
+    Step,
 };
 use crate::{OpCode, RequestInfo};
 
@@ -144,7 +145,8 @@ impl World {
     fn handshake(&mut self, s: ServerId, id: ConnectionId, request: &ConnectRequest) {
         let processor = &self.servers[s].processor;
         let timeout = processor.settings.negotiate(request.timeout);
-        let knows = request.session_id == 0 || request.password == processor.sessions.password(request.session_id);
+        let password = request.password.as_deref().unwrap_or_default();
+        let knows = request.session_id == 0 || password == processor.sessions.password(request.session_id);
         let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
         self.note(id, s, &info, HANDSHAKE);
         if self.strikes(s, id, &info, HANDSHAKE) {
@@ -185,7 +187,7 @@ impl World {
                 let session = Some((session.id, session.timeout));
                 self.forward(s, Forwarded::Change { origin: Some(origin), session, change });
             }
-            Step::Local(Request::Sync { .. }) => {
+            Step::Local(Request::Control(Control::Sync { .. })) => {
                 self.wait(s, id, Waiting::Sync { ticket, arrived });
                 self.forward(s, Forwarded::Sync { origin, session: session.id });
             }
@@ -312,11 +314,8 @@ impl World {
         for (id, output) in self.servers[s].processor.take_outbox() {
             match output {
                 Output::Close => self.close_link(id),
-                Output::Reply(frame) if self.cuts_reply(id, &frame[LENGTH..]) => self.cut_link(id),
-                Output::Reply(mut frame) | Output::Event(mut frame) => {
-                    frame.drain(..LENGTH);
-                    self.send_to_client(id, Some(frame));
-                }
+                Output::Reply(frame) if self.cuts_reply(id, &frame) => self.cut_link(id),
+                Output::Reply(frame) | Output::Event(frame) => self.send_to_client(id, Some(frame)),
             }
         }
     }
@@ -324,6 +323,3 @@ impl World {
 
 /// What stands for the xid of a handshake, and where a reply has its xid.
 const HANDSHAKE: i32 = 0;
-
-/// The size of a frame's length.
-pub(crate) const LENGTH: usize = 4;

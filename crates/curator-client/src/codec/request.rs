@@ -1,0 +1,136 @@
+//! The requests.
+//!
+//! `T` is text; `N` is text that may be null; `D` is data, which may be null; `A` is an ACL.
+
+use super::operation::operations;
+use super::value::records;
+
+records! {
+    /// A node to create.
+    NewNode<T, D, A> {
+        /// The path; the server appends a number if the node is sequential.
+        path: T,
+        /// The data.
+        data: D,
+        /// Who may do what.
+        acl: A,
+        /// The number of ZooKeeper's `CreateMode`.
+        flags: i32,
+    }
+
+    /// Watches that are registered again after a reconnect, by their paths.
+    SetWatches<T> {
+        /// The zxid of the last transaction that the client has seen. The server immediately notifies the client of
+        /// later changes.
+        relative_zxid: i64,
+        /// On data.
+        data: Vec<T>,
+        /// On nodes that did not exist.
+        exists: Vec<T>,
+        /// On children.
+        children: Vec<T>,
+    }
+}
+
+operations! {
+    /// A change of the tree: a separate request, or one operation of a `multi`. A version of -1 is any version.
+    Write<T, D, A> {
+        /// Creates a node; the reply has no stat.
+        Create { node: NewNode<T, D, A> },
+        /// Creates a node.
+        Create2 { node: NewNode<T, D, A> },
+        /// Creates a container.
+        CreateContainer { node: NewNode<T, D, A> },
+        /// Creates a node with a time to live, in milliseconds.
+        CreateTtl { node: NewNode<T, D, A>, ttl: i64 },
+        /// Deletes a node.
+        Delete { path: T, version: i32 },
+        /// Deletes an empty container.
+        DeleteContainer { path: T },
+        /// Sets data.
+        SetData { path: T, data: D, version: i32 },
+        /// Sets an ACL, with its own version.
+        SetAcl { path: T, acl: A, version: i32 },
+        /// Only inside a `multi`.
+        Check { path: T, version: i32 },
+    }
+}
+
+operations! {
+    /// A read of one node: a separate request, or one operation of a `multiRead`.
+    Read<T> {
+        /// Reads the stat. If the node does not exist, the watch is set too.
+        Exists { path: T, watch: bool },
+        /// Reads data and stat.
+        GetData { path: T, watch: bool },
+        /// Lists the children.
+        GetChildren { path: T, watch: bool },
+        /// Lists the children, and reads the stat.
+        GetChildren2 { path: T, watch: bool },
+        /// Reads the ACL.
+        GetAcl { path: T },
+        /// Counts the descendants.
+        GetAllChildrenNumber { path: T },
+    }
+}
+
+operations! {
+    /// A request about a connection, its watches or its session.
+    Control<T, N, D> {
+        /// Makes the server catch up with the leader.
+        Sync { path: N },
+        /// Keeps the session alive.
+        Ping {},
+        /// Ends the session. The server closes the connection after the reply.
+        CloseSession {},
+        /// Lists the identities of the connection.
+        WhoAmI {},
+        /// Lists the session's ephemeral nodes.
+        GetEphemerals { prefix: N },
+        /// Adds a persistent watch; 1 as mode is recursive.
+        AddWatch { path: N, mode: i32 },
+        /// Checks whether a watch of this kind (ZooKeeper's `WatcherType`) is set.
+        CheckWatches { path: N, kind: i32 },
+        /// Removes the watches of this kind.
+        RemoveWatches { path: N, kind: i32 },
+        /// Registers watches again.
+        SetWatches { watches: SetWatches<T> },
+        /// Registers watches again, persistent ones too.
+        SetWatches2 { watches: SetWatches<T>, persistent: Vec<T>, recursive: Vec<T> },
+        /// Changes the ensemble.
+        Reconfig { joining: N, leaving: N, new_members: N, config: i64 },
+        /// Adds an identity to the connection. The kind is unused.
+        Auth { kind: i32, scheme: N, auth: D },
+        /// A step of SASL.
+        Sasl { token: D },
+    }
+}
+
+impl<T, D, A> Write<T, D, A> {
+    /// The path.
+    pub fn path(&self) -> &T {
+        match self {
+            Self::Create { node } | Self::Create2 { node } => &node.path,
+            Self::CreateContainer { node } | Self::CreateTtl { node, .. } => &node.path,
+            Self::Delete { path, .. }
+            | Self::DeleteContainer { path }
+            | Self::SetData { path, .. }
+            | Self::SetAcl { path, .. }
+            | Self::Check { path, .. } => path,
+        }
+    }
+}
+
+impl<T> Read<T> {
+    /// The path.
+    pub fn path(&self) -> &T {
+        match self {
+            Self::Exists { path, .. }
+            | Self::GetData { path, .. }
+            | Self::GetChildren { path, .. }
+            | Self::GetChildren2 { path, .. }
+            | Self::GetAcl { path }
+            | Self::GetAllChildrenNumber { path } => path,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The handshake, the headers of requests and replies, and events.
+
+use super::jute::{Encode, Writer};
+use super::op_code::OpCode;
+use super::value::records;
+
+/// The xid of an event, which answers no request.
+pub const EVENT_XID: i32 = -1;
+/// The xid of pings and their replies. Only one ping may be in flight.
+pub const PING_XID: i32 = -2;
+/// The xid with which a client adds an identity to its connection.
+pub const AUTH_XID: i32 = -4;
+
+/// The state in an event: connected. Clients generate the other states themselves.
+const SYNC_CONNECTED: i32 = 3;
+
+records! {
+    /// The first frame of a connection: requests a new session, or resumes one.
+    ConnectRequest<D> {
+        /// The version of the protocol, 0.
+        protocol: i32,
+        /// The newest zxid of the replies so far: a server with older state refuses the connection. 0 at first.
+        last_zxid_seen: i64,
+        /// The requested timeout, in milliseconds.
+        timeout: i32,
+        /// 0 for a new session.
+        session_id: i64,
+        /// Empty, or 16 zeros, for a new session.
+        password: D,
+        /// Whether a read-only server will do. `None` from clients that are older than this flag.
+        read_only: Option<bool>,
+    }
+
+    /// The reply to the first frame: the granted session, or a refusal.
+    ConnectResponse<D> {
+        /// The version of the protocol, 0.
+        protocol: i32,
+        /// The granted timeout, in milliseconds.
+        timeout: i32,
+        /// 0 if the requested session has ended, or is not the client's.
+        session_id: i64,
+        /// The password of the session.
+        password: D,
+        /// Whether the server is read-only. `None` for clients that are older than this flag, and from old servers.
+        read_only: Option<bool>,
+    }
+
+    /// The start of each request.
+    RequestHeader {
+        /// The number of the request, which its reply repeats.
+        xid: i32,
+        /// The kind of the request.
+        op: OpCode,
+    }
+
+    /// The start of each reply and event.
+    ReplyHeader {
+        /// That of the request, or [`EVENT_XID`].
+        xid: i32,
+        /// The zxid of the write, or the newest one that the server knows.
+        zxid: i64,
+        /// 0, or the error: then nothing follows.
+        error: i32,
+    }
+
+    /// What a watch reports, after a [`ReplyHeader`].
+    Event<T> {
+        /// The number of the [`EventKind`]; -1 if the state of the session has changed.
+        kind: i32,
+        /// The state of the session, as in ZooKeeper's `KeeperState`.
+        state: i32,
+        /// The path of the node.
+        path: T,
+    }
+}
+
+impl<D> ConnectRequest<D> {
+    /// The request of a client that has seen nothing yet. A session id of 0 requests a new session.
+    pub fn new(timeout: i32, session_id: i64, password: D) -> Self {
+        Self { protocol: 0, last_zxid_seen: 0, timeout, session_id, password, read_only: Some(false) }
+    }
+}
+
+impl<D: Encode> ConnectRequest<D> {
+    /// The frame of the request.
+    pub fn frame(&self) -> Vec<u8> {
+        frame_of(self)
+    }
+}
+
+impl<D: Encode> ConnectResponse<D> {
+    /// The frame of the reply.
+    pub fn frame(&self) -> Vec<u8> {
+        frame_of(self)
+    }
+}
+
+impl<T> Event<T> {
+    /// The event of a node, as a server sends it.
+    pub fn of_node(kind: EventKind, path: T) -> Self {
+        Self { kind: kind.number(), state: SYNC_CONNECTED, path }
+    }
+}
+
+impl<T: Encode> Event<T> {
+    /// The frame of the event.
+    pub fn frame(&self, zxid: i64) -> Vec<u8> {
+        frame_of(&(ReplyHeader { xid: EVENT_XID, zxid, error: 0 }, self))
+    }
+}
+
+fn frame_of(values: &impl Encode) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.write(values);
+    writer.into_frame()
+}
+
+/// What has happened to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::enum_variant_names, reason = "the protocol's names")]
+pub enum EventKind {
+    /// The node was created.
+    NodeCreated = 1,
+    /// The node was deleted.
+    NodeDeleted = 2,
+    /// The node's data was set.
+    NodeDataChanged = 3,
+    /// A child was created or deleted.
+    NodeChildrenChanged = 4,
+}
+
+impl EventKind {
+    const ALL: [Self; 4] = [Self::NodeCreated, Self::NodeDeleted, Self::NodeDataChanged, Self::NodeChildrenChanged];
+
+    /// ZooKeeper's number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self as i32
+    }
+
+    /// The kind with this number, if there is one.
+    #[must_use]
+    pub fn of_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}

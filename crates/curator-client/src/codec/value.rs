@@ -1,0 +1,257 @@
+//! Values of the wire format: numbers, text, buffers and lists, and the records that are made of them.
+
+use super::jute::{Decode, Encode, Malformed, Reader, Writer};
+
+/// Defines records: structs whose fields follow each other on the wire.
+macro_rules! records {
+    ($($(#[$docs:meta])* $name:ident $(<$($parameter:ident),+>)? {
+        $($(#[$field_docs:meta])* $field:ident: $type:ty,)+
+    })+) => {$(
+        $(#[$docs])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name $(<$($parameter),+>)? {
+            $($(#[$field_docs])* pub $field: $type,)+
+        }
+
+        $crate::codec::value::on_the_wire!($name $(<$($parameter),+>)? { $($field: $type,)+ });
+    )+};
+}
+
+/// Gives both directions to a struct, with its fields in this order.
+macro_rules! on_the_wire {
+    ($name:ident $(<$($parameter:ident),+>)? { $($field:ident: $type:ty,)+ }) => {
+        impl $(<$($parameter: $crate::codec::Encode),+>)? $crate::codec::Encode for $name $(<$($parameter),+>)? {
+            fn encode(&self, writer: &mut $crate::codec::Writer) {
+                $(writer.write(&self.$field);)+
+            }
+        }
+
+        impl<'a $(, $($parameter: $crate::codec::Decode<'a>),+)?> $crate::codec::Decode<'a>
+            for $name $(<$($parameter),+>)?
+        {
+            const SHORTEST: usize = 0 $(+ <$type as $crate::codec::Decode<'a>>::SHORTEST)+;
+
+            fn decode(
+                reader: &mut $crate::codec::Reader<'a>,
+                _: &'static str,
+            ) -> Result<Self, $crate::codec::Malformed> {
+                Ok(Self { $($field: reader.read(stringify!($field))?,)+ })
+            }
+        }
+    };
+}
+
+pub(super) use {on_the_wire, records};
+
+impl Encode for i32 {
+    fn encode(&self, writer: &mut Writer) {
+        writer.int(*self);
+    }
+}
+
+impl Decode<'_> for i32 {
+    const SHORTEST: usize = 4;
+
+    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
+        reader.array(expected).map(Self::from_be_bytes)
+    }
+}
+
+impl Encode for i64 {
+    fn encode(&self, writer: &mut Writer) {
+        writer.long(*self);
+    }
+}
+
+impl Decode<'_> for i64 {
+    const SHORTEST: usize = 8;
+
+    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
+        reader.array(expected).map(Self::from_be_bytes)
+    }
+}
+
+impl Encode for bool {
+    fn encode(&self, writer: &mut Writer) {
+        writer.boolean(*self);
+    }
+}
+
+impl Decode<'_> for bool {
+    const SHORTEST: usize = 1;
+
+    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
+        let malformed = reader.malformed(expected);
+        match reader.array(expected)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [_] if reader.is_lenient() => Ok(true),
+            [_] => Err(malformed),
+        }
+    }
+}
+
+/// A flag at the end of a frame, which old releases leave out.
+impl Encode for Option<bool> {
+    fn encode(&self, writer: &mut Writer) {
+        self.iter().for_each(|flag| flag.encode(writer));
+    }
+}
+
+impl Decode<'_> for Option<bool> {
+    const SHORTEST: usize = 0;
+
+    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
+        if reader.is_at_end() { Ok(None) } else { reader.read(expected).map(Some) }
+    }
+}
+
+/// A value after its length. In its place, an [`Option`] may be null.
+pub(super) trait Lengthy<'a>: Sized {
+    /// Reads the value behind its length, which is not -1; or fails with `malformed`.
+    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed>;
+}
+
+/// The length that stands for null.
+const NULL: i32 = -1;
+
+impl<'a, T: Lengthy<'a>> Decode<'a> for T {
+    const SHORTEST: usize = 4;
+
+    fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
+        let null = Malformed { is_null: true, ..reader.malformed(expected) };
+        reader.read::<Option<T>>(expected)?.ok_or(null)
+    }
+}
+
+impl<'a, T: Lengthy<'a>> Decode<'a> for Option<T> {
+    const SHORTEST: usize = 4;
+
+    fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
+        let malformed = reader.malformed(expected);
+        match reader.read(expected)? {
+            NULL => Ok(None),
+            length => T::decode_of(length, reader, malformed).map(Some),
+        }
+    }
+}
+
+/// A value whose length is encoded before it.
+pub(super) trait HasLength: Encode {}
+
+impl<T: HasLength> Encode for Option<T> {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Some(value) => value.encode(writer),
+            None => drop(writer.int(NULL)),
+        }
+    }
+}
+
+impl<T: Encode + ?Sized> Encode for &T {
+    fn encode(&self, writer: &mut Writer) {
+        (**self).encode(writer);
+    }
+}
+
+impl<T: HasLength + ?Sized> HasLength for &T {}
+
+impl Encode for [u8] {
+    fn encode(&self, writer: &mut Writer) {
+        writer.buffer(self);
+    }
+}
+
+impl HasLength for [u8] {}
+
+impl<'a> Lengthy<'a> for &'a [u8] {
+    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+        reader.bytes(length, malformed)
+    }
+}
+
+impl Encode for Vec<u8> {
+    fn encode(&self, writer: &mut Writer) {
+        writer.buffer(self);
+    }
+}
+
+impl HasLength for Vec<u8> {}
+
+impl Lengthy<'_> for Vec<u8> {
+    fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
+        reader.bytes(length, malformed).map(<[u8]>::to_vec)
+    }
+}
+
+impl Encode for str {
+    fn encode(&self, writer: &mut Writer) {
+        writer.string(self);
+    }
+}
+
+impl HasLength for str {}
+
+impl<'a> Lengthy<'a> for &'a str {
+    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+        std::str::from_utf8(reader.bytes(length, malformed)?).map_err(|_| malformed)
+    }
+}
+
+impl Encode for String {
+    fn encode(&self, writer: &mut Writer) {
+        writer.string(self);
+    }
+}
+
+impl HasLength for String {}
+
+impl Lengthy<'_> for String {
+    fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
+        let bytes = reader.bytes(length, malformed)?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            // As in Java.
+            Err(_) if reader.is_lenient() => Ok(Self::from_utf8_lossy(bytes).into_owned()),
+            Err(_) => Err(malformed),
+        }
+    }
+}
+
+impl<T: Encode> Encode for [T] {
+    fn encode(&self, writer: &mut Writer) {
+        writer.length(self.len());
+        self.iter().for_each(|element| element.encode(writer));
+    }
+}
+
+impl<T: Encode> HasLength for [T] {}
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, writer: &mut Writer) {
+        writer.write(self.as_slice());
+    }
+}
+
+impl<T: Encode> HasLength for Vec<T> {}
+
+impl<'a, T: Decode<'a>> Lengthy<'a> for Vec<T> {
+    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+        reader.list(length, malformed)
+    }
+}
+
+/// Two values, one behind the other.
+impl<A: Encode, B: Encode> Encode for (A, B) {
+    fn encode(&self, writer: &mut Writer) {
+        writer.write(&self.0).write(&self.1);
+    }
+}
+
+impl<'a, A: Decode<'a>, B: Decode<'a>> Decode<'a> for (A, B) {
+    const SHORTEST: usize = A::SHORTEST + B::SHORTEST;
+
+    fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
+        Ok((reader.read(expected)?, reader.read(expected)?))
+    }
+}
