@@ -129,6 +129,7 @@ async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use curator_client::codec::Trailing;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -136,7 +137,7 @@ mod tests {
     /// The granted session; 0 refuses it.
     fn response(session_id: i64) -> Vec<u8> {
         let password = &[0_u8; 16][..];
-        ConnectResponse { protocol: 0, timeout: 30_000, session_id, password, read_only: Some(false) }.frame()
+        ConnectResponse { protocol: 0, timeout: 30_000, session_id, password, read_only: Trailing(Some(false)) }.frame()
     }
 
     /// The server acts as if the session were closing: it grants the take-over, and drops the request to close.

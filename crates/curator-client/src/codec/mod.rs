@@ -39,6 +39,7 @@ pub use self::request::{Control, NewNode, Read, SetWatches, Write};
 pub use self::session::{
     AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, PING_XID, ReplyHeader, RequestHeader,
 };
+pub use self::value::Trailing;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What describes a node: its path, its ACL, its stat.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
-use super::value::{HasLength, Lengthy, on_the_wire, records};
+use super::value::{Lengthy, on_the_wire, records};
 use crate::acl::{Acl, AuthId, Permission};
 use crate::operation::Stat;
 use crate::path::ZPath;
@@ -11,8 +11,6 @@ impl Encode for ZPath {
         writer.string(self.as_str());
     }
 }
-
-impl HasLength for ZPath {}
 
 impl Lengthy<'_> for ZPath {
     fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {

@@ -2,7 +2,7 @@
 
 use super::jute::{Encode, Writer};
 use super::op_code::OpCode;
-use super::value::records;
+use super::value::{Trailing, records};
 
 /// The xid of an event, which answers no request.
 pub const EVENT_XID: i32 = -1;
@@ -27,8 +27,8 @@ records! {
         session_id: i64,
         /// Empty, or 16 zeros, for a new session.
         password: D,
-        /// Whether a read-only server will do. `None` from clients that are older than this flag.
-        read_only: Option<bool>,
+        /// Whether a read-only server will do. Left out by clients that are older than this flag.
+        read_only: Trailing<bool>,
     }
 
     /// The reply to the first frame: the granted session, or a refusal.
@@ -41,8 +41,8 @@ records! {
         session_id: i64,
         /// The password of the session.
         password: D,
-        /// Whether the server is read-only. `None` for clients that are older than this flag, and from old servers.
-        read_only: Option<bool>,
+        /// Whether the server is read-only. Left out for such clients, and by old servers.
+        read_only: Trailing<bool>,
     }
 
     /// The start of each request.
@@ -77,7 +77,7 @@ records! {
 impl<D> ConnectRequest<D> {
     /// The request of a client that has seen nothing yet. A session id of 0 requests a new session.
     pub fn new(timeout: i32, session_id: i64, password: D) -> Self {
-        Self { protocol: 0, last_zxid_seen: 0, timeout, session_id, password, read_only: Some(false) }
+        Self { protocol: 0, last_zxid_seen: 0, timeout, session_id, password, read_only: Trailing(Some(false)) }
     }
 }
 
@@ -117,7 +117,6 @@ fn frame_of(values: &impl Encode) -> Vec<u8> {
 
 /// What has happened to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::enum_variant_names, reason = "the protocol's names")]
 pub enum EventKind {
     /// The node was created.
     NodeCreated = 1,

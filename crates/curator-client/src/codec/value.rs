@@ -43,32 +43,27 @@ macro_rules! on_the_wire {
 
 pub(super) use {on_the_wire, records};
 
-impl Encode for i32 {
-    fn encode(&self, writer: &mut Writer) {
-        writer.int(*self);
-    }
+macro_rules! numbers {
+    ($($type:ty: $write:ident, $shortest:literal;)+) => {$(
+        impl Encode for $type {
+            fn encode(&self, writer: &mut Writer) {
+                writer.$write(*self);
+            }
+        }
+
+        impl Decode<'_> for $type {
+            const SHORTEST: usize = $shortest;
+
+            fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
+                reader.array(expected).map(Self::from_be_bytes)
+            }
+        }
+    )+};
 }
 
-impl Decode<'_> for i32 {
-    const SHORTEST: usize = 4;
-
-    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
-        reader.array(expected).map(Self::from_be_bytes)
-    }
-}
-
-impl Encode for i64 {
-    fn encode(&self, writer: &mut Writer) {
-        writer.long(*self);
-    }
-}
-
-impl Decode<'_> for i64 {
-    const SHORTEST: usize = 8;
-
-    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
-        reader.array(expected).map(Self::from_be_bytes)
-    }
+numbers! {
+    i32: int, 4;
+    i64: long, 8;
 }
 
 impl Encode for bool {
@@ -83,32 +78,34 @@ impl Decode<'_> for bool {
     fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
         let malformed = reader.malformed(expected);
         match reader.array(expected)? {
-            [0] => Ok(false),
-            [1] => Ok(true),
-            [_] if reader.is_lenient() => Ok(true),
+            [byte] if byte < 2 || reader.is_lenient() => Ok(byte != 0),
             [_] => Err(malformed),
         }
     }
 }
 
-/// A flag at the end of a frame, which old releases leave out.
-impl Encode for Option<bool> {
+/// A value at the end of a frame, which old releases leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailing<T>(pub Option<T>);
+
+impl<T: Encode> Encode for Trailing<T> {
     fn encode(&self, writer: &mut Writer) {
-        self.iter().for_each(|flag| flag.encode(writer));
+        self.0.iter().for_each(|value| value.encode(writer));
     }
 }
 
-impl Decode<'_> for Option<bool> {
+impl<'a, T: Decode<'a>> Decode<'a> for Trailing<T> {
     const SHORTEST: usize = 0;
 
-    fn decode(reader: &mut Reader<'_>, expected: &'static str) -> Result<Self, Malformed> {
-        if reader.is_at_end() { Ok(None) } else { reader.read(expected).map(Some) }
+    fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
+        let value = if reader.is_at_end() { None } else { Some(reader.read(expected)?) };
+        Ok(Self(value))
     }
 }
 
-/// A value after its length. In its place, an [`Option`] may be null.
+/// A value behind its length.
 pub(super) trait Lengthy<'a>: Sized {
-    /// Reads the value behind its length, which is not -1; or fails with `malformed`.
+    /// Reads the value behind this length, or fails with `malformed`.
     fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed>;
 }
 
@@ -124,6 +121,7 @@ impl<'a, T: Lengthy<'a>> Decode<'a> for T {
     }
 }
 
+/// `None` is null.
 impl<'a, T: Lengthy<'a>> Decode<'a> for Option<T> {
     const SHORTEST: usize = 4;
 
@@ -136,10 +134,8 @@ impl<'a, T: Lengthy<'a>> Decode<'a> for Option<T> {
     }
 }
 
-/// A value whose length is encoded before it.
-pub(super) trait HasLength: Encode {}
-
-impl<T: HasLength> Encode for Option<T> {
+/// `None` is null: the value must have a length.
+impl<T: Encode> Encode for Option<T> {
     fn encode(&self, writer: &mut Writer) {
         match self {
             Some(value) => value.encode(writer),
@@ -154,15 +150,17 @@ impl<T: Encode + ?Sized> Encode for &T {
     }
 }
 
-impl<T: HasLength + ?Sized> HasLength for &T {}
-
-impl Encode for [u8] {
-    fn encode(&self, writer: &mut Writer) {
-        writer.buffer(self);
-    }
+macro_rules! buffers {
+    ($($type:ty),+) => {$(
+        impl Encode for $type {
+            fn encode(&self, writer: &mut Writer) {
+                writer.buffer(self.as_ref());
+            }
+        }
+    )+};
 }
 
-impl HasLength for [u8] {}
+buffers!([u8], Vec<u8>, str, String);
 
 impl<'a> Lengthy<'a> for &'a [u8] {
     fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
@@ -170,41 +168,17 @@ impl<'a> Lengthy<'a> for &'a [u8] {
     }
 }
 
-impl Encode for Vec<u8> {
-    fn encode(&self, writer: &mut Writer) {
-        writer.buffer(self);
-    }
-}
-
-impl HasLength for Vec<u8> {}
-
 impl Lengthy<'_> for Vec<u8> {
     fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
         reader.bytes(length, malformed).map(<[u8]>::to_vec)
     }
 }
 
-impl Encode for str {
-    fn encode(&self, writer: &mut Writer) {
-        writer.string(self);
-    }
-}
-
-impl HasLength for str {}
-
 impl<'a> Lengthy<'a> for &'a str {
     fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
         std::str::from_utf8(reader.bytes(length, malformed)?).map_err(|_| malformed)
     }
 }
-
-impl Encode for String {
-    fn encode(&self, writer: &mut Writer) {
-        writer.string(self);
-    }
-}
-
-impl HasLength for String {}
 
 impl Lengthy<'_> for String {
     fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
@@ -225,15 +199,11 @@ impl<T: Encode> Encode for [T] {
     }
 }
 
-impl<T: Encode> HasLength for [T] {}
-
 impl<T: Encode> Encode for Vec<T> {
     fn encode(&self, writer: &mut Writer) {
         writer.write(self.as_slice());
     }
 }
-
-impl<T: Encode> HasLength for Vec<T> {}
 
 impl<'a, T: Decode<'a>> Lengthy<'a> for Vec<T> {
     fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {

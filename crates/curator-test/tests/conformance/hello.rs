@@ -1,6 +1,6 @@
 //! The handshake: a connection's request, and the session that it is granted.
 
-use curator_client::codec::{ConnectRequest, ConnectResponse, Malformed, Reader};
+use curator_client::codec::{ConnectRequest, ConnectResponse, Malformed, Reader, Trailing};
 use curator_test::SessionCredentials;
 
 use super::{normal::Normal, words::Words};
@@ -17,9 +17,9 @@ pub(crate) fn connect(text: &str, normal: &mut Normal) -> ConnectRequest<Vec<u8>
     let last_zxid_seen = words.zxid("last_zxid").map_or(0, |zxid| normal.base + zxid);
     let protocol = number(&mut words, "protocol").unwrap_or(new.protocol);
     let read_only = match words.0 {
-        "" => Some(false),
-        "read_only" => Some(true),
-        "without the read-only flag" => None,
+        "" => Trailing(Some(false)),
+        "read_only" => Trailing(Some(true)),
+        "without the read-only flag" => Trailing(None),
         other => panic!("{other:?} is not a part of a handshake"),
     };
     ConnectRequest { protocol, last_zxid_seen, timeout, session_id, password, read_only }
@@ -33,7 +33,7 @@ pub(crate) fn granted(
     let ConnectResponse { protocol, timeout, session_id, password, read_only } =
         reader.read::<ConnectResponse<Option<&[u8]>>>("a session")?;
     reader.end()?;
-    let read_only = read_only.map_or("none".to_owned(), |flag| flag.to_string());
+    let read_only = read_only.0.map_or("none".to_owned(), |flag| flag.to_string());
     let text = format!(
         "protocol={protocol} timeout={timeout} session={} password={} read_only={read_only}",
         normal.session(session_id),

@@ -1,11 +1,10 @@
 //! Encodes requests: from a transcript's notation to the wire format.
 
-use curator_client::codec::{
-    self, AclEntry, Control, NewNode, OpCode, PartHeader, Read, SetWatches, Writer, write_end,
-};
+use curator_client::codec::{self, AclEntry, Control, NewNode, OpCode, PartHeader, SetWatches, Writer, write_end};
 
 use super::{
     names::{self, MODES, OPERATIONS, WATCH_MODES, WATCHES},
+    recorded::INDENT,
     words::Words,
 };
 
@@ -37,9 +36,6 @@ impl Op {
     }
 }
 
-/// The indentation of parts.
-pub(crate) const INDENT: &str = "       ";
-
 /// Parses the parts of a request. Lines with more indentation belong to the part before them.
 fn parts(lines: &str, base: i64) -> Vec<Op> {
     let mut parts: Vec<String> = Vec::new();
@@ -64,9 +60,7 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
             writer.write(&NewNode { path, data, acl, flags });
             ttl.iter().fold(&mut writer, |writer, ttl| writer.write(ttl))
         }
-        OpCode::Delete => writer.write(&Write::Delete { path: words.text(), version: version(words) }),
-        OpCode::Check => writer.write(&Write::Check { path: words.text(), version: version(words) }),
-        OpCode::DeleteContainer => writer.write(&Write::DeleteContainer { path: words.text() }),
+        OpCode::Delete | OpCode::Check => writer.write(&(words.text(), version(words))),
         OpCode::SetData => {
             writer.write(&Write::SetData { path: words.text(), data: words.data(), version: version(words) })
         }
@@ -74,23 +68,13 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
             let (path, acl) = (words.text(), acl(words.value("acl").expect("a list")));
             writer.write(&Write::SetAcl { path, acl, version: version(words) })
         }
-        OpCode::Exists => writer.write(&Read::Exists { path: words.text(), watch: watch(words) }),
-        OpCode::GetData => writer.write(&Read::GetData { path: words.text(), watch: watch(words) }),
-        OpCode::GetChildren => writer.write(&Read::GetChildren { path: words.text(), watch: watch(words) }),
-        OpCode::GetChildren2 => writer.write(&Read::GetChildren2 { path: words.text(), watch: watch(words) }),
-        OpCode::GetAcl => writer.write(&Read::GetAcl { path: words.text() }),
-        OpCode::GetAllChildrenNumber => writer.write(&Read::GetAllChildrenNumber { path: words.text() }),
-        OpCode::Sync => writer.write(&About::Sync { path: words.text() }),
-        OpCode::GetEphemerals => writer.write(&About::GetEphemerals { prefix: words.text() }),
-        OpCode::CheckWatches => {
-            writer.write(&About::CheckWatches { path: words.text(), kind: WATCHES.number(words.next()) })
+        OpCode::Exists | OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2 => {
+            writer.write(&(words.text(), words.next() == "watch"))
         }
-        OpCode::RemoveWatches => {
-            writer.write(&About::RemoveWatches { path: words.text(), kind: WATCHES.number(words.next()) })
-        }
-        OpCode::AddWatch => {
-            writer.write(&About::AddWatch { path: words.text(), mode: WATCH_MODES.number(words.next()) })
-        }
+        OpCode::GetAcl | OpCode::GetAllChildrenNumber | OpCode::GetEphemerals => writer.write(&words.text()),
+        OpCode::Sync | OpCode::DeleteContainer => writer.write(&words.text()),
+        OpCode::CheckWatches | OpCode::RemoveWatches => writer.write(&(words.text(), WATCHES.number(words.next()))),
+        OpCode::AddWatch => writer.write(&(words.text(), WATCH_MODES.number(words.next()))),
         OpCode::Auth => writer.write(&About::Auth { kind: 0, scheme: words.next().to_owned(), auth: words.data() }),
         // `since=z+3`, and a list for each kind of watch.
         OpCode::SetWatches | OpCode::SetWatches2 => {
@@ -115,10 +99,6 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
         _ => &mut writer,
     };
     writer.into_frame()
-}
-
-fn watch(words: &mut Words<'_>) -> bool {
-    words.next() == "watch"
 }
 
 fn version(words: &mut Words<'_>) -> i32 {

@@ -8,7 +8,8 @@ use curator_client::{
 use crate::{
     names::{self, EVENTS, OPERATIONS},
     normal::Normal,
-    op::{INDENT, Op},
+    op::Op,
+    recorded::INDENT,
 };
 
 /// The body of a reply to `op`.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{client::Client, golden, op::INDENT, server::Server, transcript::Transcript, words::Words};
+use crate::{client::Client, golden, recorded::lines, server::Server, transcript::Transcript, words::Words};
 
 /// The environment of a scenario.
 #[derive(Debug)]
@@ -166,18 +166,6 @@ impl Scenario<'_> {
 
 fn last_of<'a>(clients: &'a mut [Client], name: &str) -> &'a mut Client {
     clients.iter_mut().rfind(|client| client.name == name).unwrap_or_else(|| panic!("{name} has sent nothing"))
-}
-
-/// The lines of a transcript, each including the indented lines below it.
-fn lines(transcript: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for line in transcript.lines() {
-        match lines.last_mut() {
-            Some(last) if line.starts_with(INDENT) => *last += &format!("\n{line}"),
-            _ => lines.push(line.to_owned()),
-        }
-    }
-    lines
 }
 
 /// A line of a transcript, with the name of its client.

@@ -11,12 +11,13 @@ use std::{
 };
 
 use curator_client::codec::{
-    AclEntry, ConnectRequest, Control, NewNode, OpCode, Read, RequestHeader, Write, Writer, framed, write_end,
-    write_part,
+    AclEntry, ConnectRequest, NewNode, OpCode, Read, RequestHeader, Write, Writer, framed, write_end, write_part,
 };
 use curator_test::{EmbeddedServer, until};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, numbers::Numbers};
+
+type Writes<'a> = Write<&'a str, &'a [u8], Vec<AclEntry<&'a str>>>;
 
 /// Enough for each kind of nonsense to occur some hundred times, within a second or two.
 const CASES: u64 = 3000;
@@ -51,43 +52,33 @@ fn request(numbers: &mut Numbers) -> Vec<u8> {
         107, -11,
     ];
     let op = OpCode::from(KINDS[numbers.below(KINDS.len())]);
-    let acl = [AclEntry { permissions: 31, scheme: "world", id: "anyone" }];
-    let node = |path, flags| NewNode { path, data: b"data".to_vec(), acl: &acl[..], flags };
+    let acl = vec![AclEntry { permissions: 31, scheme: "world", id: "anyone" }];
+    let node = |path, flags| NewNode { path, data: &b"data"[..], acl: acl.clone(), flags };
     let mut writer = Writer::default();
     writer.write(&RequestHeader { xid: 1, op });
     match op {
         OpCode::Create | OpCode::Create2 | OpCode::CreateContainer => {
             let (path, flags) = [("/fuzz", 0), ("/fuzz/n-", 3), ("/fuzz/\0", 0)][numbers.below(3)];
-            writer.write(&node(path, flags));
+            writer.write(&node(path, flags))
         }
-        OpCode::CreateTtl => drop(writer.write(&Write::CreateTtl { node: node("/fuzz/t", 5), ttl: 1 })),
-        OpCode::SetData => {
-            writer.write(&Write::<_, _, Vec<AclEntry<&str>>>::SetData {
-                path: "/fuzz",
-                data: numbers.bytes(50),
-                version: -1,
-            });
-        }
-        OpCode::SetAcl => {
-            writer.write(&Write::<_, Vec<u8>, _>::SetAcl { path: "/fuzz", acl: &acl[..], version: -1 });
-        }
+        OpCode::CreateTtl => writer.write(&Write::CreateTtl { node: node("/fuzz/t", 5), ttl: 1 }),
+        OpCode::SetData => writer.write(&Writes::SetData { path: "/fuzz", data: &numbers.bytes(50), version: -1 }),
+        OpCode::SetAcl => writer.write(&Writes::SetAcl { path: "/fuzz", acl, version: -1 }),
         OpCode::Multi => {
             write_part(&mut writer, -1, &Write::Create { node: node("/fuzz/m", 0) });
-            let delete: Write<_, Vec<u8>, Vec<AclEntry<&str>>> = Write::Delete { path: "/fuzz/m", version: -1 };
-            write_part(&mut writer, -1, &delete);
+            write_part(&mut writer, -1, &Writes::Delete { path: "/fuzz/m", version: -1 });
             write_end(&mut writer);
+            &mut writer
         }
         OpCode::MultiRead => {
             write_part(&mut writer, -1, &Read::GetData { path: "/fuzz", watch: false });
             write_end(&mut writer);
+            &mut writer
         }
-        OpCode::Auth => {
-            let auth: Control<&str, _, _> = Control::Auth { kind: 0, scheme: "digest", auth: b"a:b".to_vec() };
-            writer.write(&auth);
-        }
-        OpCode::SetWatches | OpCode::SetWatches2 => drop(writer.long(0).length(1).string("/fuzz").raw(&[0; 16])),
-        _ => drop(writer.string("/fuzz").int(1)),
-    }
+        OpCode::Auth => writer.int(0).string("digest").buffer(b"a:b"),
+        OpCode::SetWatches | OpCode::SetWatches2 => writer.long(0).length(1).string("/fuzz").raw(&[0; 16]),
+        _ => writer.string("/fuzz").int(1),
+    };
     let mut payload = writer.into_frame();
     numbers.spoil(&mut payload);
     framed(&payload)

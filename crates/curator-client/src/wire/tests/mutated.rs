@@ -1,6 +1,7 @@
 //! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of valid replies in
-//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. No stream may make it panic, wait forever
-//! after its end, or leave an answer open.
+//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. Half of the replies are those of the real
+//! ZooKeeper that the conformance tests of `curator-test` have recorded. No stream may make the connection panic, wait
+//! forever after its end, or leave an answer open.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM` is the first seed.
 
@@ -10,12 +11,23 @@ use std::task::{Context, Waker};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
+#[path = "../../../../curator-test/tests/conformance/names.rs"]
+#[allow(dead_code, reason = "the conformance tests use the rest")]
+mod names;
+#[path = "../../../../curator-test/tests/conformance/recorded.rs"]
+#[allow(dead_code, reason = "the conformance tests use the rest")]
+mod recorded;
+#[path = "../../../../curator-test/tests/conformance/words.rs"]
+#[allow(dead_code, reason = "the conformance tests use the rest")]
+mod words;
+
+use self::recorded::Recorded;
 use super::super::frames::Frames;
 use super::super::link::Link;
 use super::connection::open;
 use super::{STAT, node, path, reads, replies, stat, writes};
 use crate::acl::{Acl, AuthId, Permission};
-use crate::codec::append;
+use crate::codec::{OpCode, append};
 use crate::link::{RecursiveWatch, Watch};
 use crate::operation::CreateMode;
 
@@ -62,33 +74,58 @@ async fn watched<E>(watch: Result<Watch, E>) {
     }
 }
 
+/// What the real ZooKeeper has sent.
+fn recorded() -> Vec<Recorded> {
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-test");
+    let recorded: Vec<_> = recorded::transcripts(package).iter().flat_map(|text| recorded::recorded(text)).collect();
+    assert!(recorded.len() > 1_000);
+    recorded
+}
+
 /// The frames that a server may send to these requests, with events between them.
-fn conversation(bodies: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
     let body = |index: usize| bodies[index].clone();
     let data = || [frame![string("xy")], stat()].concat();
     let children = || frame![int(2), string("b"), string("c")];
     let by_xid = [
-        [frame![string("/a0000000001")], stat()].concat(),
-        data(),
-        stat(),
-        children(),
-        frame![int(0)],
-        data(),
-        stat(),
-        children(),
-        stat(),
-        body(5),
-        stat(),
-        frame![string("/a")],
-        body(11),
-        body(14),
-        Vec::new(),
+        (OpCode::Create2, [frame![string("/a0000000001")], stat()].concat()),
+        (OpCode::GetData, data()),
+        (OpCode::Exists, stat()),
+        (OpCode::GetChildren, children()),
+        (OpCode::AddWatch, frame![int(0)]),
+        (OpCode::GetData, data()),
+        (OpCode::Exists, stat()),
+        (OpCode::GetChildren, children()),
+        (OpCode::SetData, stat()),
+        (OpCode::GetAcl, body(5)),
+        (OpCode::SetAcl, stat()),
+        (OpCode::Sync, frame![string("/a")]),
+        (OpCode::Multi, body(11)),
+        (OpCode::MultiRead, body(14)),
+        (OpCode::Delete, Vec::new()),
     ];
-    let mut frames: Vec<_> =
-        (1..).zip(by_xid).map(|(xid, body)| [frame![int(xid), long(STAT.czxid), int(0)], body].concat()).collect();
+    let reply = |(xid, (asked, body)): (i32, (OpCode, Vec<u8>))| {
+        let of_this_kind = recorded.iter().filter_map(|recorded| match recorded {
+            Recorded::Reply { op, error, body } if op.number() == asked.number() => Some((*error, body)),
+            _ => None,
+        });
+        let chosen = if fastrand::bool() { fastrand::choice(of_this_kind.collect::<Vec<_>>()) } else { None };
+        let (error, body) = chosen.unwrap_or((0, &body));
+        [frame![int(xid), long(STAT.czxid), int(error)], body.clone()].concat()
+    };
+    let mut frames: Vec<_> = (1..).zip(by_xid).map(reply).collect();
+    let events = recorded.iter().filter_map(|recorded| match recorded {
+        Recorded::Event(body) => Some(body),
+        Recorded::Reply { .. } => None,
+    });
+    let events: Vec<_> = events.collect();
     for (kind, path) in [(1, "/a/b"), (3, "/a"), (4, "/a"), (2, "/a/b"), (2, "/a")] {
-        let event = frame![int(-1), long(-1), int(0), int(kind), int(3), string(path)];
-        frames.insert(fastrand::usize(4..=frames.len()), event);
+        let header = frame![int(-1), long(-1), int(0)];
+        let body = match fastrand::u8(..4) {
+            0 => events[fastrand::usize(..events.len())].clone(),
+            _ => frame![int(kind), int(3), string(path)],
+        };
+        frames.insert(fastrand::usize(4..=frames.len()), [header, body].concat());
     }
     frames
 }
@@ -131,10 +168,10 @@ fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
 }
 
 /// Runs the conversation of a seed.
-fn converse(bodies: &[Vec<u8>]) {
+fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) {
     let (pipe, link, connection, mut read) = open();
     let (mut answers, mut is_over) = (requests(&link), false);
-    let stream = mutated(conversation(bodies));
+    let stream = mutated(conversation(bodies, recorded));
     let (mut frames, mut rest) = (Frames::of_handshake(), &*stream);
     frames.allow_long();
     while !rest.is_empty() {
@@ -169,10 +206,10 @@ fn no_conversation_makes_a_connection_panic_or_leaves_an_answer_open() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let bodies: Vec<_> = replies().into_iter().map(|(_, body, _)| body).collect();
-    let seeds = seeds();
+    let (seeds, recorded) = (seeds(), recorded());
     for seed in seeds.clone() {
         fastrand::seed(seed);
-        let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| converse(&bodies)));
+        let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| converse(&bodies, &recorded)));
         assert!(conversed.is_ok(), "seed {seed}: run with CURATOR_MUTATIONS_FROM={seed} CURATOR_MUTATIONS=1");
     }
     println!("{} conversations", seeds.end - seeds.start);

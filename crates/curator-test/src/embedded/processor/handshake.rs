@@ -1,6 +1,6 @@
 //! Grants new sessions, and resumes existing ones.
 
-use curator_client::codec::{ConnectResponse, Reader};
+use curator_client::codec::{ConnectResponse, Reader, Trailing};
 
 use super::{Change, Now, Output, Processor};
 use crate::{
@@ -35,7 +35,7 @@ impl Processor {
                 self.resume_session(id, session_id, password, timeout, now)
             }
         };
-        self.answer_handshake(id, session, timeout, request.read_only.is_some());
+        self.answer_handshake(id, session, timeout, request.read_only.0.is_some());
         RequestInfo::new(OpCode::CreateSession, None, session.unwrap_or_default())
     }
 
@@ -80,7 +80,7 @@ impl Processor {
             timeout: if session.is_some() { i32::try_from(timeout).unwrap_or(i32::MAX) } else { 0 },
             session_id: session.unwrap_or_default(),
             password: &session.map_or([0; 16], |session_id| self.sessions.password(session_id))[..],
-            read_only: read_only_known.then_some(false),
+            read_only: Trailing(read_only_known.then_some(false)),
         };
         if let (Some(session_id), Some(connection)) = (session, self.connections.get_mut(&id)) {
             connection.session = Some(Attached { id: session_id, timeout });

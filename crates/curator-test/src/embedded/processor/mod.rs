@@ -3,6 +3,8 @@
 //! It does no I/O and reads no clock. Frames to send are collected in an outbox.
 
 mod handshake;
+#[cfg(test)]
+mod mutated;
 mod replicated;
 mod requests;
 #[cfg(test)]

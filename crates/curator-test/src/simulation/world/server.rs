@@ -155,7 +155,7 @@ impl World {
         // As on a real server, before any check.
         self.servers[s].processor.close_connection_of(request.session_id);
         let ticket = self.ticket();
-        let read_only_known = request.read_only.is_some();
+        let read_only_known = request.read_only.0.is_some();
         self.wait(s, id, Waiting::Session { ticket, timeout, read_only_known });
         let origin = Origin { server: s, link: id, ticket };
         let session = request.session_id;
