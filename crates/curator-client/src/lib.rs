@@ -105,7 +105,7 @@ mod auto_traits;
 mod client;
 mod clock;
 mod closing;
-#[cfg(all(not(feature = "codec"), any(feature = "native", feature = "simulation")))]
+#[cfg(all(feature = "native", not(feature = "codec")))]
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "the half of `curator-test`")]
 mod codec;
 #[cfg(feature = "codec")]

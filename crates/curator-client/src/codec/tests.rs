@@ -7,6 +7,9 @@ use crate::operation::Stat;
 
 type Texts = Option<Vec<Option<String>>>;
 type Entry = AclEntry<Option<String>>;
+type Writes = Write<String, Option<Vec<u8>>, Option<Vec<Entry>>>;
+type Controls = Control<String, Option<String>, Option<Vec<u8>>>;
+type Replies = Reply<Option<String>, Option<Vec<u8>>, Entry>;
 
 /// What a request or reply is made of.
 type Parts = (String, Option<String>, Option<Vec<u8>>, Vec<(i32, Option<String>)>, Vec<String>, bool, i32, i64);
@@ -24,9 +27,7 @@ fn acl(entries: &[(i32, Option<String>)]) -> Vec<Entry> {
     entries.iter().map(entry).collect()
 }
 
-fn writes(
-    (path, _, data, entries, _, _, version, ttl): Parts,
-) -> Vec<Write<String, Option<Vec<u8>>, Option<Vec<Entry>>>> {
+fn writes((path, _, data, entries, _, _, version, ttl): Parts) -> Vec<Writes> {
     let acl = (version != 0).then(|| acl(&entries));
     let node = NewNode { path: path.clone(), data: data.clone(), acl: acl.clone(), flags: version };
     vec![
@@ -53,9 +54,7 @@ fn reads((path, .., watch, _, _): Parts) -> Vec<Read<String>> {
     ]
 }
 
-fn controls(
-    (_, path, data, _, paths, _, number, zxid): Parts,
-) -> Vec<Control<String, Option<String>, Option<Vec<u8>>>> {
+fn controls((_, path, data, _, paths, _, number, zxid): Parts) -> Vec<Controls> {
     let watches = SetWatches { relative_zxid: zxid, data: paths.clone(), exists: Vec::new(), children: paths.clone() };
     vec![
         Control::Sync { path: path.clone() },
@@ -74,9 +73,7 @@ fn controls(
     ]
 }
 
-fn replies(
-    (_, path, data, entries, names, is_null, number, zxid): Parts,
-) -> Vec<Reply<Option<String>, Option<Vec<u8>>, Entry>> {
+fn replies((_, path, data, entries, names, is_null, number, zxid): Parts) -> Vec<Replies> {
     let stat =
         Stat { czxid: zxid, mzxid: 2, ctime: zxid, version: number, pzxid: 5, num_children: 6, ..Stat::default() };
     let texts: Texts = (!is_null).then(|| names.into_iter().map(Some).collect());
@@ -170,8 +167,8 @@ proptest! {
     #[test]
     fn no_bytes_make_a_server_s_decoder_panic(op in -12..120_i32, bytes: Vec<u8>) {
         let op = OpCode::from(op);
-        let _ = Write::<String, Option<Vec<u8>>, Option<Vec<Entry>>>::decode(op, &mut Reader::lenient(&bytes));
-        let _ = Control::<String, Option<String>, Option<Vec<u8>>>::decode(op, &mut Reader::lenient(&bytes));
+        let _ = Writes::decode(op, &mut Reader::lenient(&bytes));
+        let _ = Controls::decode(op, &mut Reader::lenient(&bytes));
         let _ = Reader::lenient(&bytes).read::<ConnectRequest<Option<Vec<u8>>>>("a handshake");
     }
 }
