@@ -55,6 +55,7 @@ mod embedded;
 mod error;
 mod four_letter;
 pub mod guide;
+mod op_code;
 mod ports;
 mod proxy;
 mod real;
@@ -68,16 +69,14 @@ mod simulation;
 mod unique_path;
 mod wait;
 
-/// A kind of request.
-#[doc(inline)]
-pub use curator_client::codec::OpCode;
-
 #[cfg(feature = "tls")]
 pub use certificates::{TestingCa, TestingCertificate};
 pub use close_session::{SessionCredentials, close_session};
 pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
+#[doc(inline)]
+pub use op_code::OpCode;
 pub use proxy::{Direction, FaultProxy};
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 // For `cargo xtask test` only.

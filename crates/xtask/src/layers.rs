@@ -212,7 +212,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["proxy::faults", "serving_thread"],
             &["certificates", "ports", "wait"],
             &["error"],
-            &["real::distribution", "real::logging", "real_time", "report", "server::kind", "unique_path"],
+            &["op_code", "real::distribution", "real::logging", "real_time", "report", "server::kind", "unique_path"],
         ],
     ),
 ];
