@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use curator_jepsen::nemesis::Nemesis;
 use curator_jepsen::peer::Peer;
 use curator_jepsen::run::{Choice, Options};
-use curator_jepsen::work::{LockKind, Variant};
+use curator_jepsen::work::{LockKind, Transport, Variant};
 
 /// Tests the recipes under faults: clients do work under locks while servers, networks and clients fail. Afterwards, a
 /// checker reads the histories that the clients have recorded.
@@ -101,6 +101,9 @@ pub(crate) struct RunArguments {
     /// The number of our clients.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     clients: u32,
+    /// Which code speaks ZooKeeper's protocol for our clients.
+    #[arg(long, default_value = "zookeeper-client", value_name = "NAME")]
+    transport: Transport,
     /// Other ZooKeeper clients that do the same work, separated by commas. `kazoo`: three processes that use kazoo's
     /// lock. `curator`: if `--lock` includes a lock, three processes that use Curator's mutex; if `--lock` includes a
     /// leader recipe, three processes that use its leader latch and its leader selector, under each of its two error
@@ -168,6 +171,7 @@ impl RunArguments {
             counters: self.counter,
             services: self.service,
             clients: self.clients,
+            transport: self.transport,
             peers: self.peers.clone(),
             // Short, so that it can be typed.
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),

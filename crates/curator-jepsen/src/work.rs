@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use curator_recipes::client;
 use serde::{Deserialize, Serialize};
 
 /// The work of a worker: the first line of its standard input, as JSON. When its standard input ends, the worker
@@ -20,6 +21,9 @@ pub struct Work {
     pub connect_string: String,
     /// The session timeout to request, in milliseconds.
     pub session_timeout_ms: u64,
+    /// Which code speaks ZooKeeper's protocol for our workers. Peers ignore it.
+    #[serde(default)]
+    pub transport: Transport,
     /// The address of the store.
     pub store: String,
     /// The file to append the history to.
@@ -45,6 +49,26 @@ pub struct Work {
     /// Whether the process registers an instance of a service, and watches the instances of all processes.
     #[serde(default)]
     pub services: bool,
+}
+
+/// Which code speaks ZooKeeper's protocol for our workers, in the words of a client's configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// The crate `zookeeper-client`.
+    #[default]
+    ZookeeperClient,
+    /// This project's own code.
+    Native,
+}
+
+impl From<Transport> for client::Transport {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::ZookeeperClient => Self::ZookeeperClient,
+            Transport::Native => Self::Native,
+        }
+    }
 }
 
 /// A line of a worker's standard input: the worker must end its loops, release its locks, and report
@@ -161,6 +185,15 @@ impl fmt::Display for LockKind {
     }
 }
 
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZookeeperClient => "zookeeper-client",
+            Self::Native => "native",
+        })
+    }
+}
+
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -169,5 +202,19 @@ impl fmt::Display for Variant {
             Self::Transaction => "transaction",
             Self::Token => "token",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_has_one_name_on_the_command_line_in_work_and_in_reports() {
+        for transport in Transport::value_variants() {
+            let name = transport.to_string();
+            assert_eq!(Transport::from_str(&name, false), Ok(*transport));
+            assert_eq!(serde_json::to_value(transport).unwrap(), name);
+        }
     }
 }

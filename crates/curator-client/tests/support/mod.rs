@@ -7,6 +7,7 @@ mod alone;
 #[path = "../../src/supervisor/tests/log.rs"]
 pub(crate) mod log;
 pub(crate) mod sasl_server;
+mod transport;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,9 +29,14 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How much later than its timeout a call may end on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// Whether the clients of this test program use `Transport::Native`.
+/// Whether the clients of this test program use `Transport::Native`: always those of the target `transport`,
+/// which are the tests of `server` for this transport; and, if the environment selects it, those of `hostile`.
 pub(crate) fn is_native() -> bool {
-    env!("CARGO_CRATE_NAME") == "transport"
+    match env!("CARGO_CRATE_NAME") {
+        "transport" => true,
+        "hostile" => transport::transport() == Transport::Native,
+        _ => false,
+    }
 }
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.

@@ -3,10 +3,12 @@
 #[path = "../../../curator-client/src/supervisor/tests/log.rs"]
 #[allow(dead_code, reason = "the tests of other packages use the rest")]
 pub(crate) mod log;
+#[path = "../../../curator-client/tests/support/transport.rs"]
+mod transport;
 
 use std::time::Duration;
 
-use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
+use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes, Transport};
 use curator_discovery::{FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tracing::level_filters::LevelFilter;
@@ -18,6 +20,7 @@ pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
+        .transport(transport::transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
 }

@@ -20,6 +20,7 @@ pub(super) fn about(options: &Options, versions: Vec<(&str, String)>, scene: &Sc
         ("seconds", options.duration.as_secs().to_string()),
         ("nemeses", list(options.nemeses.iter().map(ToString::to_string).collect())),
         ("clients", list(clients)),
+        ("transport", options.transport.to_string()),
         ("caches", if options.caches { "one in each client" } else { "none" }.to_owned()),
         ("counters", if options.counters { "of each kind, in each client" } else { "none" }.to_owned()),
         ("services", if options.services { "an instance of each client" } else { "none" }.to_owned()),

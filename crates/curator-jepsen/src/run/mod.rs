@@ -25,7 +25,7 @@ use crate::recovery;
 use crate::report::{self, Final, LeftoverCounts, Leftovers, Report};
 pub use crate::scene::RunError;
 use crate::scene::{Cast, End, Remains, SESSION_TIMEOUT, Scene, now};
-use crate::work::{LockKind, Part, Variant};
+use crate::work::{LockKind, Part, Transport, Variant};
 
 /// The options of a run.
 #[derive(Debug, Clone)]
@@ -48,6 +48,8 @@ pub struct Options {
     pub services: bool,
     /// The number of our clients.
     pub clients: u32,
+    /// Which code speaks ZooKeeper's protocol for our clients.
+    pub transport: Transport,
     /// Other ZooKeeper clients that do the same work in addition to ours.
     pub peers: Vec<Peer>,
     /// Determines the random choices of the run, but not the timing of clients and servers.
@@ -88,6 +90,7 @@ async fn conduct(options: &Options, directory: &Path) -> Result<Report, RunError
         program: &options.program,
         directory,
         clients: options.clients,
+        transport: options.transport,
         peers: &options.peers,
         parts: &parts,
         caches: options.caches,

@@ -36,7 +36,7 @@ pub use self::tied::exec_tied;
 use crate::history::{CACHED, SERVICES};
 use crate::peer::Peer;
 use crate::store::Store;
-use crate::work::{Part, Work};
+use crate::work::{Part, Transport, Work};
 
 /// The session timeout that all clients request: the longest that the ensemble grants.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
@@ -78,6 +78,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) directory: &'a Path,
     /// The number of our clients.
     pub(crate) clients: u32,
+    /// Which code speaks ZooKeeper's protocol for our clients.
+    pub(crate) transport: Transport,
     pub(crate) peers: &'a [Peer],
     pub(crate) parts: &'a [Part],
     /// Whether our clients keep caches.
@@ -155,6 +157,7 @@ impl Scene {
             life: 0,
             connect_string: String::new(),
             session_timeout_ms: millis(SESSION_TIMEOUT),
+            transport: cast.transport,
             store: self.store.address().to_string(),
             history: cast.directory.to_owned(),
             seed: cast.seed,

@@ -148,6 +148,7 @@ impl Working {
         let history = Arc::new(history);
         let name = format!("w{}.{}", work.worker, work.life);
         let client = CuratorClient::builder(&work.connect_string)
+            .transport(work.transport.into())
             .session_timeout(Duration::from_millis(work.session_timeout_ms))
             // An acquire must survive any outage.
             .retry_policy(RetryForever::new(Duration::from_millis(100)).map_err(client::Error::from)?)

@@ -1,6 +1,9 @@
 //! Shared by the tests: a run that consists only of workers and the store.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+#[path = "../../../curator-client/tests/support/transport.rs"]
+mod transport;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,13 +12,15 @@ use std::time::Duration;
 use curator_jepsen::checker::{FinalSets, Findings, check};
 use curator_jepsen::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, What};
 use curator_jepsen::store::Store;
-use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Variant, Work};
+use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Transport, Variant, Work};
 use curator_jepsen::worker::cached_nodes;
 use curator_jepsen::{Process, boottime_offset};
 use curator_recipes::client::{ClockInstant, CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
+
+use self::transport::transport;
 
 /// A session timeout that every server grants, and that no test exceeds accidentally.
 pub(crate) const SESSION: Duration = Duration::from_secs(30);
@@ -57,6 +62,7 @@ impl Run {
             life: 0,
             connect_string,
             session_timeout_ms: SESSION.as_millis().try_into().unwrap(),
+            transport: transport(),
             store: self.store.address().to_string(),
             history: self.directory.path().join(format!("w{worker}.0.jsonl")),
             seed: u64::from(worker),

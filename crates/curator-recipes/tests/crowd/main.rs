@@ -19,7 +19,7 @@ use curator_test::{FaultProxy, TestingServer, within};
 use futures_util::poll;
 use tokio::task::{JoinSet, unconstrained};
 
-use self::support::{LONG_SESSION, Witness, number, say};
+use self::support::{LONG_SESSION, Witness, number, say, transport};
 
 /// The limit of each wait. Much longer than needed: only a failing test waits so long.
 const CROWD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -45,7 +45,8 @@ impl Stage {
         let crowd = number("CROWD", 2_000) as usize;
         let server = TestingServer::start().await.unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let connect = |to: String, timeout| CuratorClient::builder(to).session_timeout(timeout).connect();
+        let client = |to: String| CuratorClient::builder(to).transport(transport());
+        let connect = |to: String, timeout| client(to).session_timeout(timeout).connect();
         let waiting = connect(proxy.connect_string(), SESSION).await.unwrap();
         let holding = connect(server.connect_string(), LONG_SESSION).await.unwrap();
         Self { crowd, _server: server, proxy, waiting, holding }

@@ -28,7 +28,7 @@ mod server;
 #[path = "../support/status.rs"]
 mod status;
 mod survey;
-#[path = "../support/transport.rs"]
+#[path = "../../../curator-client/tests/support/transport.rs"]
 mod transport;
 
 use curator_recipes::client::Transport;

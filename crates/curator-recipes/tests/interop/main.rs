@@ -19,10 +19,13 @@ mod ours;
 mod sharing;
 #[path = "../support/still_waits.rs"]
 mod still_waits;
+#[path = "../../../curator-client/tests/support/transport.rs"]
+mod transport;
 mod turns;
 
 use std::time::Duration;
 
+use curator_recipes::client::Transport;
 use curator_test::{TestingServer, until};
 
 use self::{

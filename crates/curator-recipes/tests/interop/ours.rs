@@ -9,7 +9,7 @@ use curator_recipes::{
 use curator_test::{DEFAULT_TIMEOUT, FaultProxy, TestingServer, close_session, until};
 use tokio::task::JoinHandle;
 
-use crate::{LONG, until_watched};
+use crate::{LONG, transport::transport, until_watched};
 
 pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
     connect(&server.connect_string(), LONG).await
@@ -17,6 +17,7 @@ pub(crate) async fn client(server: &TestingServer) -> CuratorClient {
 
 pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> CuratorClient {
     CuratorClient::builder(connect_string)
+        .transport(transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
         .connect()

@@ -28,6 +28,7 @@ mod shared;
 mod status;
 mod still_waits;
 pub(crate) mod subjects;
+#[path = "../../../curator-client/tests/support/transport.rs"]
 mod transport;
 mod witness;
 
@@ -37,6 +38,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{
     Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
+    Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,

@@ -1,6 +1,9 @@
 //! Which transport the clients of a test program use.
+//!
+//! The tests of all packages include this file. The module that includes it has a `Transport` in scope, as the packages above
+//! `curator-client` have only its re-export.
 
-use curator_recipes::client::Transport;
+use super::Transport;
 
 /// The transport of the clients: that of `CURATOR_TEST_TRANSPORT`, or the default.
 pub(crate) fn transport() -> Transport {
