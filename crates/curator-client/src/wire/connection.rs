@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
+use tokio::task::unconstrained;
 
 use super::heartbeat::{Due, Heartbeat};
 use super::reply::{Body, Reply};
@@ -93,7 +94,8 @@ impl Connection {
             return ready(Err(error)).boxed();
         }
         let lost = || RequestError::Lost("it has ended".to_owned());
-        answer.map(move |answer| answer.unwrap_or_else(|_| Err(lost()))).boxed()
+        // What has arrived is there, also for a task that has used up its share of the runtime and polls only once.
+        unconstrained(answer).map(move |answer| answer.unwrap_or_else(|_| Err(lost()))).boxed()
     }
 
     fn send(&self, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {

@@ -2,6 +2,7 @@
 #![expect(clippy::redundant_closure_for_method_calls, reason = "a method of `Body` fits one lifetime only")]
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::join;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::unconstrained;
 
 use super::connection::Connection;
 use super::reply::{Body, FailedOperation, OperationResult};
@@ -384,7 +386,8 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        let event = match event.poll_unpin(cx) {
+        // What has arrived is there, also for a task that has used up its share of the runtime and polls only once.
+        let event = match pin!(unconstrained(event)).poll(cx) {
             Poll::Ready(event) => event.ok(),
             // The reply to the request may have been read while the connection ended.
             Poll::Pending if self.connection.end().is_some() => None,
@@ -452,7 +455,12 @@ impl RecursiveWatch {
         }
         let Some(events) = &mut self.events else { return Poll::Ready(TreeEvent::Interrupted) };
         // As with the other transport, events that were not read by the end of the connection are lost.
-        let event = if self.connection.end().is_some() { None } else { std::task::ready!(events.poll_recv(cx)) };
+        let event = if self.connection.end().is_some() {
+            None
+        } else {
+            // As for a one-shot watch.
+            std::task::ready!(pin!(unconstrained(events.recv())).poll(cx))
+        };
         if event.is_none() {
             self.events = None;
         }

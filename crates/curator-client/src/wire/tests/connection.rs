@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
+use tokio::task::coop;
 
 use super::super::connection::Connection;
 use super::super::link::{Link, SessionKey};
@@ -101,6 +102,32 @@ async fn a_recursive_watch_is_removed_although_a_later_request_of_it_is_refused(
     feed(&pipe, &mut read, frame![int(2), long(1), int(-127)]);
     assert!(matches!(second.now_or_never(), Some(Err(RequestError::Code(ErrorCode::THROTTLED)))));
     assert_eq!(ops(&pipe), [106, 106, REMOVE]);
+}
+
+/// A task of tokio that polls very often is told that nothing has arrived, so that it gives way to other tasks.
+#[tokio::test]
+async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived() {
+    let (pipe, link, _connection, mut read) = open();
+    let watching = link.watch_recursive(&path("/a"));
+    feed(&pipe, &mut read, frame![int(1), long(1), int(0), int(0)]);
+    let mut recursive: RecursiveWatch = watching.now_or_never().unwrap().unwrap().into();
+    let watching = link.watch_data::<Watch>(&path("/a"));
+    feed(&pipe, &mut read, data_reply(2));
+    let (_, _, mut one_shot) = watching.now_or_never().unwrap().unwrap();
+    let reading = link.get_data(&path("/a"));
+    for _ in 0..3 {
+        // The node's data has changed.
+        feed(&pipe, &mut read, frame![int(-1), long(-1), int(0), int(3), int(3), string("/a")]);
+    }
+    feed(&pipe, &mut read, data_reply(3));
+    while coop::has_budget_remaining() {
+        coop::consume_budget().await;
+    }
+    for _ in 0..3 {
+        assert!(recursive.next().now_or_never().is_some());
+    }
+    assert!(one_shot.fired().now_or_never().is_some());
+    assert!(reading.now_or_never().is_some());
 }
 
 #[tokio::test]
