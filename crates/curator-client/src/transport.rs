@@ -13,6 +13,7 @@
 //!   session open.
 //! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.
 
+mod created;
 mod error;
 mod error_code;
 mod grant;
@@ -21,6 +22,9 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
+#[cfg(feature = "native")]
+pub(crate) use self::created::MISSING_STAT;
+pub(crate) use self::created::with_stats;
 pub(crate) use self::error::{RequestError, translate};
 pub(crate) use self::error_code::ErrorCode;
 #[cfg(feature = "native")]

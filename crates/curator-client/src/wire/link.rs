@@ -22,11 +22,13 @@ use crate::codec::Malformed;
 use crate::connect_string::HostPort;
 use crate::error::{Error, Result};
 use crate::operation::{
-    CreateMode, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation, TransactionResult,
+    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
+    TransactionResult,
 };
 use crate::path::ZPath;
 use crate::transport::{
-    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, NO_VERSION, RequestError, TreeEvent, WatchEvent, translate,
+    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, MISSING_STAT, NO_VERSION, RequestError, TreeEvent,
+    WatchEvent, translate, with_stats,
 };
 
 /// One connection of a session. Clones share it; dropping the last one closes the session, if the connection still
@@ -96,6 +98,19 @@ impl LinkTask {
 
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() { 0 } else { self.0.with_watches(|watches| watches.len()) }
+    }
+
+    fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
+        let answer = self.request(&Request::Exists { path, watch: false }, |body| body.stat().map(Some));
+        answer.map(|answer| answer.or_else(|error| no_node(&error).ok_or(error))).boxed()
+    }
+
+    fn request<T: Send + 'static>(
+        &self,
+        request: &Request<'_>,
+        read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
+    ) -> Answer<T> {
+        self.0.request(request, |_, body| body.map_or_else(|error| Ok(Err(error)), |body| read(body).map(Ok)))
     }
 
     pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
@@ -177,8 +192,7 @@ impl Link {
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
-        let answer = self.request(&Request::Exists { path, watch: false }, |body| body.stat().map(Some));
-        answer.map(|answer| answer.or_else(|error| no_node(&error).ok_or(error))).boxed()
+        self.task.exists(path)
     }
 
     pub(crate) fn watch_exists<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
@@ -245,13 +259,18 @@ impl Link {
     }
 
     pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
-        let request = Request::Multi(&operations.clone());
-        self.request(&request, move |body| {
-            Ok(match body.transaction(&operations)? {
-                Ok(results) => results.into_iter().map(applied).collect(),
+        let (task, session_id, sent) = (self.task.clone(), self.session_id(), operations.clone());
+        let answer = self.request(&Request::Multi(&operations), move |body| {
+            let results = body.transaction(&sent)?;
+            Ok(results.map(|results| results.into_iter().map(applied).collect()))
+        });
+        let with_stats = async move {
+            Ok(match answer.await? {
+                Ok(results) => with_stats(|path| task.exists(path), session_id, &operations, results).await,
                 Err(failed) => Err(not_applied(&operations, failed)),
             })
-        })
+        };
+        with_stats.boxed()
     }
 
     pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
@@ -306,7 +325,7 @@ impl Link {
         request: &Request<'_>,
         read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
     ) -> Answer<T> {
-        self.task.0.request(request, |_, body| body.map_or_else(|error| Ok(Err(error)), |body| read(body).map(Ok)))
+        self.task.request(request, read)
     }
 
     /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which a watch is set too.
@@ -343,17 +362,14 @@ fn no_node<T>(error: &RequestError) -> Option<Option<T>> {
     (*error == RequestError::Code(ErrorCode::NO_NODE)).then_some(None)
 }
 
-fn applied(result: OperationResult) -> Result<TransactionResult> {
-    Ok(match result {
+fn applied(result: OperationResult) -> TransactionResult {
+    match result {
         OperationResult::Checked => TransactionResult::Checked,
         OperationResult::Created(created) => TransactionResult::Created(created),
         OperationResult::DataSet(stat) => TransactionResult::DataSet(stat),
         OperationResult::Deleted => TransactionResult::Deleted,
-        OperationResult::CreatedWithoutStat(path) => {
-            let cause = "the server does not return it".to_owned();
-            return Err(Error::StatUnknown { operation: TRANSACTION, path, cause });
-        }
-    })
+        OperationResult::CreatedWithoutStat(path) => TransactionResult::Created(Created { path, stat: MISSING_STAT }),
+    }
 }
 
 fn not_applied(operations: &[TransactionOperation], FailedOperation { index, error }: FailedOperation) -> Error {

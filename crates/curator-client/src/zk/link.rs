@@ -110,8 +110,7 @@ impl Link {
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
-        let answer = self.client.check_stat(path.as_str());
-        start(async move { answer.await.map(|stat| stat.map(from_stat)) })
+        exists(&self.client, path)
     }
 
     pub(crate) fn watch_exists<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
@@ -185,6 +184,11 @@ impl Link {
         let (client, path) = (self.client.clone(), path.clone());
         start(async move { client.sync(path.as_str()).await })
     }
+}
+
+pub(super) fn exists(client: &Client, path: &ZPath) -> Answer<Option<Stat>> {
+    let answer = client.check_stat(path.as_str());
+    start(async move { answer.await.map(|stat| stat.map(from_stat)) })
 }
 
 /// `acl` is the node's ACL, in the types of `zookeeper-client`.

@@ -16,7 +16,7 @@
 //! | no `TCP_NODELAY` | [`sockets`]: finds the socket of a new connection |
 //! | it notices expiry only after 1.4 T or more | `supervisor.rs`: the lease ends the session, and the supervisor immediately opens another session |
 //! | operations queue without bound or timeout | `session/requests.rs`: sends nothing without a connection; a deadline for each request, and a cap |
-//! | where the server returns no stat for a node that a transaction has created (ZOOKEEPER-4026), it returns a stat full of -1 | [`created`]: reads the node's stat |
+//! | where the server returns no stat for a node that a transaction has created (ZOOKEEPER-4026), it returns a stat full of -1 | [`with_stats`](crate::transport::with_stats) reads the node's stat |
 //! | a request larger than `jute.maxbuffer` breaks the connection and fails everything in flight | `session/requests.rs`: checks sizes first |
 //! | a second `chroot` replaces the first instead of nesting in it | [`ZPath`](crate::ZPath) nests; that of `zookeeper-client` is not used |
 //! | it waits for a silent server longer than the whole connect may take | `pass.rs`: each server gets a share of the time |
@@ -37,7 +37,6 @@
 //! | its event loop (`async-io`) never works in a process that had no descriptor left at its first use | `reactor.rs`: starts it when enough descriptors are free |
 //! | `Client::lock` leaks its node when cancelled | not used |
 
-mod created;
 mod data;
 pub(crate) mod error;
 mod in_place;

@@ -2,22 +2,21 @@
 
 use zookeeper_client::{Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult};
 
-use super::created::with_stats;
 use super::data::{from_stat, to_acl};
-use super::link::{Link, create_options};
+use super::link::{Link, create_options, exists};
 use super::start::start;
 use crate::error::{Error, Result};
 use crate::operation::{
     Created, MULTI_READ, ReadOperation, ReadResult, TRANSACTION, TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
-use crate::transport::{Answer, translate};
+use crate::transport::{Answer, translate, with_stats};
 
 impl Link {
     /// Applies all operations, or none. The outer error is about the request, the inner one about one of its
     /// operations.
     pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
-        let client = self.client.clone();
+        let (client, session_id) = (self.client.clone(), self.session_id());
         start(async move {
             let mut writer = client.new_multi_writer();
             for (index, operation) in operations.iter().enumerate() {
@@ -48,7 +47,7 @@ impl Link {
                 },
             };
             Ok(match results {
-                Ok(results) => with_stats(&client, &operations, results).await,
+                Ok(results) => with_stats(|path| exists(&client, path), session_id, &operations, results).await,
                 failed => failed,
             })
         })

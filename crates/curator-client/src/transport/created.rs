@@ -1,18 +1,33 @@
 //! Finds the stats of nodes that a transaction has created, for servers that do not return them.
 //!
 //! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`: with the path, and
-//! without a stat (ZOOKEEPER-4026). `zookeeper-client` then returns a stat in which `czxid` is -1. Fencing tokens are
+//! without a stat (ZOOKEEPER-4026). The transport then puts a stat in its place in which `czxid` is -1. Fencing tokens are
 //! made from `czxid`, so this file finds the correct number, or returns an error.
 
 use std::fmt;
 
 use futures_util::future::join_all;
-use zookeeper_client::{Client, Error as ZkError};
 
-use super::data::from_stat;
+use super::Answer;
+use super::error::RequestError;
 use crate::error::{Error, Result};
 use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
 use crate::path::ZPath;
+
+/// What a transport puts in the place of a missing stat.
+pub(crate) const MISSING_STAT: Stat = Stat {
+    czxid: -1,
+    mzxid: -1,
+    pzxid: -1,
+    ctime: -1,
+    mtime: -1,
+    version: -1,
+    cversion: -1,
+    aversion: -1,
+    ephemeral_owner: -1,
+    data_length: -1,
+    num_children: -1,
+};
 
 /// Why the zxid and the time of a transaction could not be determined.
 #[derive(Debug)]
@@ -22,7 +37,7 @@ enum CreationUnknown {
     /// The node was replaced by another one, created later.
     Replaced,
     /// Reading the node's stat failed.
-    Failed(ZkError),
+    Failed(RequestError),
 }
 
 /// The zxid and the time of a transaction, which all nodes that it creates have in their stats.
@@ -33,9 +48,10 @@ struct Creation {
 }
 
 /// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains the zxid and the
-/// time.
-pub(super) async fn with_stats(
-    client: &Client,
+/// time. `exists` sends the request for the stat of a node, in the session `session_id`.
+pub(crate) async fn with_stats(
+    exists: impl Fn(&ZPath) -> Answer<Option<Stat>>,
+    session_id: i64,
     operations: &[TransactionOperation],
     mut results: Vec<TransactionResult>,
 ) -> Result<Vec<TransactionResult>> {
@@ -45,9 +61,8 @@ pub(super) async fn with_stats(
     }
     let creation = match results.iter().find_map(creation_of) {
         Some(creation) => creation,
-        None => read_creation(client, operations, &missing_stats).await?,
+        None => read_creation(exists, session_id, operations, &missing_stats).await?,
     };
-    let session_id = client.session_id().0;
     for MissingStat { index, node, .. } in missing_stats {
         if let TransactionResult::Created(created) = &mut results[index] {
             created.stat = at_creation(node, creation, session_id);
@@ -79,9 +94,9 @@ fn missing_stats<'a>(operations: &'a [TransactionOperation], results: &[Transact
     operations.iter().zip(results).enumerate().filter_map(missing_stats).collect()
 }
 
-/// Whether the stat is the placeholder of `zookeeper-client` for a missing one.
+/// Whether the stat is [`MISSING_STAT`], or that of `zookeeper-client`.
 fn is_missing(stat: &Stat) -> bool {
-    stat.czxid == -1
+    stat.czxid == MISSING_STAT.czxid
 }
 
 /// Returns the zxid and the time of the transaction, if this result contains them. Containers and nodes with a time to
@@ -100,7 +115,8 @@ fn creation_of(result: &TransactionResult) -> Option<Creation> {
 ///
 /// On such servers, reading a node's stat needs no permission.
 async fn read_creation(
-    client: &Client,
+    exists: impl Fn(&ZPath) -> Answer<Option<Stat>>,
+    session_id: i64,
     operations: &[TransactionOperation],
     missing_stats: &[MissingStat<'_>],
 ) -> Result<Creation> {
@@ -114,16 +130,16 @@ async fn read_creation(
         None => staying,
     };
     // The calls send the requests, so all of them are in flight before the first await.
-    let requests: Vec<_> = to_read.iter().map(|new| client.check_stat(new.path.as_str())).collect();
+    let requests: Vec<_> = to_read.iter().map(|new| exists(&new.path)).collect();
+    drop(exists);
     let mut creation = None;
     for (new, found) in to_read.into_iter().zip(join_all(requests).await) {
         let failed = |cause| stat_unknown(new.node, cause);
         let found = found
             .map_err(|error| failed(CreationUnknown::Failed(error)))?
             .ok_or_else(|| failed(CreationUnknown::Gone))?;
-        let found = from_stat(found);
         let seen = Creation::of(&found);
-        let is_ours = found.ephemeral_owner == owner(new.node, client.session_id().0);
+        let is_ours = found.ephemeral_owner == owner(new.node, session_id);
         if !is_ours || *creation.get_or_insert(seen) != seen {
             return Err(failed(CreationUnknown::Replaced));
         }
