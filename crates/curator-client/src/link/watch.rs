@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::of_either;
 use crate::transport::{TreeEvent, WatchEvent};
@@ -35,6 +35,17 @@ impl OneShot {
     fn fired(&self) -> Option<WatchEvent> {
         of_either!(self, watch => watch.fired())
     }
+
+    /// Whether something has arrived that the task of the connection has not processed.
+    fn is_behind(&self) -> bool {
+        match self {
+            // A thread that the client's runtime cannot block reads the connection.
+            #[cfg(feature = "zookeeper-client")]
+            Self::Crate(_) => false,
+            #[cfg(feature = "native")]
+            Self::Wire(watch) => watch.is_behind(),
+        }
+    }
 }
 
 #[cfg(feature = "zookeeper-client")]
@@ -59,6 +70,13 @@ impl Watch {
     /// Nothing is lost when the future is dropped: the watch stays.
     pub async fn fired(&mut self) -> WatchEvent {
         std::future::poll_fn(|cx| self.poll_fired(cx)).await
+    }
+
+    /// Whether the watch has fired, or this process has received something from the server that it has not read yet, which may be
+    /// the event.
+    pub fn may_have_fired(&mut self) -> bool {
+        // In this order: the event may be read in between.
+        self.0.is_behind() || self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     /// Like [`fired`](Self::fired), for a hand-written future.

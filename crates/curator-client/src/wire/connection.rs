@@ -125,6 +125,12 @@ impl Connection {
         self.state().socket.as_ref().and_then(|socket| socket.address())
     }
 
+    /// Whether a frame has arrived that was not read, as the runtime is busy.
+    pub(super) fn is_behind(&self) -> bool {
+        let socket = self.state().socket.clone();
+        socket.is_some_and(|socket| socket.peek_now(|_| ()).is_some())
+    }
+
     /// Calls `change` with the watches.
     pub(super) fn with_watches<T>(&self, change: impl FnOnce(&mut Watches) -> T) -> T {
         change(&mut self.state().watches)

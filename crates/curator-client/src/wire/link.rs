@@ -395,6 +395,11 @@ impl Watch {
         self.fired
     }
 
+    /// Whether a frame has arrived that was not read.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.connection.has_forked() && self.connection.is_behind()
+    }
+
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         if self.connection.has_forked() {
             return Poll::Ready(WatchEvent::SessionEnded);

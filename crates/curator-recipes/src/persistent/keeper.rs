@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
-use futures_util::FutureExt as _;
 
 use super::PersistentNode;
 use super::builder::PersistentNodeBuilder;
@@ -120,7 +119,7 @@ impl Kept {
         let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
             View::Seen(Seen { session, stat, mut watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
                 // After an unprocessed event, the path may have another node: then the janitor reads it first.
-                let is_unchanged = watch.fired().now_or_never().is_none();
+                let is_unchanged = !watch.may_have_fired();
                 (is_unchanged.then_some((stat.version, session)), Some(Box::new(watch) as Box<dyn Send>))
             }
             _ => (None, None),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use curator_recipes::client::{
     Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission,
-    SessionEnd, Transport,
+    SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
@@ -19,7 +19,7 @@ use crate::persistent_node::{
 };
 use crate::support::{
     FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected,
-    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, transport, unplug, until, without_probes,
+    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
 };
 
 /// The timeout of sessions that a test makes a client lose.
@@ -696,10 +696,6 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
 /// The event of our node's deletion has arrived, but the persistent node has not processed it.
 #[tokio::test]
 async fn a_close_does_not_delete_a_foreign_replacement() {
-    // The task that reads the connection is blocked too: the event has not arrived.
-    if transport() == Transport::Native {
-        return;
-    }
     let client = connected().await;
     let node = started(&client, &path("persistent-replaced"));
     let at = created(&node).await;
