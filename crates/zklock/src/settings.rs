@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use curator_recipes::client::{
-    CuratorClient, CuratorClientBuilder, Error as ClientError, RetryUntilElapsed, SaslOptions,
+    CuratorClient, CuratorClientBuilder, Error as ClientError, RetryUntilElapsed, SaslOptions, Transport,
 };
 use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::Error as UnknownWord;
 
 use crate::clock::text;
 use crate::config_file;
@@ -26,7 +28,7 @@ pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
     #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT", hide_env_values = true)]
     pub(crate) connect: Option<String>,
-    /// A TOML file with connect, namespace, session-timeout and connect-timeout, and the tables digest or sasl (user, password) and tls
+    /// A TOML file with connect, namespace, session-timeout, connect-timeout and transport, and the tables digest or sasl (user, password) and tls
     /// (ca, certificate, key). An empty FILE means none [default: the first of `$XDG_CONFIG_HOME/zklock/config.toml` (or
     /// `~/.config/zklock/config.toml`) and `/etc/zklock/config.toml`]
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG", hide_env_values = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
@@ -43,6 +45,9 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) connect_timeout: Option<Duration>,
+    /// Which code speaks ZooKeeper's protocol: zookeeper-client, or native, which is newer and has no SASL [default: zookeeper-client]
+    #[arg(long, global = true, value_name = "NAME", env = "ZKLOCK_TRANSPORT", hide_env_values = true, value_parser = parse_transport)]
+    transport: Option<Transport>,
     // Only the file can contain secrets.
     #[arg(skip)]
     pub(crate) digest: Option<Login>,
@@ -74,8 +79,13 @@ pub(crate) struct Settings {
     pub(crate) session_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     tls: Option<ReadTls>,
-    /// The settings that only the file can contain, and the merged namespace.
+    /// The settings that only the file can contain, and the merged namespace and transport.
     file: Connection,
+}
+
+/// Parses the words of the configuration file.
+fn parse_transport(text: &str) -> Result<Transport, UnknownWord> {
+    Transport::deserialize(text.into_deserializer())
 }
 
 impl Connection {
@@ -98,6 +108,7 @@ impl Connection {
             return Err(Failure::here(format!("a connect timeout of {given} is too short: it is at least {least}")));
         }
         file.namespace = self.namespace.clone().or(file.namespace);
+        file.transport = self.transport.or(file.transport);
         Ok(Settings {
             connect,
             session_timeout: self.session_timeout.or(file.session_timeout).unwrap_or(SESSION_TIMEOUT),
@@ -140,7 +151,8 @@ impl Settings {
             .max_requests_in_flight(REQUESTS_IN_FLIGHT)
             .session_timeout(self.session_timeout)
             .connection_timeout(half.min(LONGEST_ATTEMPT))
-            .retry_policy(retries.map_err(ClientError::from)?);
+            .retry_policy(retries.map_err(ClientError::from)?)
+            .transport(self.file.transport.unwrap_or_default());
         if let Some(namespace) = &self.file.namespace {
             builder = builder.namespace(namespace);
         }
@@ -159,5 +171,34 @@ impl Settings {
     /// Whether connections are without TLS.
     pub(crate) fn is_plain(&self) -> bool {
         self.tls.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// The transport of a client with this file and this option.
+    fn transport(file: &str, option: Option<Transport>) -> String {
+        let (connect, config) = (Some("zk1".to_owned()), Some(file.into()));
+        let settings =
+            Connection { connect, config, transport: option, ..Connection::default() }.settings().ok().unwrap();
+        let builder = format!("{:?}", settings.builder(&Contender::this(None)).ok().unwrap());
+        let (_, transport) = builder.split_once("transport: ").unwrap();
+        transport.split(|end: char| !end.is_alphanumeric()).next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_transport_is_that_of_the_option_or_of_the_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "transport = \"native\"").unwrap();
+        let file = file.path().to_str().unwrap();
+        let option = |word| Some(parse_transport(word).unwrap());
+        assert_eq!(transport("", None), "ZookeeperClient");
+        assert_eq!(transport(file, None), "Native");
+        assert_eq!(transport("", option("native")), "Native");
+        assert_eq!(transport(file, option("zookeeper-client")), "ZookeeperClient");
     }
 }

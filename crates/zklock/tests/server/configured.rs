@@ -60,6 +60,15 @@ async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
 }
 
 #[tokio::test]
+async fn an_unknown_transport_is_refused_by_name() {
+    let (variable, pigeon) = ("ZKLOCK_TRANSPORT", Path::new("carrier-pigeon"));
+    for (options, variable) in [("tree --transport carrier-pigeon", None), ("tree", Some((variable, Some(pigeon))))] {
+        let refused = printed_by(options, variable.as_slice()).await;
+        assert!(refused.code == Some(125) && refused.error.contains("unknown variant `carrier-pigeon`"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_with_wrong_permissions_draws_one_warning_and_its_errors_show_no_secret() {
     let (directory, server) = (tempfile::tempdir().unwrap(), TestingServer::shared().await);
     let file = directory.path().join("config.toml");
