@@ -79,7 +79,8 @@ fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
 fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
         open_session(stream, timeout)?;
-        stream.write_all(&i32::MAX.to_be_bytes())?;
+        // A length that every transport accepts.
+        stream.write_all(&(128_i32 << 20).to_be_bytes())?;
         // For ten seconds, without a silence after which a client would disconnect.
         for _ in 0..2_000 {
             stream.write_all(&[0; 1024])?;

@@ -30,12 +30,12 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
 /// Whether the clients of this test program use `Transport::Native`: always those of the target `transport`,
-/// which are the tests of `server` for this transport; and, if the environment selects it, those of `hostile`.
+/// which are the tests of `server` for this transport; and, if the environment selects it, those of the other targets.
 pub(crate) fn is_native() -> bool {
     match env!("CARGO_CRATE_NAME") {
         "transport" => true,
-        "hostile" => transport::transport() == Transport::Native,
-        _ => false,
+        "server" => false,
+        _ => transport::transport() == Transport::Native,
     }
 }
 

@@ -8,13 +8,21 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::environment::say;
+use super::environment::{number, say};
 
 /// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the process. Stacks
 /// count, and most of their memory is never used.
 const MOST_MEMORY: u64 = 1 << 30;
 
+/// Whether the memory of the process has limits. AddressSanitizer reserves terabytes of addresses, and keeps freed memory.
+pub(crate) fn has_memory_limit() -> bool {
+    number("HOSTILE_UNLIMITED", 0) == 0
+}
+
 pub(crate) fn limit_memory() {
+    if !has_memory_limit() {
+        return;
+    }
     let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };
     setrlimit(Resource::Data, limit).unwrap();
 }
