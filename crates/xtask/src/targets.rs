@@ -44,6 +44,9 @@ pub(crate) const PEERS: &str = "peers";
 /// The short runs under faults, in which peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
+/// The tests on servers that lie, or do not speak the protocol.
+pub(crate) const HOSTILE: &str = "hostile";
+
 /// The soak.
 pub(crate) const SOAK: &str = "soak";
 
@@ -61,7 +64,7 @@ const KNOWN: [(&str, Needs); 23] = [
     ("matrix", Needs::EitherInCi),
     ("crowd", Needs::Either),
     (JEPSEN, Needs::Real),
-    ("hostile", Needs::Embedded),
+    (HOSTILE, Needs::Embedded),
     (INTEROP, Needs::Clients),
     ("real", Needs::Real),
     (CONFORMANCE, Needs::Either),
@@ -106,7 +109,7 @@ mod tests {
         for target in ["model", UNIT, "matrix", "crowd", JEPSEN] {
             assert!(needs(target).is_some() && is_cpu_bound(target), "{target}");
         }
-        for target in ["hostile", INTEROP, SERVER, CONFORMANCE, "no such target"] {
+        for target in [HOSTILE, INTEROP, SERVER, CONFORMANCE, "no such target"] {
             assert!(!is_cpu_bound(target), "{target}");
         }
     }

@@ -16,11 +16,17 @@ use crate::{
     programs::{self, Program},
     summary::{Run, Summary, is_ci},
     target_dir,
-    targets::{self, JEPSEN, Needs},
+    targets::{self, HOSTILE, JEPSEN, Needs},
 };
 
 /// The variable with the number of tests that libtest runs at a time.
 const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
+/// The variable that selects the transport of the tests' clients.
+const TRANSPORT_VARIABLE: &str = "CURATOR_TEST_TRANSPORT";
+
+/// The number of cases on hostile servers with the native transport. `.ci/run native` runs all, every night.
+const NATIVE_CASES: &str = "100";
 
 /// The row of the tests that use no server.
 const WITHOUT_SERVER: &str = "without a server";
@@ -87,7 +93,8 @@ fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
     }
     for program in &programs {
         let server_runs = server_runs.iter().filter(|server_run| server_run.suite.has(&program.target, program.needs));
-        jobs.extend(server_runs.filter_map(|server_run| job(program, server_run, &clients)));
+        jobs.extend(server_runs.clone().filter_map(|server_run| job(program, server_run, &clients)));
+        jobs.extend(server_runs.filter_map(|server_run| native_job(program, server_run)));
     }
     let runs = rows(&server_runs, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
     Ok(Summary { runs, not_run })
@@ -185,6 +192,18 @@ fn job(program: &Program, server_run: &ServerRun, clients: &[Prepared]) -> Optio
     };
     let is_cpu_bound = targets::is_cpu_bound(&program.target);
     Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command, is_cpu_bound })
+}
+
+/// The job that runs the tests on hostile servers again, with the client's own transport. `None` for other programs, and if the
+/// caller has chosen the transport of all tests.
+fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
+    if program.target != HOSTILE || env::var_os(TRANSPORT_VARIABLE).is_some() {
+        return None;
+    }
+    let mut job = job(program, server_run, &[])?;
+    job.title += ", native transport";
+    job.command.env(TRANSPORT_VARIABLE, "native").env("HOSTILE_CASES", NATIVE_CASES);
+    Some(job)
 }
 
 /// The job for the examples in the documentation.
