@@ -20,7 +20,7 @@ use curator_test::{FaultProxy, TestingServer, close_session, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use self::transport::transport;
+pub(crate) use self::transport::transport;
 
 /// A session timeout that every server grants, and that no test exceeds accidentally.
 pub(crate) const SESSION: Duration = Duration::from_secs(30);
