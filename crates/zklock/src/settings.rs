@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) connect_timeout: Option<Duration>,
-    /// Which code speaks ZooKeeper's protocol: zookeeper-client, or native, which is newer and has no SASL [default: zookeeper-client]
+    /// Which code speaks ZooKeeper's protocol: zookeeper-client, or native, which is newer [default: zookeeper-client]
     #[arg(long, global = true, value_name = "NAME", env = "ZKLOCK_TRANSPORT", hide_env_values = true, value_parser = parse_transport)]
     transport: Option<Transport>,
     // Only the file can contain secrets.
