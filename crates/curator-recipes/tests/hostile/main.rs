@@ -3,7 +3,7 @@
 //!
 //! A proxy in front of a good server corrupts its replies, at a place and in a way that follow from a seed.
 //! `HOSTILE_CASES` is the number of cases, 400 by default; `HOSTILE_SEED` the first seed, random by default: with one
-//! case, it selects the case to repeat. `HOSTILE_UNLIMITED=1` removes the limits of memory, for AddressSanitizer.
+//! case, it selects the case to repeat. `HOSTILE_UNLIMITED=1` removes the limits of memory, for `AddressSanitizer`.
 //!
 //! Only this target tests replies that no correct server sends, and the memory and panics that they cause.
 //!

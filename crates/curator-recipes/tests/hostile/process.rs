@@ -14,7 +14,7 @@ use super::environment::{number, say};
 /// count, and most of their memory is never used.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// Whether the memory of the process has limits. AddressSanitizer reserves terabytes of addresses, and keeps freed memory.
+/// Whether the memory of the process has limits. `AddressSanitizer` reserves terabytes of addresses, and keeps freed memory.
 pub(crate) fn has_memory_limit() -> bool {
     number("HOSTILE_UNLIMITED", 0) == 0
 }
