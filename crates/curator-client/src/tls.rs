@@ -8,8 +8,10 @@ mod invalid;
 mod options;
 mod problem;
 
+#[cfg(all(feature = "tls", feature = "zookeeper-client"))]
+pub(crate) use self::certificates::Certificates;
 #[cfg(feature = "tls")]
-pub(crate) use self::certificates::{CertificateRequest, Certificates, HandshakeConfig};
+pub(crate) use self::certificates::{CertificateRequest, HandshakeConfig};
 #[cfg(feature = "tls")]
 pub use self::invalid::{InvalidTlsOptions, TlsText};
 #[cfg(feature = "tls")]

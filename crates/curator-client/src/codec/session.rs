@@ -117,6 +117,7 @@ fn frame_of(values: &impl Encode) -> Vec<u8> {
 
 /// What has happened to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::enum_variant_names, reason = "ZooKeeper's names")]
 pub enum EventKind {
     /// The node was created.
     NodeCreated = 1,

@@ -16,6 +16,7 @@ use super::invalid::{InvalidTlsOptions, TlsText};
 /// Both are made from the same texts with the same provider, so both handshakes give the same result.
 #[derive(Clone)]
 pub(crate) struct Certificates {
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) ca_pem: String,
     pub(crate) identity: Option<Identity>,
     provider: Arc<CryptoProvider>,
@@ -25,7 +26,9 @@ pub(crate) struct Certificates {
 /// A client's certificate and key.
 #[derive(Clone)]
 pub(crate) struct Identity {
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) certificate_pem: String,
+    #[cfg(feature = "zookeeper-client")]
     pub(crate) key_pem: String,
     key: Arc<CertifiedKey>,
 }
@@ -42,7 +45,13 @@ impl Certificates {
         let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
         let verifier = verifier.with_crls(revoked).build();
         let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
-        let certificates = Self { ca_pem: ca_pem.to_owned(), identity: None, provider, verifier };
+        let certificates = Self {
+            #[cfg(feature = "zookeeper-client")]
+            ca_pem: ca_pem.to_owned(),
+            identity: None,
+            provider,
+            verifier,
+        };
         // Checked here, because `zookeeper-client` would panic when it opens a connection.
         certificates.handshake_config()?;
         Ok(certificates)
@@ -56,8 +65,14 @@ impl Certificates {
             RustlsError::InvalidCertificate(_) => unusable(TlsText::Certificate, 0, &error),
             error => InvalidTlsOptions::Key { reason: error.to_string() },
         })?);
-        let (certificate_pem, key_pem) = (certificate_pem.to_owned(), key_pem.to_owned());
-        Ok(Self { identity: Some(Identity { certificate_pem, key_pem, key }), ..self })
+        let identity = Identity {
+            #[cfg(feature = "zookeeper-client")]
+            certificate_pem: certificate_pem.to_owned(),
+            #[cfg(feature = "zookeeper-client")]
+            key_pem: key_pem.to_owned(),
+            key,
+        };
+        Ok(Self { identity: Some(identity), ..self })
     }
 
     /// Makes the configuration of one handshake.
