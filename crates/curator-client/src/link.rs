@@ -293,6 +293,17 @@ impl LinkTask {
         of_either!(self, task => task.ended().await)
     }
 
+    /// Waits until the server has no recursive watch any more that was dropped here, or the connection has ended.
+    #[cfg(feature = "native")]
+    pub(crate) async fn recursive_watches_settled(&self) {
+        match self {
+            // The session orders these removals itself, by `Removals`.
+            #[cfg(feature = "zookeeper-client")]
+            Self::Crate(_) => {}
+            Self::Wire(task) => task.recursive_watches_settled().await,
+        }
+    }
+
     /// Drops the connection without closing the session.
     pub(crate) fn abort(&self, end: LinkEnd) {
         of_either!(self, task => task.abort(end));

@@ -50,29 +50,40 @@ impl WatchingSession {
         self.session.send("watch the tree at", path, |link| link.watch_recursive(path)).await
     }
 
-    /// Waits until the dropped watches are removed from the server, or `given_up` completes. If a dropped watch may
-    /// then still be set, because its request is not answered, the connection of that request is closed, which removes
-    /// the watch.
+    /// Waits until the dropped watches are removed from the server, or `given_up` completes. With `zookeeper-client`, if a
+    /// dropped watch may then still be set, because its request is not answered, the connection of that request is
+    /// closed, which removes the watch. With `Transport::Native`, the watch is removed as soon as its request is answered.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the next removal, or the next call that sets a watch, removes the dropped watches.
     pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
+        tokio::select! {
+            biased;
+            () = self.dropped_watches_removed() => {}
+            () = given_up => {
+                #[cfg(feature = "zookeeper-client")]
+                self.session.inner.removals.abandon_requests();
+            }
+        }
+    }
+
+    async fn dropped_watches_removed(&self) {
+        #[cfg(feature = "native")]
+        {
+            // Not the link, which would keep the session open.
+            let task = self.session.link().map(|link| link.task());
+            if let Some(task) = task {
+                task.recursive_watches_settled().await;
+            }
+        }
         #[cfg(feature = "zookeeper-client")]
         {
             let removals = &self.session.inner.removals;
-            let are_removed = tokio::select! {
-                biased;
-                removed = async { removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await } => removed.is_ok(),
-                () = given_up => false,
-            };
-            if !are_removed {
+            if removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await.is_err() {
                 removals.abandon_requests();
             }
         }
-        // `Transport::Native` removes a watch as soon as it is dropped.
-        #[cfg(not(feature = "zookeeper-client"))]
-        drop(given_up);
     }
 
     /// See [`Session::read_all`].

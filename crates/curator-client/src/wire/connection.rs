@@ -15,11 +15,12 @@ use tokio::task::unconstrained;
 
 use super::heartbeat::{Due, Heartbeat};
 use super::reply::{Body, Reply};
-use super::request::{Request, ping};
+use super::request::{Request, WatchKind, ping};
 use super::socket::Socket;
 use super::watches::{Fired, Watches};
 use crate::clock::ClockInstant;
 use crate::codec::{EVENT_XID, Malformed, PING_XID};
+use crate::path::ZPath;
 use crate::process::Process;
 use crate::source::watch;
 use crate::timer::Timer;
@@ -35,6 +36,8 @@ pub(super) struct Connection {
     /// When the connection ends if [`keep`](Self::keep) is not called again, in nanoseconds of the clock.
     kept_until: AtomicU64,
     reader: AtomicWaker,
+    /// How many requests that set or remove a recursive watch are in flight.
+    changing: Arc<watch::Sender<usize>>,
     state: Mutex<State>,
 }
 
@@ -51,7 +54,29 @@ struct State {
 struct Sent {
     xid: i32,
     sets_watch: bool,
+    changing: Option<Changing>,
     on_reply: OnReply,
+}
+
+/// A request that sets or removes a recursive watch. Dropped after its reply is handled: a watch that nobody waits for
+/// is being removed by then.
+struct Changing(Arc<watch::Sender<usize>>);
+
+impl Changing {
+    fn new(changing: &Arc<watch::Sender<usize>>) -> Self {
+        // Nobody waits for more of them.
+        changing.send_if_modified(|changing| {
+            *changing += 1;
+            false
+        });
+        Self(Arc::clone(changing))
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.send_modify(|changing| *changing -= 1);
+    }
 }
 
 /// Handles the reply to a request. Called without a lock.
@@ -68,6 +93,7 @@ impl Connection {
             end: watch::Sender::new(None),
             kept_until: AtomicU64::new(0),
             reader: AtomicWaker::new(),
+            changing: Arc::new(watch::Sender::new(0)),
             state: Mutex::new(state),
         };
         connection.keep(session_timeout);
@@ -100,15 +126,42 @@ impl Connection {
 
     fn send(&self, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {
         let mut state = self.state();
+        self.send_in(&mut state, request, on_reply)
+    }
+
+    /// Sends a request, in order with what the lock on the state protects.
+    fn send_in(&self, state: &mut State, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {
         let Some(socket) = state.socket.clone() else { return Err(RequestError::Lost("it has ended".to_owned())) };
         let xid = state.xid.checked_add(1).unwrap_or(1);
         let frame = request.frame(xid).map_err(|error| RequestError::Invalid(error.to_string()))?;
         state.xid = xid;
         state.heartbeat.sent(ClockInstant::now());
-        state.sent.push_back(Sent { xid, sets_watch: request.sets_watch(), on_reply });
-        // Within the lock, so that requests are sent in the order of `sent`.
+        let changing = request.changes_recursive_watches().then(|| Changing::new(&self.changing));
+        state.sent.push_back(Sent { xid, sets_watch: request.sets_watch(), changing, on_reply });
         socket.send(frame);
         Ok(())
+    }
+
+    /// Requests the removal of the server's watch, if `is_unused`. The reply is not awaited: the watch may have fired
+    /// meanwhile.
+    ///
+    /// Both happen under one lock: another thread may be requesting a new watch on the same path, and a removal that is
+    /// sent after that request would remove the new watch.
+    pub(super) fn remove_watch_if(&self, path: &ZPath, kind: WatchKind, is_unused: impl FnOnce(&mut Watches) -> bool) {
+        let mut state = self.state();
+        if is_unused(&mut state.watches) {
+            drop(self.send_in(&mut state, &Request::RemoveWatches { path, kind }, Box::new(|_, _| {})));
+        }
+    }
+
+    /// Waits until all requests that set or remove a recursive watch are answered, or the connection has ended.
+    pub(super) async fn recursive_watches_settled(&self) {
+        let mut changing = self.changing.subscribe();
+        tokio::select! {
+            biased;
+            _ = changing.wait_for(|changing| *changing == 0) => {}
+            _ = self.ended() => {}
+        }
     }
 
     /// See [`Link::together`](crate::link::Link::together).
@@ -262,6 +315,7 @@ impl Connection {
         for unanswered in watches {
             let lost = RequestError::Lost("the reply to a later request has arrived, and none to this one".to_owned());
             (unanswered.on_reply)(self, Err(lost));
+            drop(unanswered.changing);
         }
         let body = reply.body.map_err(RequestError::Code);
         // A reply to any request can say that the session has ended.
@@ -271,6 +325,7 @@ impl Connection {
             _ => None,
         };
         (sent.on_reply)(self, body);
+        drop(sent.changing);
         if let Some(end) = end {
             self.finish(end);
         }

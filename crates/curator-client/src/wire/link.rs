@@ -96,6 +96,11 @@ impl LinkTask {
         self.0.keep(time);
     }
 
+    /// See [`LinkTask::recursive_watches_settled`](crate::link::LinkTask::recursive_watches_settled).
+    pub(crate) async fn recursive_watches_settled(&self) {
+        self.0.recursive_watches_settled().await;
+    }
+
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() { 0 } else { self.0.with_watches(|watches| watches.len()) }
     }
@@ -439,21 +444,12 @@ impl Drop for Watch {
 
 /// Removes the server's watch, if no watch here needs it.
 fn remove_if_unused(connection: &Arc<Connection>, path: &ZPath, kind: OneShotKind, id: Option<u64>) {
-    if connection.with_watches(|watches| watches.dropped(path, kind, id)) {
-        remove(connection, path, kind.on_wire());
-    }
+    connection.remove_watch_if(path, kind.on_wire(), |watches| watches.dropped(path, kind, id));
 }
 
 /// See [`remove_if_unused`].
 fn remove_recursive_if_unused(connection: &Connection, path: &ZPath, id: Option<u64>) {
-    if connection.with_watches(|watches| watches.recursive_dropped(path, id)) {
-        remove(connection, path, WatchKind::Any);
-    }
-}
-
-/// The reply is not awaited: the watch may have fired meanwhile.
-fn remove(connection: &Connection, path: &ZPath, kind: WatchKind) {
-    drop(connection.request(&Request::RemoveWatches { path, kind }, |_, body| Ok(body.map(drop))));
+    connection.remove_watch_if(path, WatchKind::Any, |watches| watches.recursive_dropped(path, id));
 }
 
 /// A recursive watch.

@@ -96,6 +96,11 @@ impl Request<'_> {
         }
     }
 
+    /// Whether the request sets or removes a recursive watch.
+    pub(super) fn changes_recursive_watches(&self) -> bool {
+        matches!(self, Self::AddWatch { .. } | Self::RemoveWatches { kind: WatchKind::Any, .. })
+    }
+
     /// The frame. `xid` must be positive, and one higher than that of the request before it.
     ///
     /// # Errors

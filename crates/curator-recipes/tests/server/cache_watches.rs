@@ -64,6 +64,20 @@ async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<St
     found.insert(path, data);
 }
 
+#[tokio::test]
+async fn the_watch_of_a_cache_is_gone_when_its_close_returns() {
+    let (quiet, proxy, client) = alone_behind_proxy().await;
+    let root = path("gone-at-close");
+    create(&client, &root).await;
+    let cache = CuratorCache::builder(&client, &root).unwrap().start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(watched(quiet.server).await, 1);
+    // The request that removes the watch is on its way for longer than anything else here takes.
+    proxy.set_delay(Duration::from_millis(200));
+    soon(cache.close()).await.unwrap();
+    assert_eq!(watched(quiet.server).await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_caches_leave_no_watch() {
     const CONCURRENT: usize = 8;

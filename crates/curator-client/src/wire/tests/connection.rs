@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -232,4 +232,49 @@ async fn a_connection_ends_with_its_client() {
     std::thread::spawn(move || polled.send((&mut read).now_or_never()));
     assert_eq!(curator_test::soon(is_polled).await, Ok(Some(())));
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
+}
+
+/// The server removes the watch on a path for all who have requested it: a removal after the second request would leave its
+/// caller without events.
+#[tokio::test]
+async fn a_dropped_watch_is_not_removed_after_another_thread_has_requested_the_same() {
+    for round in 0..20_000 {
+        let (pipe, link, _connection, mut read) = open();
+        let first = link.watch_data::<Watch>(&path("/a"));
+        feed(&pipe, &mut read, data_reply(1));
+        let (_, _, watch) = first.now_or_never().unwrap().unwrap();
+        let both = Barrier::new(2);
+        let _second = std::thread::scope(|threads| {
+            let second = threads.spawn(|| {
+                both.wait();
+                // Not always at the same time.
+                (0..round % 60).for_each(|_| std::hint::spin_loop());
+                link.watch_data::<Watch>(&path("/a"))
+            });
+            both.wait();
+            drop(watch);
+            second.join().unwrap()
+        });
+        assert_ne!(ops(&pipe), [4, 4, REMOVE], "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn recursive_watches_are_settled_when_the_removals_of_dropped_ones_are_answered() {
+    let (pipe, link, connection, mut read) = open();
+    let mut settled = Box::pin(connection.recursive_watches_settled());
+    assert_eq!((&mut settled).now_or_never(), Some(()));
+    let requested = link.watch_recursive(&path("/a"));
+    drop(link.watch_recursive(&path("/b")));
+    let mut settled = Box::pin(connection.recursive_watches_settled());
+    assert_eq!((&mut settled).now_or_never(), None);
+    feed(&pipe, &mut read, frame![int(1), long(1), int(0)]);
+    drop(requested.now_or_never());
+    // Nobody waits for this one, so it is removed at once.
+    feed(&pipe, &mut read, frame![int(2), long(1), int(0)]);
+    assert_eq!(ops(&pipe), [106, 106, REMOVE, REMOVE]);
+    feed(&pipe, &mut read, frame![int(3), long(1), int(0)]);
+    assert_eq!((&mut settled).now_or_never(), None);
+    feed(&pipe, &mut read, frame![int(4), long(1), int(0)]);
+    assert_eq!((&mut settled).now_or_never(), Some(()));
 }
