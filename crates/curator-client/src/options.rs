@@ -122,6 +122,10 @@ impl SessionOptions {
 }
 
 /// Which code speaks ZooKeeper's protocol for a client.
+///
+/// The default depends on the features of the whole program: `ZookeeperClient`, unless no package of it enables the
+/// feature `zookeeper-client`. A program that relies on a property of one transport, such as the proof of the server in
+/// SASL, names it.
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

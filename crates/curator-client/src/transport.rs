@@ -141,7 +141,8 @@ impl ConnectFailure {
             Self::Answered { error, .. } if error.ends_session() => Some(LinkEnd::Expired),
             Self::Answered { error, .. } if error.is_auth_failed() => Some(LinkEnd::AuthFailed),
             Self::Unauthenticated { problem: Unauthenticated::Client, .. } => Some(LinkEnd::AuthFailed),
-            // An impostor does not end the session: the other servers may continue it.
+            // A wrong proof does not end the session: the other servers may continue it. An impostor in a network without
+            // TLS can still end it, by the answer that the session has expired, or that it has no SASL.
             _ => None,
         }
     }

@@ -31,7 +31,7 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
         let proxy = proxy().await;
         fault(&proxy);
         let connect_string = proxy.connect_string();
-        let connect = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(session_timeout));
+        let connect = builder(&connect_string).session_timeout(Duration::from_secs(session_timeout));
         let started = Instant::now();
         let connect = connect.connection_timeout(connection_timeout).retry_policy(once()).connect();
         let error = soon(connect).await.unwrap_err();
@@ -56,7 +56,7 @@ async fn a_client_connects_despite_a_silent_and_a_refusing_server() {
     let mut clients = 0..64;
     while dead.handshakes() == 0 || clients.start < 6 {
         clients.next().unwrap();
-        let connect = CuratorClient::builder(&connect_string).session_timeout(Duration::from_secs(60));
+        let connect = builder(&connect_string).session_timeout(Duration::from_secs(60));
         let client = connect.connection_timeout(Duration::from_secs(3)).connect().await.unwrap();
         client.get_data("/").await.unwrap();
         client.close().await.unwrap();

@@ -82,7 +82,7 @@ async fn a_connection_failure_names_each_server_with_its_problem() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
-    let client = CuratorClient::builder(connect_string).connection_timeout(Duration::from_millis(1_500)).start();
+    let client = builder(&connect_string).connection_timeout(Duration::from_millis(1_500)).start();
     let client = client.unwrap();
     let mut cause = String::new();
     until(async || {
