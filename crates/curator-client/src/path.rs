@@ -164,6 +164,13 @@ impl ZPath {
         }
     }
 
+    /// Whether this is `ancestor`, or a node below it. Copies nothing.
+    #[cfg(any(feature = "native", test))]
+    pub(crate) fn is_at_or_below(&self, ancestor: &Self) -> bool {
+        let below = self.text.strip_prefix(ancestor.as_str());
+        ancestor.is_root() || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+
     /// The nodes above this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
     /// They include neither the root, which always exists, nor the path itself.
@@ -412,6 +419,13 @@ mod tests {
             let full = path.prefixed_by(&prefix);
             prop_assert!(zookeeper_accepts(full.as_str()));
             prop_assert_eq!(full.strip_prefix(&prefix), Some(path));
+        }
+
+        #[test]
+        fn a_path_is_at_or_below_those_from_which_it_can_be_stripped(one in any_path(), other in any_path()) {
+            for path in [one.prefixed_by(&other), one] {
+                prop_assert_eq!(path.is_at_or_below(&other), path.strip_prefix(&other).is_some());
+            }
         }
 
         #[test]

@@ -13,6 +13,10 @@ use crate::transport::ErrorCode;
 /// The type of an event that is not about a node.
 const NO_NODE: i32 = -1;
 
+/// The longest event. A request with the same path had to fit into the server's `jute.maxbuffer`, 1 MiB by default; this
+/// leaves room for a server that allows more. A longer one cannot be the event of a watch of this client.
+const LONGEST_EVENT: usize = 4 << 20;
+
 /// The session that a server has granted, or resumed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Granted {
@@ -146,6 +150,9 @@ impl<'a> Body<'a> {
 
     pub(crate) fn event(self) -> Result<Event, Malformed> {
         let (no_kind, no_path) = (self.0.malformed("the type of an event"), self.0.malformed("the path of an event"));
+        if self.0.rest().len() > LONGEST_EVENT {
+            return Err(self.0.malformed("an event of at most 4 MiB"));
+        }
         let codec::Event::<Option<&str>> { kind, state, path } = self.whole("an event")?;
         if kind == NO_NODE {
             return Ok(Event::Session(state));

@@ -270,6 +270,15 @@ fn a_malformed_reply_is_described() {
 }
 
 #[test]
+fn an_event_above_four_mebibytes_is_malformed() {
+    let event: Decoder = |body| body.event().map(|_| String::new());
+    let of_length = |length: usize| frame![int(1), int(3), string(&format!("/{}", "a".repeat(length - 13)))];
+    assert_eq!(decode(event, &of_length(4 << 20)), Ok(String::new()));
+    let refused = decode(event, &of_length((4 << 20) + 1)).unwrap_err();
+    assert_eq!(refused.to_string(), "expected an event of at most 4 MiB at byte 16 of 4194321");
+}
+
+#[test]
 fn a_connect_response_grants_a_session_or_refuses_it() {
     let granted = frame![int(0), int(4_000), long(7), string("secret")];
     for read_only in [&[][..], &[0], &[1]] {

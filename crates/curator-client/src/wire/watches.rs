@@ -139,10 +139,10 @@ impl Watches {
     #[must_use]
     pub(super) fn fire(&mut self, event: &Event) -> Vec<Fired> {
         let mut fired = Vec::new();
-        let (path, one_shot, tree_event) = match event {
-            Event::Created(path) => (path, WatchEvent::Created, TreeEvent::Created(path.clone())),
-            Event::Deleted(path) => (path, WatchEvent::Deleted, TreeEvent::Deleted(path.clone())),
-            Event::DataChanged(path) => (path, WatchEvent::DataChanged, TreeEvent::DataChanged(path.clone())),
+        let (path, one_shot, tree_event): (_, _, fn(ZPath) -> TreeEvent) = match event {
+            Event::Created(path) => (path, WatchEvent::Created, TreeEvent::Created),
+            Event::Deleted(path) => (path, WatchEvent::Deleted, TreeEvent::Deleted),
+            Event::DataChanged(path) => (path, WatchEvent::DataChanged, TreeEvent::DataChanged),
             Event::ChildrenChanged(path) => {
                 fire(&mut self.children, path, WatchEvent::ChildrenChanged, &mut fired);
                 return fired;
@@ -153,12 +153,8 @@ impl Watches {
         if one_shot == WatchEvent::Deleted {
             fire(&mut self.children, path, one_shot, &mut fired);
         }
-        let mut watched = Some(path.clone());
-        while let Some(path) = watched {
-            for (_, events) in self.recursive.get(&path).into_iter().flat_map(|watched| &watched.watchers) {
-                fired.push(Fired::Recursive(events.clone(), tree_event.clone()));
-            }
-            watched = path.parent();
+        for (_, events) in covering(self.recursive.iter(), path).flat_map(|watched| &watched.watchers) {
+            fired.push(Fired::Recursive(events.clone(), tree_event(path.clone())));
         }
         fired
     }
@@ -200,8 +196,20 @@ fn fire(
     }
 }
 
+/// The recursive watches that report an event at `path`, the deepest first. Each watch is compared once with the path, and
+/// nothing is copied: there are few watches, but a server that lies can send a path of a million parts.
+fn covering<'a, S: 'a>(
+    watches: impl DoubleEndedIterator<Item = (&'a ZPath, &'a Watched<S>)>,
+    path: &ZPath,
+) -> impl Iterator<Item = &'a Watched<S>> {
+    // In the order of the table, a path follows those above it.
+    watches.rev().filter(|(watched, _)| path.is_at_or_below(watched)).map(|(_, watched)| watched)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn path(text: &str) -> ZPath {
@@ -262,5 +270,49 @@ mod tests {
         assert_eq!(events.try_recv(), Ok(TreeEvent::DataChanged(b)));
         assert!(events.try_recv().is_err());
         assert!(watches.recursive_dropped(&a, Some(id)));
+    }
+
+    fn watch_recursively(watches: &mut Watches, path: &ZPath) -> mpsc::UnboundedReceiver<TreeEvent> {
+        watches.recursive_requested(path);
+        watches.recursive_answered(path, true).unwrap().1
+    }
+
+    #[test]
+    fn the_recursive_watches_of_an_event_are_those_of_its_node_and_its_ancestors_the_deepest_first() {
+        let mut watches = Watches::default();
+        let watched = ["/", "/a", "/a-", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b0", "/b"].map(path);
+        let mut events = watched.each_ref().map(|path| watch_recursively(&mut watches, path));
+        let mut receivers = Vec::new();
+        for fired in watches.fire(&Event::Created(path("/a/b/c"))) {
+            fired.send();
+            receivers.extend(
+                events.iter_mut().zip(&watched).find_map(|(events, path)| events.try_recv().ok().map(|_| path)),
+            );
+        }
+        assert_eq!(receivers, ["/a/b/c", "/a/b", "/a", "/"].map(path).iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn each_recursive_watch_is_compared_once_with_an_event() {
+        let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(10_000)));
+        let watched = ["/", "/a/a", "/a/b"].map(path);
+        let _events = watched.each_ref().map(|path| watch_recursively(&mut watches, path));
+        let compared = Cell::new(0);
+        let counted = watches.recursive.iter().inspect(|_| compared.set(compared.get() + 1));
+        assert_eq!((covering(counted, &deep).count(), compared.get()), (2, 3));
+    }
+
+    /// With a copy of each ancestor, these events would take minutes, and so the thread would be stuck.
+    #[tokio::test]
+    async fn an_event_of_two_million_ancestors_does_not_occupy_the_thread() {
+        let (fired, has_fired) = oneshot::channel();
+        // On a thread of its own: if it is stuck, the test fails in place of waiting.
+        std::thread::spawn(move || {
+            let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(2_000_000)));
+            let without_watches = watches.fire(&Event::Created(deep.clone())).len();
+            let _events = watch_recursively(&mut watches, &path("/a"));
+            fired.send([without_watches, watches.fire(&Event::Created(deep)).len()]).unwrap();
+        });
+        assert_eq!(curator_test::soon(has_fired).await, Ok([0, 1]));
     }
 }
