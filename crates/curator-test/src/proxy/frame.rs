@@ -2,9 +2,7 @@
 
 use std::io;
 
-use curator_client::codec::{
-    ConnectRequest, ConnectResponse, Decode, Encode, PartHeader, Reader, RequestHeader, Writer, framed,
-};
+use curator_client::codec::{Decode, Encode, PartHeader, Reader, RequestHeader, Writer, framed};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::faults::Alteration;
@@ -20,6 +18,14 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const TLS_DATA: u8 = 0x17;
 /// Far above the limit of any server; a longer frame is not a ZooKeeper frame.
 const LONGEST: usize = 64 * 1024 * 1024;
+
+/// The start of a handshake: the version of the protocol and the newest zxid, the timeout and the session id.
+///
+/// Only what a proxy changes is decoded, as anything may follow: the real server decides what it accepts.
+type RequestStart = ((i32, i64), (i32, i64));
+/// The start of the reply to a handshake: the version of the protocol and the timeout.
+type ResponseStart = (i32, i32);
+
 /// The values at the start of a payload; `None` if it does not begin with such values.
 pub(crate) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
     Reader::lenient(payload).read("the start of a frame").ok()
@@ -89,17 +95,14 @@ impl Frame {
 
     /// The reply to a handshake, with another session timeout. For a session that has ended it is 0, and stays so.
     pub(crate) fn stretched(&self, factor: f64) -> Self {
-        self.rewritten(|response: &mut ConnectResponse<&[u8]>| {
-            response.timeout = (f64::from(response.timeout) * factor) as i32;
-        })
+        self.rewritten(|(_, timeout): &mut ResponseStart| *timeout = (f64::from(*timeout) * factor) as i32)
     }
 
-    /// A handshake that asks for a new session: without the id and the password of an existing one.
+    /// A handshake that asks for a new session: without the id and the password of an existing one. The password may be
+    /// null, or cut off.
     pub(crate) fn for_a_new_session(&self) -> Self {
-        self.rewritten(|request: &mut ConnectRequest<Vec<u8>>| {
-            request.session_id = 0;
-            request.password.fill(0);
-        })
+        let without_id = self.rewritten(|(_, (_, session_id)): &mut RequestStart| *session_id = 0);
+        without_id.rewritten(|(_, password): &mut (RequestStart, Vec<u8>)| password.fill(0))
     }
 
     /// A frame with a changed record at its start; unchanged without such a record.
@@ -153,13 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn the_timeout_of_a_reply_is_stretched_whatever_its_password() {
+        let answer = |timeout: i32, rest: &[u8]| framed(&[&[0; 4], &timeout.to_be_bytes()[..], rest].concat());
+        for rest in [&[][..], &[7; 8], b"session.\xff\xff\xff\xff\x05", b"session.\0\0\0\x09cut"] {
+            assert_eq!(Frame(answer(4000, rest)).stretched(0.5).bytes(), answer(2000, rest));
+        }
+    }
+
+    #[test]
     fn a_handshake_for_a_new_session_keeps_everything_but_the_session() {
-        let handshake = |session_id, password: &[u8; 2]| {
-            let seen = ConnectRequest { last_zxid_seen: 9, ..ConnectRequest::new(9, session_id, &password[..]) };
-            Frame(framed(&seen.frame()))
-        };
-        let new = handshake(7, b"pw").for_a_new_session();
-        assert_eq!(new.bytes(), handshake(0, b"\0\0").bytes());
+        let handshake =
+            |session_id: i64, rest: &[u8]| framed(&[&[9; 16], &session_id.to_be_bytes()[..], rest].concat());
+        for (rest, expected) in [
+            (&b"\0\0\0\x02pw\x05"[..], &b"\0\0\0\x02\0\0\x05"[..]),
+            (b"\0\0\0\x02pw", b"\0\0\0\x02\0\0"),
+            // Null, cut off, and missing.
+            (b"\xff\xff\xff\xff\x01", b"\xff\xff\xff\xff\x01"),
+            (b"\0\0\0\x02p", b"\0\0\0\x02p"),
+            (b"", b""),
+        ] {
+            assert_eq!(Frame(handshake(7, rest)).for_a_new_session().bytes(), handshake(0, expected), "{rest:?}");
+        }
         assert_eq!(Frame(b"\0\0\0\x05torn!".to_vec()).for_a_new_session().payload(), b"torn!");
     }
 
