@@ -22,11 +22,24 @@ pub trait Decode<'a>: Sized {
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed>;
 }
 
+/// The size of the length before a frame in a stream.
+const PREFIX: usize = 4;
+
 /// Appends values to a frame.
-#[derive(Debug, Default)]
-pub struct Writer(Vec<u8>);
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    /// The number of bytes before the frame: 0, or 4 that are kept for its length.
+    start: usize,
+}
 
 impl Writer {
+    /// A writer that keeps room for the length of the frame, so that [`into_framed`](Self::into_framed) moves no bytes.
+    #[must_use]
+    pub fn for_stream() -> Self {
+        Self { bytes: vec![0; PREFIX], start: PREFIX }
+    }
+
     /// Appends a value.
     pub fn write(&mut self, value: &(impl Encode + ?Sized)) -> &mut Self {
         value.encode(self);
@@ -65,20 +78,35 @@ impl Writer {
 
     /// Appends bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         self
+    }
+
+    /// The frame so far, without its length.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
     }
 
     /// The frame, without its length.
     #[must_use]
-    pub fn into_frame(self) -> Vec<u8> {
-        self.0
+    pub fn into_frame(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.start);
+        self.bytes
+    }
+
+    /// The frame with its length, as in a stream. Moves the frame, except from a writer [for a stream](Self::for_stream).
+    #[must_use]
+    pub fn into_framed(mut self) -> Vec<u8> {
+        let length = int_of(self.frame().len()).to_be_bytes();
+        self.bytes.splice(..self.start, length);
+        self.bytes
     }
 }
 
 /// Appends a frame with its length to a stream.
 pub fn append(frame: &[u8], stream: &mut Vec<u8>) {
-    stream.reserve(4 + frame.len());
+    stream.reserve(PREFIX + frame.len());
     stream.extend_from_slice(&int_of(frame.len()).to_be_bytes());
     stream.extend_from_slice(frame);
 }

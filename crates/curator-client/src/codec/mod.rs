@@ -7,7 +7,7 @@
 //! is on the wire.
 //!
 //! Bytes of any content are decoded, or result in a [`Malformed`]: no length is trusted before it is checked. Frames
-//! have no length prefix, which is the matter of the socket ([`framed`]).
+//! have no length prefix, which is the matter of the socket ([`framed`]); [`Writer::for_stream`] keeps room for it.
 //!
 //! | File | Contents |
 //! |---|---|

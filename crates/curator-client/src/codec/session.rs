@@ -102,13 +102,6 @@ impl<T> Event<T> {
     }
 }
 
-impl<T: Encode> Event<T> {
-    /// The frame of the event.
-    pub fn frame(&self, zxid: i64) -> Vec<u8> {
-        frame_of(&(ReplyHeader { xid: EVENT_XID, zxid, error: 0 }, self))
-    }
-}
-
 fn frame_of(values: &impl Encode) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.write(values);

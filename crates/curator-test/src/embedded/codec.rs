@@ -1,8 +1,8 @@
 //! The wire format as a server sees it: null differs from empty, and what a request must not contain is refused.
 
 use curator_client::codec::{
-    self, AclEntry, Decode, Encode, Event, Malformed, OpCode, PartHeader, Reader, ReplyHeader, Writer, write_end,
-    write_part,
+    self, AclEntry, ConnectResponse, Decode, EVENT_XID, Encode, Event, Malformed, OpCode, PartHeader, Reader,
+    ReplyHeader, Writer, write_end, write_part,
 };
 pub(crate) use curator_client::codec::{EventKind, NewNode};
 
@@ -155,9 +155,16 @@ pub(crate) enum Body {
     Results(Vec<Reply>),
 }
 
+/// The frame of the reply to a handshake.
+pub(crate) fn handshake_frame(response: &ConnectResponse<&[u8]>) -> Writer {
+    let mut writer = Writer::for_stream();
+    writer.write(response);
+    writer
+}
+
 /// The frame of a reply. An error reply has no body.
-pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> Vec<u8> {
-    let mut writer = Writer::default();
+pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> Writer {
+    let mut writer = Writer::for_stream();
     let error = result.as_ref().map_or_else(|code| code.number(), |_| 0);
     writer.write(&ReplyHeader { xid, zxid, error });
     match result {
@@ -171,10 +178,12 @@ pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> V
         }
         Ok(Body::Empty) | Err(_) => {}
     }
-    writer.into_frame()
+    writer
 }
 
 /// The frame of an event.
-pub(crate) fn event_frame(kind: EventKind, path: &str, zxid: i64) -> Vec<u8> {
-    Event::of_node(kind, path).frame(zxid)
+pub(crate) fn event_frame(kind: EventKind, path: &str, zxid: i64) -> Writer {
+    let mut writer = Writer::for_stream();
+    writer.write(&ReplyHeader { xid: EVENT_XID, zxid, error: 0 }).write(&Event::of_node(kind, path));
+    writer
 }

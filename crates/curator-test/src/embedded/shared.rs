@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use curator_client::codec::framed;
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
 use super::{
@@ -210,7 +209,7 @@ impl State {
             let frame = match (output, fault) {
                 (Output::Reply(_), Some(Fault::Swallow)) => continue,
                 (Output::Reply(_), Some(Fault::Drop)) | (Output::Close, _) => None,
-                (Output::Reply(frame) | Output::Event(frame), _) => Some(framed(&frame)),
+                (Output::Reply(frame) | Output::Event(frame), _) => Some(frame.into_framed()),
             };
             self.send(id, frame);
         }

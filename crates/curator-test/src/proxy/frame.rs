@@ -110,9 +110,9 @@ impl Frame {
         let mut reader = Reader::lenient(self.payload());
         let Ok(mut record) = reader.read::<T>("a handshake") else { return Self(self.0.clone()) };
         change(&mut record);
-        let mut writer = Writer::default();
+        let mut writer = Writer::for_stream();
         writer.write(&record).raw(reader.rest());
-        Self(framed(&writer.into_frame()))
+        Self(writer.into_framed())
     }
 
     /// All bytes, as sent over the wire.

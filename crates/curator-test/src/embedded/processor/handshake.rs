@@ -6,7 +6,7 @@ use super::{Change, Now, Output, Processor};
 use crate::{
     OpCode,
     embedded::{
-        codec::ConnectRequest,
+        codec::{ConnectRequest, handshake_frame},
         connection::{Attached, ConnectionId},
         request_info::RequestInfo,
         sessions::Millis,
@@ -85,7 +85,7 @@ impl Processor {
         if let (Some(session_id), Some(connection)) = (session, self.connections.get_mut(&id)) {
             connection.session = Some(Attached { id: session_id, timeout });
         }
-        self.send(id, Output::Reply(response.frame()));
+        self.send(id, Output::Reply(handshake_frame(&response)));
         if session.is_none() {
             self.close(id);
         }

@@ -14,6 +14,7 @@ mod watching;
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+use curator_client::codec::Writer;
 pub(crate) use replicated::Change;
 pub(crate) use requests::Arrived;
 #[cfg(feature = "simulation")]
@@ -58,8 +59,8 @@ pub(crate) struct Packets {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// The reply to the request that is being processed.
-    Reply(Vec<u8>),
-    Event(Vec<u8>),
+    Reply(Writer),
+    Event(Writer),
     /// Closes the connection, after everything before it.
     Close,
 }

@@ -89,7 +89,7 @@ fn converse(numbers: &mut Numbers, transcript: &[Sent]) {
         connections.insert(client, (id, is_connected));
         for (to, output) in processor.take_outbox() {
             let (Output::Reply(frame) | Output::Event(frame)) = output else { continue };
-            let mut reader = Reader::new(&frame);
+            let mut reader = Reader::new(frame.frame());
             let connected = connections.values_mut().find(|(id, _)| *id == to);
             let is_first = connected.is_some_and(|(_, is_connected)| !std::mem::replace(is_connected, true));
             if is_first {

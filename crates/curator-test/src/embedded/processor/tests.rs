@@ -19,7 +19,7 @@ fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (Conn
     processor.receive(id, &ConnectRequest::new(1000, session_id, password).frame(), START);
     let frames = processor.take_outbox();
     let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else { panic!("{frames:?}") };
-    let granted: ConnectResponse<&[u8]> = Reader::new(frame).read("a session").unwrap();
+    let granted: ConnectResponse<&[u8]> = Reader::new(frame.frame()).read("a session").unwrap();
     (id, granted.session_id)
 }
 
@@ -29,7 +29,7 @@ fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
     let (id, _) = connect(&mut processor, 0, &[]);
     let request: Control<&str, &str, &[u8]> = Control::AddWatch { path: "/", mode: 0 };
     processor.receive(id, &frame(7, &request), START);
-    let error = |frame: &Vec<u8>| Reader::new(frame).read::<ReplyHeader>("a header").unwrap().error;
+    let error = |frame: &Writer| Reader::new(frame.frame()).read::<ReplyHeader>("a header").unwrap().error;
     let sent = processor.take_outbox();
     let errors =
         sent.iter().filter_map(|(_, sent)| if let Output::Reply(frame) = sent { Some(error(frame)) } else { None });

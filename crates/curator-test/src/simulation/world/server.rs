@@ -314,8 +314,8 @@ impl World {
         for (id, output) in self.servers[s].processor.take_outbox() {
             match output {
                 Output::Close => self.close_link(id),
-                Output::Reply(frame) if self.cuts_reply(id, &frame) => self.cut_link(id),
-                Output::Reply(frame) | Output::Event(frame) => self.send_to_client(id, Some(frame)),
+                Output::Reply(frame) if self.cuts_reply(id, frame.frame()) => self.cut_link(id),
+                Output::Reply(frame) | Output::Event(frame) => self.send_to_client(id, Some(frame.into_frame())),
             }
         }
     }
