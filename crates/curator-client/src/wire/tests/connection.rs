@@ -24,6 +24,8 @@ use crate::transport::{ErrorCode, LinkEnd, RequestError, translate};
 pub(super) struct Pipe {
     sent: Mutex<Vec<Vec<u8>>>,
     pub(super) inbox: Mutex<VecDeque<Vec<u8>>>,
+    /// Whether the connection ends after what is in the inbox.
+    pub(super) is_closed: AtomicBool,
 }
 struct End(Arc<Pipe>);
 impl simulation::Socket for End {
@@ -31,7 +33,10 @@ impl simulation::Socket for End {
         self.0.sent.lock().unwrap().push(frame);
     }
     fn poll_receive(&self, _: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        self.0.inbox.lock().unwrap().pop_front().map_or(Poll::Pending, |frame| Poll::Ready(Some(frame)))
+        match self.0.inbox.lock().unwrap().pop_front() {
+            None if !self.0.is_closed.load(Ordering::SeqCst) => Poll::Pending,
+            received => Poll::Ready(received),
+        }
     }
 }
 struct Nowhere;
@@ -45,7 +50,7 @@ fn socket(end: End) -> Arc<Socket> {
     Arc::new(Socket::Simulated(Box::new(end)))
 }
 
-type Read = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Read = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) fn open() -> (Arc<Pipe>, Link, Arc<Connection>, Read) {
     let pipe = Arc::<Pipe>::default();

@@ -1,11 +1,12 @@
 //! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of valid replies in
 //! which bytes, frames and lengths are replaced, repeated, exchanged or lost. Half of the replies are those of the real
 //! ZooKeeper that the conformance tests of `curator-test` have recorded. No stream may make the connection panic, wait
-//! forever after its end, or leave an answer open.
+//! forever after its end, or leave an answer open. A frame with an impossible length or an unreadable header ends it.
 //!
 //! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM` is the first seed.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 
 use futures_util::FutureExt as _;
@@ -24,7 +25,8 @@ mod words;
 use self::recorded::Recorded;
 use super::super::frames::Frames;
 use super::super::link::Link;
-use super::connection::open;
+use super::super::reply::Reply;
+use super::connection::{Pipe, Read, open};
 use super::{STAT, node, path, reads, replies, stat, writes};
 use crate::acl::{Acl, AuthId, Permission};
 use crate::codec::{OpCode, append};
@@ -167,10 +169,23 @@ fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
     stream
 }
 
-/// Runs the conversation of a seed.
-fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) {
+/// Lets the connection read all that has arrived. Returns whether it has ended.
+fn has_ended_after_reading(pipe: &Pipe, read: &mut Read) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if read.as_mut().poll(&mut context).is_ready() {
+            return true;
+        }
+        if pipe.inbox.lock().unwrap().is_empty() {
+            return false;
+        }
+    }
+}
+
+/// Runs the conversation of a seed. Returns whether its bytes have ended the connection.
+fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) -> bool {
     let (pipe, link, connection, mut read) = open();
-    let (mut answers, mut is_over) = (requests(&link), false);
+    let (mut answers, mut must_end, mut has_ended) = (requests(&link), false, false);
     let stream = mutated(conversation(bodies, recorded));
     let (mut frames, mut rest) = (Frames::of_handshake(), &*stream);
     frames.allow_long();
@@ -180,37 +195,46 @@ fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) {
         frames.extend(part);
         loop {
             match frames.next() {
-                Ok(Some(frame)) => pipe.inbox.lock().unwrap().push_back(frame),
+                Ok(Some(frame)) => {
+                    must_end |= Reply::parse(&frame).is_err();
+                    pipe.inbox.lock().unwrap().push_back(frame);
+                }
                 Ok(None) => break,
                 Err(_) => {
+                    must_end = true;
+                    pipe.is_closed.store(true, Ordering::SeqCst);
                     rest = &[];
                     break;
                 }
             }
         }
-        is_over = is_over || read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        has_ended = has_ended || has_ended_after_reading(&pipe, &mut read);
+        assert!(has_ended || !must_end, "the connection continues after an invalid frame");
         answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
         if fastrand::u8(..20) == 0 {
             answers.truncate(fastrand::usize(..=answers.len()));
         }
     }
     connection.finish(crate::transport::LinkEnd::Lost);
+    assert!(has_ended || has_ended_after_reading(&pipe, &mut read), "the connection waits after its end");
     answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
     assert!(answers.is_empty(), "{} answers are left open", answers.len());
     drop(link);
+    has_ended
 }
 
 #[test]
-fn no_conversation_makes_a_connection_panic_or_leaves_an_answer_open() {
+fn no_conversation_makes_a_connection_panic_or_wait_after_its_end_or_leaves_an_answer_open() {
     // Nothing runs in the runtime: a task may do only so much at once.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let bodies: Vec<_> = replies().into_iter().map(|(_, body, _)| body).collect();
-    let (seeds, recorded) = (seeds(), recorded());
+    let (seeds, recorded, mut ended) = (seeds(), recorded(), 0);
     for seed in seeds.clone() {
         fastrand::seed(seed);
         let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| converse(&bodies, &recorded)));
         assert!(conversed.is_ok(), "seed {seed}: run with CURATOR_MUTATIONS_FROM={seed} CURATOR_MUTATIONS=1");
+        ended += u64::from(conversed.unwrap_or_default());
     }
-    println!("{} conversations", seeds.end - seeds.start);
+    println!("{} conversations, {ended} ended by their bytes", seeds.end - seeds.start);
 }
