@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use curator_client::{CuratorClient, Error, Outcome};
+use curator_client::{Error, Outcome};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Connecting, Lost};
-use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever, RetryNTimes};
+use curator_client::{ClientEnd, CuratorClientBuilder, Error, RetryForever, RetryNTimes};
 use curator_test::TestingServer;
 
 use crate::support::{DEFAULT_TIMEOUT, Recorded, builder, expect, reading, soon, until, within};
