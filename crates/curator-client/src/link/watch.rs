@@ -36,7 +36,7 @@ impl OneShot {
         of_either!(self, watch => watch.fired())
     }
 
-    /// Whether something has arrived that the task of the connection has not processed.
+    /// Whether the event may have arrived, and the task of the connection has not processed it.
     fn is_behind(&self) -> bool {
         match self {
             // A thread that the client's runtime cannot block reads the connection.
@@ -72,8 +72,7 @@ impl Watch {
         std::future::poll_fn(|cx| self.poll_fired(cx)).await
     }
 
-    /// Whether the watch has fired, or this process has received something from the server that it has not read yet, which may be
-    /// the event.
+    /// Whether the watch has fired, or this process may have received the event and not read it yet, as its runtime is busy.
     pub fn may_have_fired(&mut self) -> bool {
         // In this order: the event may be read in between.
         self.0.is_behind() || self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()

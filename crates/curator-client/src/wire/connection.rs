@@ -17,7 +17,7 @@ use super::heartbeat::{Due, Heartbeat};
 use super::reply::{Body, Reply};
 use super::request::{Request, WatchKind, ping};
 use super::socket::Socket;
-use super::watches::{Fired, Watches};
+use super::watches::{Fired, OneShotKind, Watches};
 use crate::clock::ClockInstant;
 use crate::codec::{EVENT_XID, Malformed, PING_XID};
 use crate::path::ZPath;
@@ -178,10 +178,11 @@ impl Connection {
         self.state().socket.as_ref().and_then(|socket| socket.address())
     }
 
-    /// Whether a frame has arrived that was not read, as the runtime is busy.
-    pub(super) fn is_behind(&self) -> bool {
+    /// Whether an event that fires watches of this kind on `path` may have arrived, and is not processed, as the runtime
+    /// is busy.
+    pub(super) fn may_have_event(&self, path: &ZPath, kind: OneShotKind) -> bool {
         let socket = self.state().socket.clone();
-        socket.is_some_and(|socket| socket.peek_now(|_| ()).is_some())
+        socket.is_some_and(|socket| socket.may_have_arrived(|frame| may_fire(frame, path, kind)))
     }
 
     /// Calls `change` with the watches.
@@ -334,6 +335,17 @@ impl Connection {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether `frame` fires watches of this kind on `path`. A malformed one ends the connection, which fires all watches.
+fn may_fire(frame: &[u8], path: &ZPath, kind: OneShotKind) -> bool {
+    let Ok(reply) = Reply::parse(frame) else { return true };
+    match reply.body {
+        Ok(body) if reply.xid == EVENT_XID => {
+            body.event().map_or(true, |event| kind.fired_by(&event).is_some_and(|fired| fired == path))
+        }
+        _ => false,
     }
 }
 

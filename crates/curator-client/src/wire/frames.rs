@@ -14,6 +14,8 @@ const PREFIX: usize = 4;
 /// A length is not trusted: memory is allocated for what has arrived.
 pub(super) struct Frames {
     bytes: Vec<u8>,
+    /// The beginning of the frame that was taken last: its taker may not have processed it.
+    taken: usize,
     /// The beginning of the first frame that is left.
     start: usize,
     longest: usize,
@@ -30,7 +32,7 @@ pub(super) struct InvalidLength {
 impl Frames {
     /// For the replies to a handshake, which are short.
     pub(super) fn of_handshake() -> Self {
-        Self { bytes: Vec::new(), start: 0, longest: LONGEST_OF_HANDSHAKE }
+        Self { bytes: Vec::new(), taken: 0, start: 0, longest: LONGEST_OF_HANDSHAKE }
     }
 
     /// The handshake is over: any other reply may follow.
@@ -43,12 +45,13 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, without its length; `None` if it has not arrived.
+    /// Takes the next frame, without its length; `None` if it has not arrived. The frame that was taken before is processed.
     ///
     /// # Errors
     ///
     /// If its length is negative or too large.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.taken = self.start;
         let frame = self.first()?.map(<[u8]>::to_vec);
         if let Some(frame) = &frame {
             self.start += PREFIX + frame.len();
@@ -62,33 +65,71 @@ impl Frames {
     }
 
     /// Whether a frame has arrived, or a length that is none.
-    #[cfg(unix)]
     pub(super) fn is_ready(&self) -> bool {
         !matches!(self.first(), Ok(None))
     }
 
+    /// The frames that have arrived and may not be processed. They stay.
+    pub(super) fn unprocessed(&self) -> Unprocessed<'_> {
+        Unprocessed { rest: self.bytes.get(self.taken..).unwrap_or_default(), longest: self.longest }
+    }
+
+    /// How many bytes have arrived and are not taken.
+    #[cfg(unix)]
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
     fn first(&self) -> io::Result<Option<&[u8]>> {
         let rest = self.bytes.get(self.start..).unwrap_or_default();
-        let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() else { return Ok(None) };
-        let length = i32::from_be_bytes(*prefix);
-        let longest = self.longest;
-        let length = usize::try_from(length)
-            .ok()
-            .filter(|length| *length <= longest)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, InvalidLength { length, longest }))?;
-        Ok(rest.get(..length))
+        Ok(split(rest, self.longest)?.map(|(frame, _)| frame))
     }
 
     /// Frees what was taken. A large reply must not occupy its memory for as long as the connection lasts.
     fn compact(&mut self) {
-        if self.start == self.bytes.len() {
+        if self.taken == self.bytes.len() {
             self.bytes.clear();
             self.bytes.shrink_to(1 << 16);
         } else {
-            self.bytes.drain(..self.start);
+            self.bytes.drain(..self.taken);
         }
-        self.start = 0;
+        self.start -= self.taken;
+        self.taken = 0;
     }
+}
+
+/// Iterates over complete frames, without their lengths.
+pub(super) struct Unprocessed<'a> {
+    rest: &'a [u8],
+    longest: usize,
+}
+
+impl Unprocessed<'_> {
+    /// Whether nothing follows the frames that were returned, not even a part of a frame or an invalid length.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl<'a> Iterator for Unprocessed<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (frame, rest) = split(self.rest, self.longest).ok().flatten()?;
+        self.rest = rest;
+        Some(frame)
+    }
+}
+
+/// The first frame of `bytes`, and what follows it; `None` if the frame is incomplete.
+fn split(bytes: &[u8], longest: usize) -> io::Result<Option<(&[u8], &[u8])>> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    let length = i32::from_be_bytes(*prefix);
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|length| *length <= longest)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, InvalidLength { length, longest }))?;
+    Ok(rest.split_at_checked(length))
 }
 
 #[cfg(test)]
@@ -145,6 +186,31 @@ mod tests {
         assert_eq!(frames.next().unwrap_err().to_string(), "a frame of 65537 bytes, where at most 65536 are expected");
         frames.allow_long();
         assert_eq!(frames.next().unwrap(), None);
+    }
+
+    #[test]
+    fn a_frame_is_unprocessed_until_the_next_one_is_taken() {
+        let (mut frames, mut stream) = (frames(), Vec::new());
+        for frame in [&b"first"[..], b"", b"last"] {
+            append(frame, &mut stream);
+        }
+        let (complete, rest) = stream.split_at(stream.len() - 1);
+        frames.extend(complete);
+        let unprocessed = |frames: &Frames| {
+            let mut unprocessed = frames.unprocessed();
+            let found: Vec<_> = unprocessed.by_ref().map(<[u8]>::to_vec).collect();
+            (found, unprocessed.is_empty())
+        };
+        assert_eq!(unprocessed(&frames), (vec![b"first".to_vec(), Vec::new()], false));
+        assert_eq!(frames.next().unwrap().unwrap(), b"first");
+        frames.extend(rest);
+        assert_eq!(unprocessed(&frames), (vec![b"first".to_vec(), Vec::new(), b"last".to_vec()], true));
+        assert_eq!(frames.next().unwrap().unwrap(), b"");
+        assert_eq!(unprocessed(&frames), (vec![Vec::new(), b"last".to_vec()], true));
+        assert_eq!(all(&mut frames), [b"last"]);
+        assert_eq!(unprocessed(&frames), (Vec::new(), true));
+        frames.extend(&[0xff; PREFIX]);
+        assert_eq!(unprocessed(&frames), (Vec::new(), false));
     }
 
     #[test]

@@ -400,9 +400,9 @@ impl Watch {
         self.fired
     }
 
-    /// Whether a frame has arrived that was not read.
+    /// Whether the event may have arrived, and is not processed.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.connection.has_forked() && self.connection.is_behind()
+        !self.connection.has_forked() && self.connection.may_have_event(&self.path, self.kind)
     }
 
     pub(crate) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {

@@ -14,7 +14,14 @@ use crate::codec::append;
 pub(super) enum Security {
     Plain,
     #[cfg(feature = "tls")]
-    Tls(Box<ClientConnection>),
+    Tls(Box<Encrypted>),
+}
+
+/// A connection over TLS.
+#[cfg(feature = "tls")]
+pub(super) struct Encrypted {
+    connection: ClientConnection,
+    records: Records,
 }
 
 impl Security {
@@ -22,7 +29,7 @@ impl Security {
     pub(super) fn tls(mut connection: ClientConnection) -> Self {
         // The client limits the requests in flight, and their size.
         connection.set_buffer_limit(None);
-        Self::Tls(Box::new(connection))
+        Self::Tls(Box::new(Encrypted { connection, records: Records::default() }))
     }
 
     /// Begins the handshake, or continues it.
@@ -30,7 +37,7 @@ impl Security {
     pub(super) fn begin(&mut self, to_write: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Plain => Ok(()),
-            Self::Tls(connection) => encrypted(connection, to_write),
+            Self::Tls(tls) => encrypted(&mut tls.connection, to_write),
         }
     }
 
@@ -39,7 +46,16 @@ impl Security {
     pub(super) fn is_ready(&self) -> bool {
         match self {
             Self::Plain => true,
-            Self::Tls(connection) => !connection.is_handshaking(),
+            Self::Tls(tls) => !tls.connection.is_handshaking(),
+        }
+    }
+
+    /// Whether all that has arrived could be decrypted.
+    pub(super) fn is_between_records(&self) -> bool {
+        match self {
+            Self::Plain => true,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.records.is_complete(),
         }
     }
 
@@ -47,7 +63,8 @@ impl Security {
         match self {
             Self::Plain => append(frame, to_write),
             #[cfg(feature = "tls")]
-            Self::Tls(connection) => {
+            Self::Tls(tls) => {
+                let connection = &mut tls.connection;
                 let mut plain = Vec::with_capacity(frame.len() + 4);
                 append(frame, &mut plain);
                 connection.writer().write_all(&plain)?;
@@ -70,7 +87,9 @@ impl Security {
         match self {
             Self::Plain => frames.extend(bytes),
             #[cfg(feature = "tls")]
-            Self::Tls(connection) => {
+            Self::Tls(tls) => {
+                let Encrypted { connection, records } = &mut **tls;
+                records.received(bytes);
                 let mut rest = bytes;
                 while !rest.is_empty() {
                     if connection.read_tls(&mut rest)? == 0 {
@@ -93,10 +112,70 @@ impl Security {
     }
 }
 
+/// Where the records of TLS end: `rustls` does not report whether it has a part of one.
+#[cfg(feature = "tls")]
+#[derive(Default)]
+struct Records {
+    /// How many bytes of the header of the current record have arrived.
+    header: usize,
+    /// The last two bytes of a header; those of a whole one are the length of its record.
+    length: u16,
+    /// How many bytes of the current record have not arrived.
+    left: usize,
+}
+
+#[cfg(feature = "tls")]
+impl Records {
+    /// The type, the version, and the length of two bytes.
+    const HEADER: usize = 5;
+
+    fn received(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some((byte, after)) = rest.split_first() {
+            if self.left > 0 {
+                let body = self.left.min(rest.len());
+                self.left -= body;
+                rest = rest.get(body..).unwrap_or_default();
+                continue;
+            }
+            self.header += 1;
+            self.length = self.length << 8 | u16::from(*byte);
+            if self.header == Self::HEADER {
+                (self.header, self.left) = (0, usize::from(self.length));
+            }
+            rest = after;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.header == 0 && self.left == 0
+    }
+}
+
 #[cfg(feature = "tls")]
 fn encrypted(connection: &mut ClientConnection, to_write: &mut Vec<u8>) -> io::Result<()> {
     while connection.wants_write() {
         connection.write_tls(to_write)?;
     }
     Ok(())
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::Records;
+
+    #[test]
+    fn a_record_is_complete_after_its_last_byte() {
+        let long = [&[23, 3, 3, 1, 2][..], &[9; 258]].concat();
+        let stream = [&[22, 3, 3, 0, 0][..], &long, &[23, 3, 3, 0, 1, 0]].concat();
+        let ends = [0, 5, 5 + long.len(), stream.len()];
+        for first in 0..=stream.len() {
+            for second in first..=stream.len() {
+                let mut records = Records::default();
+                records.received(&stream[..first]);
+                records.received(&stream[first..second]);
+                assert_eq!(records.is_complete(), ends.contains(&second), "{first}, {second}");
+            }
+        }
+    }
 }

@@ -71,6 +71,17 @@ impl Socket {
         }
     }
 
+    /// Whether a frame that `is_sought` has arrived and may not be processed. Also `true` if that is unknown: a part of a
+    /// frame is last, much has arrived, or the connection has ended. The frames stay to be received. Needs no runtime.
+    #[cfg(feature = "native")]
+    pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
+        match self {
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => false,
+            Self::Tcp(socket) => socket.may_have_arrived(is_sought),
+        }
+    }
+
     /// The address of the server; a server in memory has none.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {

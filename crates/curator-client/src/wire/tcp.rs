@@ -17,6 +17,9 @@ use super::security::Security;
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 << 10;
+/// How many bytes a thread reads in advance of the task that reads: an endless stream must not hold it.
+#[cfg(unix)]
+const ADVANCE: usize = 1 << 20;
 
 /// See the module.
 pub(super) struct TcpSocket {
@@ -87,14 +90,21 @@ impl TcpSocket {
     /// See [`Socket::peek_now`](super::socket::Socket::peek_now).
     pub(super) fn peek_now<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut io = self.lock();
-        // The system reports bytes only once, and here they are gone: the task that reads must be woken.
-        let reader = if io.read_now() { io.reader.clone() } else { None };
+        let advance = io.read_now(Frames::is_ready);
         let peeked = io.received.peek().map(read);
-        drop(io);
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        advance.wake_reader(io);
         peeked
+    }
+
+    /// See [`Socket::may_have_arrived`](super::socket::Socket::may_have_arrived).
+    pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
+        let mut io = self.lock();
+        let advance = io.read_now(|_| false);
+        let mut frames = io.received.unprocessed();
+        let is_found = frames.by_ref().any(is_sought);
+        let is_known = advance.is_all && frames.is_empty() && io.security.is_between_records() && io.failure.is_none();
+        advance.wake_reader(io);
+        is_found || !is_known
     }
 
     /// Writes what can be written at once, unless a caller is gathering more.
@@ -111,6 +121,25 @@ impl TcpSocket {
 
     fn lock(&self) -> MutexGuard<'_, Io> {
         self.io.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread that is not the reader has read.
+struct Advance {
+    /// Whether anything was read, or the connection has ended.
+    is_new: bool,
+    /// Whether nothing is left in the system.
+    is_all: bool,
+}
+
+impl Advance {
+    /// The system reports bytes only once, and now they are gone: the task that reads must be woken.
+    fn wake_reader(&self, io: MutexGuard<'_, Io>) {
+        let reader = if self.is_new { io.reader.clone() } else { None };
+        drop(io);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
     }
 }
 
@@ -222,34 +251,41 @@ impl Io {
         Ok(())
     }
 
-    /// Reads what has arrived, unless there is a frame. Returns whether anything has changed. tokio knows of what has
-    /// arrived only when its runtime runs.
+    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its runtime runs.
     #[cfg(unix)]
-    fn read_now(&mut self) -> bool {
+    fn read_now(&mut self, is_enough: impl Fn(&Frames) -> bool) -> Advance {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
 
-        if self.failure.is_some() || self.received.is_ready() {
-            return false;
+        let mut advance = Advance { is_new: false, is_all: false };
+        // With TLS, the bytes that are read need not become bytes of frames.
+        let mut in_advance = self.received.len();
+        while self.failure.is_none() && in_advance < ADVANCE && !is_enough(&self.received) {
+            let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((received, _)) => {
+                    in_advance += received;
+                    let chunk = self.chunk.get(..received).unwrap_or_default();
+                    self.security.receive(chunk, &mut self.received, &mut self.to_write)
+                }
+                Err(Errno::AGAIN) => {
+                    advance.is_all = true;
+                    break;
+                }
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(error.into()),
+            };
+            advance.is_new = true;
+            self.failure = read.err();
         }
-        let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok((received, _)) => {
-                let chunk = self.chunk.get(..received).unwrap_or_default();
-                self.security.receive(chunk, &mut self.received, &mut self.to_write)
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return false,
-            Err(error) => Err(error.into()),
-        };
-        self.failure = read.err();
-        true
+        advance
     }
 
     /// Other systems need another call.
     #[cfg(not(unix))]
     #[expect(clippy::unused_self, reason = "used on Unix")]
-    fn read_now(&mut self) -> bool {
-        false
+    fn read_now(&mut self, _: impl Fn(&Frames) -> bool) -> Advance {
+        Advance { is_new: false, is_all: true }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

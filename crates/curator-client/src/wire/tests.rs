@@ -16,6 +16,8 @@ mod handshake;
 #[cfg(all(feature = "native", feature = "simulation"))]
 mod mutated;
 mod server;
+#[cfg(all(feature = "native", unix))]
+mod unread;
 
 use std::time::Duration;
 

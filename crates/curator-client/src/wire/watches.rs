@@ -79,6 +79,16 @@ impl OneShotKind {
             Self::Children => WatchKind::Children,
         }
     }
+
+    /// The path whose watches of this kind `event` fires.
+    pub(super) fn fired_by(self, event: &Event) -> Option<&ZPath> {
+        match (event, self) {
+            (Event::Deleted(path), _)
+            | (Event::Created(path) | Event::DataChanged(path), Self::Data)
+            | (Event::ChildrenChanged(path), Self::Children) => Some(path),
+            _ => None,
+        }
+    }
 }
 
 impl Watches {

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 
 use crate::persistent_node::{configured, create_node, created, data, replace, started, until_foreign, until_state};
-use crate::support::{Row, behind_proxy, children, client as connected, path, soon, unplug, until};
+use crate::support::{Row, behind_proxy, children, client as connected, connect, path, soon, unplug, until};
 
 /// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
 async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Result<()>> {
@@ -111,4 +111,35 @@ async fn a_delete_that_waits_through_an_outage_spares_a_foreign_replacement() {
         soon(closing).await.unwrap().unwrap();
     }
     assert_eq!(data(&others, &last).await, "theirs");
+}
+
+/// The event of our node's deletion has arrived behind a long reply, and the persistent node has processed neither.
+#[tokio::test]
+async fn a_close_behind_a_long_reply_does_not_delete_a_foreign_replacement() {
+    let ((proxy, client), path, long) = (behind_proxy().await, path("kept-behind"), path("long"));
+    let node = configured(&client, &path).start();
+    created(&node).await;
+    // Longer than one read of the client, and short enough for the buffers of the system.
+    client.create().for_path(&long, vec![7; 40_000]).await.unwrap();
+    proxy.reset_counts();
+    let mut reading = Box::pin(client.get_data(&long));
+    // Sends the request.
+    drop((&mut reading).now_or_never());
+    let replaced = path.clone();
+    let replacing = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
+            let others = connect(&proxy.connect_string()).await;
+            replace(&others, &replaced).await;
+            until(async || proxy.notifications() == 1).await;
+            // The proxy serves its connections in turn, so the event is sent before the reply to this request.
+            others.sync("/").await.unwrap();
+        });
+        proxy
+    });
+    // Blocks the runtime of the persistent node until its node is replaced.
+    let _proxy = replacing.join().unwrap();
+    soon(node.close()).await.unwrap();
+    assert_eq!(data(&client, &path).await, "theirs");
 }
