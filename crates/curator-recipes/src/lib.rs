@@ -85,7 +85,7 @@
 //!
 //! # Features
 //!
-//! No feature is enabled by default.
+//! `zookeeper-client` is enabled by default. One of the two transports, that and `native`, must be enabled.
 //!
 //! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry policy. That crate and
 //!   its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
