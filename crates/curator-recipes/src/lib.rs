@@ -90,6 +90,8 @@
 //! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry policy. That crate and
 //!   its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
 //!   [`ExponentialBackoffRetry`](client::ExponentialBackoffRetry) needs neither.
+//! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and a transport of this project's own, beside
+//!   `zookeeper-client` or in its place.
 //! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] implement
 //!   `Serialize` and `Deserialize`; [`Participant`], [`LossReason`] and paths implement `Serialize`. A client's options
 //!   can come from a configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A
