@@ -66,6 +66,7 @@ mod serving_thread;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod simulation;
+mod traffic;
 mod unique_path;
 mod wait;
 
@@ -77,7 +78,7 @@ pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
 #[doc(inline)]
 pub use op_code::OpCode;
-pub use proxy::{Direction, FaultProxy};
+pub use proxy::FaultProxy;
 pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
 // For `cargo xtask test` only.
 #[doc(hidden)]
@@ -87,6 +88,7 @@ pub use server::{
 };
 #[cfg(feature = "simulation")]
 pub use simulation::{Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate};
+pub use traffic::Direction;
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
 

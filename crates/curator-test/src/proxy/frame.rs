@@ -1,12 +1,11 @@
-//! Parses the part of ZooKeeper's wire format that a proxy needs.
+//! A frame or record on a socket, and what a proxy changes in it.
 
 use std::io;
 
-use curator_client::codec::{Decode, Encode, PartHeader, Reader, RequestHeader, Writer, framed};
+use curator_client::codec::{Decode, Encode, Reader, Writer, framed};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::faults::Alteration;
-use crate::OpCode;
+use crate::traffic::Alteration;
 
 /// The size of a frame's length field, which the length does not include.
 const LENGTH: usize = 4;
@@ -25,21 +24,6 @@ const LONGEST: usize = 64 * 1024 * 1024;
 type RequestStart = ((i32, i64), (i32, i64));
 /// The start of the reply to a handshake: the version of the protocol and the timeout.
 type ResponseStart = (i32, i32);
-
-/// The values at the start of a payload; `None` if it does not begin with such values.
-pub(crate) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
-    Reader::lenient(payload).read("the start of a frame").ok()
-}
-
-/// The path of a request; for a request with several operations, the path of the first. `None` without a path.
-pub(crate) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
-    match op {
-        OpCode::Multi | OpCode::MultiRead => {
-            parse(payload).map(|(_, (_, path)): (RequestHeader, (PartHeader, &[u8]))| path)
-        }
-        _ => parse(payload).map(|(_, path): (RequestHeader, &[u8])| path),
-    }
-}
 
 /// A whole frame, including its length.
 #[derive(Debug)]
@@ -203,8 +187,5 @@ mod tests {
         assert!(Frame::read(&mut torn).await.is_err());
         let mut wrong: &[u8] = b"\xff\0\0\0ab";
         assert!(Frame::read(&mut wrong).await.is_err());
-        // A length that is negative, or exceeds the frame, is not that of a path.
-        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"), None);
-        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }
 }

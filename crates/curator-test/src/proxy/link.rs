@@ -2,7 +2,6 @@
 
 use std::{future::pending, io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 
-use curator_client::codec::RequestHeader;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{
@@ -14,10 +13,10 @@ use tokio::{
 };
 
 use super::{
-    Direction,
-    frame::{Frame, is_four_letter_word, is_tls, parse, path},
-    state::{End, LinkId, Note, Shared, State, Verdict},
+    frame::{Frame, is_four_letter_word, is_tls},
+    state::{End, Shared},
 };
+use crate::traffic::{Delivery, Direction, LinkId, Note, Traffic, Verdict};
 
 /// An action for the writer of one direction. It is carried out when it is due, after earlier items.
 struct Item {
@@ -116,44 +115,30 @@ async fn relay(
 impl LinkHalf {
     async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
-        let mut handshake_seen = false;
         while let Ok(Some(mut frame)) = next {
-            if !handshake_seen && self.shared.lock().faults.replaces_sessions {
+            if self.awaits_handshake() && self.shared.lock().replaces_sessions {
                 frame = frame.for_a_new_session();
             }
-            self.apply_verdict(frame, &out, |state, payload| {
-                state.counts.send(payload.len());
-                match handshake_seen {
-                    false => state.handshake(self.id),
-                    true => {
-                        let header: Option<RequestHeader> = parse(payload);
-                        let path = header.as_ref().and_then(|header| path(header.op, payload));
-                        state.request(self.id, header, path)
-                    }
-                }
-            });
-            handshake_seen = true;
+            self.apply_verdict(frame, &out, |traffic, payload| traffic.pass_to_server(self.id, payload));
             next = Frame::read(&mut client).await;
         }
         self.finish(&out).await;
     }
 
     async fn read_replies(self, mut server: ReadHalf<'_>, out: UnboundedSender<Item>) {
-        let mut handshake_seen = false;
         while let Ok(Some(mut frame)) = Frame::read(&mut server).await {
-            if !handshake_seen && let Some(factor) = self.shared.lock().faults.stretch {
+            if self.awaits_handshake()
+                && let Some(factor) = self.shared.lock().stretch
+            {
                 frame = frame.stretched(factor);
             }
-            self.apply_verdict(frame, &out, |state, payload| {
-                state.counts.receive(payload.len());
-                match handshake_seen {
-                    false => state.handshake_answer(self.id, parse(payload)),
-                    true => state.reply(self.id, parse(payload)),
-                }
-            });
-            handshake_seen = true;
+            self.apply_verdict(frame, &out, |traffic, payload| traffic.pass_to_client(self.id, payload));
         }
         self.finish(&out).await;
+    }
+
+    fn awaits_handshake(&self) -> bool {
+        self.shared.lock().traffic.awaits_handshake(self.id, self.direction)
     }
 
     /// Reads the records of a connection over TLS, without parsing them. `begun` contains the bytes that were read
@@ -162,47 +147,38 @@ impl LinkHalf {
         let mut next = Frame::read_record(begun, &mut stream).await;
         while let Ok(Some(record)) = next {
             let is_data = record.is_data();
-            self.apply_verdict(record, &out, |state, payload| {
-                state.record(self.id, self.direction, payload.len(), is_data)
+            self.apply_verdict(record, &out, |traffic, payload| {
+                traffic.record(self.id, self.direction, payload.len(), is_data)
             });
             next = Frame::read_record(&[], &mut stream).await;
         }
         self.finish(&out).await;
     }
 
-    /// Lets the state decide about a frame, and queues what follows from the verdict. A frame that is lost or cut is
+    /// Lets the traffic decide about a frame, and queues what follows from the verdict. A frame that is lost or cut is
     /// dropped.
     fn apply_verdict(
         &self,
         frame: Frame,
         out: &UnboundedSender<Item>,
-        verdict: impl FnOnce(&mut State, &[u8]) -> Verdict,
+        verdict: impl FnOnce(&mut Traffic, &[u8]) -> Verdict,
     ) {
         let now = Instant::now();
-        let (verdict, delay) = self.shared.update(|state| (verdict(state, frame.payload()), state.delay()));
+        let (verdict, delay) = self.shared.update(|state| (verdict(&mut state.traffic, frame.payload()), state.delay));
         let send_at = |due, action| {
             // The send fails only when the whole link ends.
             drop(out.send(Item { due, action }));
         };
         let send = |action| send_at(now + delay, action);
         match verdict {
-            Verdict::Deliver(note) => send(Action::Frame(frame, note)),
-            Verdict::Park(release, note) => {
-                send(Action::Park(release));
-                send(Action::Frame(frame, note));
-            }
-            Verdict::Delay(more, release, note) => {
+            Verdict::Deliver(Delivery { release, delay: late, alteration, note, is_last }) => {
                 release.map(Action::Park).into_iter().for_each(send);
-                send_at(now + delay + more, Action::Frame(frame, note));
-            }
-            Verdict::Alter(release, alteration, note) => {
-                release.map(Action::Park).into_iter().for_each(send);
-                send(Action::Frame(frame.altered(alteration), note));
-            }
-            Verdict::Last(release, note) => {
-                release.map(Action::Park).into_iter().for_each(send);
-                send(Action::Frame(frame, note));
-                send(Action::Close);
+                let frame = match alteration {
+                    Some(alteration) => frame.altered(alteration),
+                    None => frame,
+                };
+                send_at(now + delay + late, Action::Frame(frame, note));
+                is_last.then_some(Action::Close).into_iter().for_each(send);
             }
             Verdict::Cut => send(Action::Close),
             Verdict::Lose => {}
@@ -211,7 +187,7 @@ impl LinkHalf {
 
     /// Queues the end of a stream, and waits until the writer ends the link.
     async fn finish(&self, out: &UnboundedSender<Item>) {
-        let delay = self.shared.lock().delay();
+        let delay = self.shared.lock().delay;
         drop(out.send(Item { due: Instant::now() + delay, action: Action::Close }));
         pending::<()>().await;
     }
@@ -223,9 +199,9 @@ impl LinkHalf {
                 sleep_until(due).await;
             }
             match action {
-                Action::Park(release) => self.shared.until(|state| state.faults.is_released(release)).await,
+                Action::Park(release) => self.shared.until(|state| state.traffic.faults.is_released(release)).await,
                 // Checked again: frames already queued when a black hole opens are lost too.
-                _ if self.shared.lock().loses(self.id, self.direction) => {
+                _ if self.shared.lock().traffic.loses(self.id, self.direction) => {
                     if matches!(action, Action::Close) {
                         // The other side must not notice the end before the black hole is healed.
                         pending::<()>().await;
@@ -235,13 +211,13 @@ impl LinkHalf {
                     let is_reply = matches!(note, Note::Reply(_));
                     // Recorded before the write: the next request may arrive before this task runs again.
                     if is_reply {
-                        self.shared.update(|state| state.delivered(self.id, &note));
+                        self.shared.update(|state| state.traffic.delivered(self.id, &note));
                     }
                     if let Err(e) = out.write_all(frame.bytes()).await {
                         return self.end_after(e).await;
                     }
                     if !is_reply {
-                        self.shared.update(|state| state.delivered(self.id, &note));
+                        self.shared.update(|state| state.traffic.delivered(self.id, &note));
                     }
                 }
                 Action::Close => break,
@@ -253,7 +229,7 @@ impl LinkHalf {
     /// Handles a failed write: the receiver has closed the connection. Returns the error, which closes the sender's
     /// connection; waits forever if bytes to the sender are lost.
     async fn end_after(&self, error: io::Error) -> io::Result<()> {
-        if self.shared.lock().loses(self.id, self.direction.opposite()) {
+        if self.shared.lock().traffic.loses(self.id, self.direction.opposite()) {
             pending::<()>().await;
         }
         Err(error)

@@ -8,7 +8,7 @@ use std::{
 
 use crate::OpCode;
 
-/// One direction through a proxy, or both.
+/// One direction through a link, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a connection has two directions")]
 pub enum Direction {
@@ -88,13 +88,8 @@ pub(crate) struct Faults {
     releases: u64,
     lost_to_server: bool,
     lost_to_client: bool,
-    pub(crate) delay: Duration,
     /// Requests for these paths are neither counted nor affected by faults.
     pub(crate) exempt_paths: BTreeSet<Vec<u8>>,
-    /// The factor for the session timeout in each reply to a handshake.
-    pub(crate) stretch: Option<f64>,
-    /// Whether each handshake opens a new session.
-    pub(crate) replaces_sessions: bool,
 }
 
 impl Faults {
