@@ -7,7 +7,8 @@
 //! - [`EmbeddedServer`]: the embedded server, with faults on demand.
 //! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
 //! - [`FaultProxy`]: a proxy between a client and a server of any kind. It counts requests, round trips and watch
-//!   events. It loses, delays, holds or alters the frame that a test selects, or cuts the connection at that frame.
+//!   events. It loses, delays, holds or alters the frame that a test selects, or cuts the connection at that frame. In a
+//!   simulation, a [`Process`] does the same.
 //! - [`close_session`]: ends a session on the server, without notice to its client.
 //! - [`until`] and [`soon`]: wait for a condition or a future, with a limit; [`unique_path`]: a path that no other test
 //!   uses.

@@ -161,6 +161,17 @@ impl Simulation {
         if exists { Ok(()) } else { Err(Error::NoSession(session_id)) }
     }
 
+    /// Closes a session, as [`close_session`](crate::close_session) on other servers: its connection is closed, and then its
+    /// ephemeral nodes are deleted, before its client knows. With several servers, the deletes follow in some milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSession`] when the session does not exist, or there is no leader.
+    pub fn close_session(&self, session_id: i64) -> Result<(), Error> {
+        let exists = self.shared.update(|world| world.close_session(session_id));
+        if exists { Ok(()) } else { Err(Error::NoSession(session_id)) }
+    }
+
     /// Changes the bounds of the timeouts that the servers grant from now on. Sessions keep theirs until they reconnect.
     pub fn set_session_timeouts(&self, min: Duration, max: Duration) {
         self.shared.update(|world| world.set_timeouts(Some(min), max));

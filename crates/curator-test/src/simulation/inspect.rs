@@ -55,6 +55,12 @@ impl Simulation {
         self.shared.update(|world| world.sessions_of(self.id_of(process)))
     }
 
+    /// How many watches all servers have, of all kinds.
+    #[must_use]
+    pub fn watch_count(&self) -> usize {
+        self.shared.update(|world| world.watch_count())
+    }
+
     /// How many requests of each kind have arrived at the servers, from all processes. A handshake counts as
     /// [`OpCode::CreateSession`].
     #[must_use]

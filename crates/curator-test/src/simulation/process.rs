@@ -4,20 +4,32 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
 use curator_client::simulation::{Entered, Network, enter};
+
+use tokio::time::timeout;
 
 use super::{
     millis,
     network::ProcessNetwork,
     world::{ProcessId, Undo},
 };
+use crate::{
+    Error,
+    traffic::{Traffic, WAIT_LIMIT, traffic_methods},
+};
 
 /// A process whose clients have their own view of the network, and that can be paused as a whole.
 ///
 /// Clients belong to the process in which they were started. A clone is the same process.
+///
+/// It counts the requests of its clients, and makes the network fail at a request that the test selects, by the methods of a
+/// [`FaultProxy`](crate::FaultProxy): a fault with an [`OpCode`](crate::OpCode) affects the next request of that type that
+/// *arrives* at a server after the call, on any connection of the process. [`heal`](super::Simulation::heal) ends these
+/// faults too. Waits for a frame are limited by 30 s of simulated time.
 #[derive(Debug, Clone)]
 pub struct Process {
     pub(crate) network: Arc<ProcessNetwork>,
@@ -57,7 +69,7 @@ impl Process {
         let mut future = pin!(future);
         poll_fn(|context| {
             if self.network.poll_resumed(context).is_pending() {
-                return std::task::Poll::Pending;
+                return Poll::Pending;
             }
             let _entered = self.enter();
             future.as_mut().poll(context)
@@ -98,4 +110,33 @@ impl Process {
     pub fn cut(&self) {
         self.network.shared.update(|world| world.cut(self.id()));
     }
+
+    /// With true, the servers refuse new connections of the process. Current ones stay open.
+    pub fn refuse(&self, refuse: bool) {
+        self.network.shared.update(|world| world.refuse(self.id(), refuse));
+    }
+
+    fn read_traffic<R>(&self, read: impl FnOnce(&Traffic) -> R) -> R {
+        self.network.shared.update(|world| read(&world.processes[self.id()].traffic))
+    }
+
+    fn change_traffic<R>(&self, change: impl FnOnce(&mut Traffic) -> R) -> R {
+        self.network.shared.update(|world| world.change_traffic(self.id(), change))
+    }
+
+    async fn wait_for_traffic(&self, what: String, condition: impl Fn(&Traffic) -> bool) -> Result<(), Error> {
+        let waiting = poll_fn(|context| {
+            self.network.shared.update(|world| {
+                let process = &mut world.processes[self.id()];
+                if condition(&process.traffic) {
+                    return Poll::Ready(());
+                }
+                process.watching.push(context.waker().clone());
+                Poll::Pending
+            })
+        });
+        timeout(WAIT_LIMIT, waiting).await.map_err(|_| Error::timeout(what, WAIT_LIMIT))
+    }
 }
+
+traffic_methods!(Process);

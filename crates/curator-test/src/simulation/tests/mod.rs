@@ -4,6 +4,7 @@ mod chance;
 mod client;
 mod ensemble;
 mod faults;
+mod frames;
 mod run;
 mod single;
 

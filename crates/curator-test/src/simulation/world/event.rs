@@ -6,7 +6,10 @@ use super::{
     ProcessId, ServerId,
     message::{Forwarded, Message},
 };
-use crate::embedded::{ConnectionId, Millis};
+use crate::{
+    embedded::{ConnectionId, Millis},
+    traffic::Note,
+};
 
 /// Something that happens at a time.
 #[derive(Debug)]
@@ -16,7 +19,7 @@ pub(crate) enum Event {
     /// A frame arrives at the server; `None` is the end.
     ToServer(ConnectionId, Option<Vec<u8>>),
     /// A frame arrives at the client; `None` is the end.
-    ToClient(ConnectionId, Option<Vec<u8>>),
+    ToClient(ConnectionId, Option<(Vec<u8>, Note)>),
     /// A server's message to the server that it took for the leader.
     Forward { from: ServerId, to: ServerId, epoch: u32, message: Box<Forwarded> },
     /// A leader's message to a follower.

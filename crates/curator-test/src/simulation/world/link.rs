@@ -11,6 +11,7 @@ use super::{Event, ProcessId, ServerId, World};
 use crate::{
     OpCode,
     embedded::{ConnectionId, Millis},
+    traffic::Note,
 };
 
 /// A connection of a client, from the attempt to its end on both sides.
@@ -22,6 +23,8 @@ pub(crate) struct Link {
     to_server: Millis,
     to_client: Millis,
     stage: Stage,
+    /// What the server has sent, and the network holds until a release.
+    parked: VecDeque<Outgoing>,
     /// What has arrived at the client.
     inbox: VecDeque<Vec<u8>>,
     waiting: Option<Waker>,
@@ -35,6 +38,22 @@ pub(crate) struct Link {
     pub(crate) asked: VecDeque<(i32, OpCode)>,
     /// The connection is cut instead of the reply with this xid.
     pub(crate) cut: Option<i32>,
+}
+
+/// What a server sends to a client.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// It waits for the release with this number.
+    pub(super) release: Option<u64>,
+    /// It is this much late.
+    pub(super) delay: Millis,
+    /// `None` is the end of the connection.
+    pub(super) frame: Option<(Vec<u8>, Note)>,
+}
+
+impl Outgoing {
+    /// The end of the connection.
+    const END: Self = Self { release: None, delay: 0, frame: None };
 }
 
 /// For how long a stopped server refuses connections as slowly as the network is. After that it refuses them at once, and
@@ -70,6 +89,7 @@ impl World {
                 server,
                 to_server: arrival,
                 to_client: 0,
+                parked: VecDeque::new(),
                 stage: Stage::Connecting,
                 inbox: VecDeque::new(),
                 waiting: None,
@@ -127,12 +147,28 @@ impl World {
         self.queue.add(link.to_server, Event::ToServer(id, frame));
     }
 
-    /// Sends a frame to the client; `None` is the end of the connection.
-    pub(crate) fn send_to_client(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
-        let latency = self.frame_latency();
+    /// Sends to the client, behind everything before.
+    pub(super) fn send_to_client(&mut self, id: ConnectionId, outgoing: Outgoing) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.to_client = link.to_client.max(self.now + latency);
-        self.queue.add(link.to_client, Event::ToClient(id, frame));
+        link.parked.push_back(outgoing);
+        self.send_released(id);
+    }
+
+    /// Sends what waits for no release, up to the first that does.
+    pub(super) fn send_released(&mut self, id: ConnectionId) {
+        while let Some(Outgoing { delay, frame, .. }) = self.take_released(id) {
+            let latency = self.frame_latency() + delay;
+            let Some(link) = self.links.get_mut(&id) else { return };
+            link.to_client = link.to_client.max(self.now + latency);
+            self.queue.add(link.to_client, Event::ToClient(id, frame));
+        }
+    }
+
+    fn take_released(&mut self, id: ConnectionId) -> Option<Outgoing> {
+        let link = self.links.get_mut(&id)?;
+        let release = link.parked.front()?.release;
+        let faults = &self.processes[link.process].traffic.faults;
+        if release.is_none_or(|release| faults.is_released(release)) { link.parked.pop_front() } else { None }
     }
 
     /// Handles what arrives on a connection, unless the network lets nothing through.
@@ -150,9 +186,10 @@ impl World {
         }
         match event {
             Event::Connect(_) => self.accept(id),
-            Event::ToServer(_, Some(frame)) => self.receive(id, &frame),
+            Event::ToServer(_, Some(frame)) => self.pass_to_server(id, &frame),
             Event::ToServer(_, None) => {
                 self.forget_at_server(id);
+                self.forget_traffic(id);
                 self.links.remove(&id);
             }
             Event::ToClient(_, frame) => self.deliver(id, frame),
@@ -174,9 +211,11 @@ impl World {
     fn accept(&mut self, id: ConnectionId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let (process, server) = (link.process, link.server);
-        let is_up = self.servers[server].is_up;
+        let is_up = self.servers[server].is_up && !self.processes[process].is_refused;
         link.is_open = is_up;
         if is_up {
+            self.processes[process].traffic.open(id);
+            self.traffic_changed(process);
             let peer = SocketAddr::new(self.processes[process].address.into(), 40_000);
             let now = self.clock();
             self.servers[server].processor.open_as(id, peer, now);
@@ -193,7 +232,10 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
+    fn deliver(&mut self, id: ConnectionId, frame: Option<(Vec<u8>, Note)>) {
+        if frame.is_none() {
+            self.forget_traffic(id);
+        }
         let Some(link) = self.links.get_mut(&id) else { return };
         if link.stage == Stage::Ended {
             return;
@@ -203,13 +245,24 @@ impl World {
             &self.processes[link.process].name,
             &self.servers[link.server].name,
             &mut link.asked,
-            frame.as_deref(),
+            frame.as_ref().map(|(frame, _)| &**frame),
         );
+        self.wakers.extend(link.waiting.take());
         match frame {
-            Some(frame) => link.inbox.push_back(frame),
+            Some((frame, note)) => {
+                link.inbox.push_back(frame);
+                self.note_delivered(id, &note);
+            }
             None => link.stage = Stage::Ended,
         }
-        self.wakers.extend(link.waiting.take());
+    }
+
+    /// The connection is no longer one of its process.
+    fn forget_traffic(&mut self, id: ConnectionId) {
+        if let Some(process) = self.links.get(&id).map(|link| link.process) {
+            self.processes[process].traffic.forget(id);
+            self.traffic_changed(process);
+        }
     }
 
     /// Removes a connection from its server.
@@ -226,8 +279,25 @@ impl World {
     pub(super) fn close_link(&mut self, id: ConnectionId) {
         if self.links.get(&id).is_some_and(|link| link.is_open) {
             self.forget_at_server(id);
-            self.send_to_client(id, None);
+            self.send_to_client(id, Outgoing::END);
         }
+    }
+
+    /// The network closes a connection for both sides. What it holds is lost. Returns false if it was closed already.
+    pub(super) fn break_link(&mut self, id: ConnectionId) -> bool {
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open || !link.parked.is_empty()) else {
+            return false;
+        };
+        link.parked.clear();
+        self.forget_traffic(id);
+        self.forget_at_server(id);
+        self.send_to_client(id, Outgoing::END);
+        true
+    }
+
+    /// The connections of a process, in order.
+    pub(super) fn links_of(&self, process: ProcessId) -> Vec<ConnectionId> {
+        self.links.iter().filter(|(_, link)| link.process == process).map(|(id, _)| *id).collect()
     }
 
     pub(super) fn link(&self, id: ConnectionId) -> Option<&Link> {

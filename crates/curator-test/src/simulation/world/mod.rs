@@ -11,6 +11,7 @@
 //! | `outage` | faults that a test or chance calls |
 //! | `mischief` | faults by chance |
 //! | `operator` | what a test sees of the servers, and changes there |
+//! | `passing` | faults at chosen frames |
 
 mod event;
 mod leader;
@@ -19,6 +20,7 @@ mod message;
 mod mischief;
 mod operator;
 mod outage;
+mod passing;
 mod role;
 mod roles;
 mod server;
@@ -46,6 +48,7 @@ use super::{
 use crate::{
     OpCode, RequestInfo,
     embedded::{ConnectionId, Millis, Now, Processor, Settings},
+    traffic::Traffic,
 };
 
 /// A server, by its place in the connect string.
@@ -144,6 +147,12 @@ pub(crate) struct Process {
     /// Its tasks are never polled again.
     pub(crate) is_killed: bool,
     pub(crate) waiting: Vec<Waker>,
+    /// Whether servers refuse its connections.
+    pub(crate) is_refused: bool,
+    /// What its clients send and receive.
+    pub(crate) traffic: Traffic,
+    /// The tasks to wake when that changes.
+    pub(crate) watching: Vec<Waker>,
 }
 
 impl World {
@@ -213,6 +222,9 @@ impl World {
             pause: 0,
             is_killed: false,
             waiting: Vec::new(),
+            is_refused: false,
+            traffic: Traffic::default(),
+            watching: Vec::new(),
         });
         self.processes.len() - 1
     }

@@ -100,10 +100,31 @@ impl World {
         self.trace.line(self.now, format_args!("the operator ends session {session:x}"));
         for server in &mut self.servers {
             server.processor.sessions.end(session);
-            server.processor.close_connection_of(session);
         }
-        (0..self.servers.len()).for_each(|s| self.flush(s));
+        self.close_connections_of(session);
         true
+    }
+
+    /// Closes a session. Returns whether it exists, and there is a leader to do that.
+    pub(crate) fn close_session(&mut self, session: i64) -> bool {
+        if self.leader().is_none() || !self.session_ids().contains(&session) {
+            return false;
+        }
+        self.trace.line(self.now, format_args!("the operator closes session {session:x}"));
+        self.close_connections_of(session);
+        self.order(Change::CloseSession { id: session })
+    }
+
+    fn close_connections_of(&mut self, session: i64) {
+        for s in 0..self.servers.len() {
+            self.servers[s].processor.close_connection_of(session);
+            self.flush(s);
+        }
+    }
+
+    /// How many watches all servers have.
+    pub(crate) fn watch_count(&self) -> usize {
+        self.servers.iter().map(|server| server.processor.watches.count()).sum()
     }
 
     /// Deletes a node and all below it. Returns whether there is a leader to do that, and such a node.

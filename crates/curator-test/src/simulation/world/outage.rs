@@ -185,16 +185,17 @@ impl World {
 
     /// Closes the connections of a process. Frames in flight are lost.
     pub(crate) fn cut(&mut self, process: ProcessId) {
-        for id in self.open_links(|link| link.process == process) {
+        for id in self.links_of(process) {
             self.cut_link(id);
         }
     }
 
     pub(crate) fn cut_link(&mut self, id: ConnectionId) {
-        if let Some(link) = self.links.get(&id) {
+        if self.break_link(id)
+            && let Some(link) = self.links.get(&id)
+        {
             let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
             self.trace.line(self.now, format_args!("the connection of {process} to {server} is cut"));
-            self.close_link(id);
         }
     }
 
@@ -223,8 +224,7 @@ impl World {
         }
         (state.is_paused, state.waiting) = (true, Vec::new());
         self.trace.line(self.now, format_args!("{} is killed", state.name));
-        let its = self.links.iter().filter(|(_, link)| link.process == process);
-        for id in its.map(|(id, _)| *id).collect::<Vec<_>>() {
+        for id in self.links_of(process) {
             self.send_to_server(id, None);
         }
     }
@@ -274,6 +274,7 @@ impl World {
             self.resume_server(s);
             self.boot(s);
         }
+        self.heal_traffic();
         self.release();
         for process in 0..self.processes.len() {
             self.resume_process(process);

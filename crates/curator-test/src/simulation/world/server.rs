@@ -315,7 +315,7 @@ impl World {
             match output {
                 Output::Close => self.close_link(id),
                 Output::Reply(frame) if self.cuts_reply(id, frame.frame()) => self.cut_link(id),
-                Output::Reply(frame) | Output::Event(frame) => self.send_to_client(id, Some(frame.into_frame())),
+                Output::Reply(frame) | Output::Event(frame) => self.pass_to_client(id, frame.into_frame()),
             }
         }
     }
