@@ -71,11 +71,6 @@ impl Cell {
         self.strike.map(|strike| strike.fault)
     }
 
-    /// Whether the cell takes seconds.
-    pub(crate) fn is_slow(&self) -> bool {
-        self.course.phase == Phase::TimeOut || matches!(self.fault(), Some(Fault::Late | Fault::Lost))
-    }
-
     fn parts(&self) -> Vec<String> {
         let Course { phase, position, .. } = self.course;
         let mut parts = [self.course.subject(), phase.name(), position.name()].map(str::to_owned).to_vec();

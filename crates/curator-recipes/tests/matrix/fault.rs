@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use curator_recipes::client::Error as ClientError;
 use curator_recipes::{Error, LossReason};
-use curator_test::{FaultProxy, OpCode};
+use curator_test::OpCode;
 
 use super::phase::Phase;
+use super::world::{World, network};
 
 named! {
     /// What goes wrong at one request of a contender.
@@ -41,14 +42,14 @@ impl Fault {
         matches!(self, Self::Expired | Self::Dropped)
     }
 
-    fn arm(self, proxy: &FaultProxy, op: OpCode, nth: u64) {
-        match self {
-            Self::Late => proxy.delay_nth_reply(op, nth, LATE),
-            Self::Lost => proxy.swallow_nth_reply(op, nth),
-            Self::CutBefore => proxy.cut_before_nth_request(op, nth),
-            Self::CutAfter => proxy.cut_before_nth_reply(op, nth),
-            Self::Expired | Self::Dropped => proxy.hold_nth_reply(op, nth),
-        }
+    fn arm(self, world: &World, op: OpCode, nth: u64) {
+        network!(*world, network => match self {
+            Self::Late => network.delay_nth_reply(op, nth, LATE),
+            Self::Lost => network.swallow_nth_reply(op, nth),
+            Self::CutBefore => network.cut_before_nth_request(op, nth),
+            Self::CutAfter => network.cut_before_nth_reply(op, nth),
+            Self::Expired | Self::Dropped => network.hold_nth_reply(op, nth),
+        });
     }
 }
 
@@ -62,16 +63,18 @@ pub(crate) struct Strike {
 
 impl Strike {
     /// Arms the fault.
-    pub(crate) fn arm(self, proxy: &FaultProxy) {
-        self.fault.arm(proxy, self.op, self.nth);
+    pub(crate) fn arm(self, world: &World) {
+        self.fault.arm(world, self.op, self.nth);
     }
 
     /// Waits until the fault has struck, and, if the test has to act then, until the reply is held back.
-    pub(crate) async fn struck(self, proxy: &FaultProxy) {
-        proxy.wait_for_faults().await.unwrap();
-        if self.fault.holds_the_reply() {
-            proxy.wait_for_reply(self.op, self.nth).await.unwrap();
-        }
+    pub(crate) async fn struck(self, world: &World) {
+        network!(*world, network => {
+            network.wait_for_faults().await.unwrap();
+            if self.fault.holds_the_reply() {
+                network.wait_for_reply(self.op, self.nth).await.unwrap();
+            }
+        });
     }
 
     /// Whether the lost reply belongs to a request that may set a watch.
@@ -91,22 +94,24 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// Arms the cut. The contender cannot reconnect before [`struck`](Self::struck) has returned.
-    pub(crate) fn arm(self, proxy: &FaultProxy) {
-        proxy.refuse(true).unwrap();
+    pub(crate) fn arm(self, world: &World) {
+        world.refuse(true);
         let fault = if self.is_done { Fault::CutAfter } else { Fault::CutBefore };
-        fault.arm(proxy, self.op, 1);
+        fault.arm(world, self.op, 1);
     }
 
     /// Waits until the cut has struck, resets the counts, and arms `next` before the contender can reconnect.
-    pub(crate) async fn struck(self, proxy: &FaultProxy, next: Option<Strike>) {
-        proxy.wait_for_faults().await.unwrap();
-        // The requests that were sent together with the cut one have no further effect after this wait.
-        proxy.wait_for_connections(0).await.unwrap();
-        proxy.reset_counts();
+    pub(crate) async fn struck(self, world: &World, next: Option<Strike>) {
+        network!(*world, network => {
+            network.wait_for_faults().await.unwrap();
+            // The requests that were sent together with the cut one have no further effect after this wait.
+            network.wait_for_connections(0).await.unwrap();
+            network.reset_counts();
+        });
         if let Some(next) = next {
-            next.arm(proxy);
+            next.arm(world);
         }
-        proxy.refuse(false).unwrap();
+        world.refuse(false);
     }
 }
 

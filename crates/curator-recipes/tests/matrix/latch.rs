@@ -1,19 +1,18 @@
 //! Runs one cell of a leader latch: a course with or without a fault.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use curator_recipes::{Error, LeaderLatch, Result};
-use futures_util::future::{BoxFuture, select_all};
+use futures_util::future::select_all;
+use tokio::time::Instant;
 
 use super::cells::Cell;
 use super::fault::Fault;
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
-use super::run::{Finished, arm, free_watches, in_time, struck};
-use super::stage::{ACTOR, BEHIND, Hall, Stage};
+use super::run::{Finished, arm, in_time, struck};
+use super::stage::{ACTOR, BEHIND, Stage};
 use super::terms::{Participant, Terms};
-use crate::support::{path, soon};
+use super::world::{World, network};
+use crate::support::path;
 
 /// A participant and its neighbours, at the beginning of a phase and from then on.
 struct Scene {
@@ -33,9 +32,9 @@ struct Scene {
 /// # Panics
 ///
 /// If the outcome is wrong.
-pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
-    let Cell { course, cut, strike } = cell;
-    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
+pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
+    let Cell { course, strike, .. } = cell;
+    let mut scene = Scene::set(Stage::open(world, course.kind).await, course).await;
     arm(cell, &scene.stage);
     let mut operation = scene.begin();
     let is_struck = struck(cell, &scene.stage, scene.until_phase_ends(&operation));
@@ -51,8 +50,8 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     let took = begun.elapsed();
     in_time(begun, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
     in_time(begun, "the path is not free", scene.stage.check_free()).await;
-    free_watches(strike, &scene.stage);
-    Some(Finished { outcome, requests, took, stage: scene.stage })
+    let trace = scene.stage.close(strike).await;
+    Some(Finished { outcome, requests, took, trace })
 }
 
 impl Scene {
@@ -64,7 +63,7 @@ impl Scene {
         for nth in 0..position.before() {
             let participant = scene.line_up(nth).await;
             if nth == 0 {
-                soon(participant.latch.leadership()).await.unwrap();
+                participant.leads().await;
             }
             scene.before.push(participant);
         }
@@ -72,9 +71,9 @@ impl Scene {
             let actor = scene.line_up(ACTOR).await;
             if phase.begins_holding() {
                 for participant in std::mem::take(&mut scene.before) {
-                    soon(participant.latch.close()).await.unwrap();
+                    participant.latch.close().await.unwrap();
                 }
-                soon(actor.latch.leadership()).await.unwrap();
+                actor.leads().await;
             }
             scene.actor = Some(actor);
             scene.stage.settle().await;
@@ -129,27 +128,24 @@ impl Scene {
     }
 
     /// Waits until the phase is complete. A fault can prevent that.
-    // Boxed: the compiler cannot prove that it is `Send` otherwise.
-    fn until_phase_ends<'a>(&'a self, operation: &'a Operation) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            if self.course.ends_waiting() {
-                self.stage.until_nodes(|now| now > self.nodes).await;
-            } else {
-                for (nth, first) in self.before.iter().enumerate().filter(|_| self.course.phase == Phase::TakeOver) {
-                    first.latch.close().await.unwrap();
-                    if let Some(next) = self.before.get(nth + 1) {
-                        next.latch.leadership().await.unwrap();
-                        self.stage.settle().await;
-                    }
+    async fn until_phase_ends(&self, operation: &Operation) {
+        if self.course.ends_waiting() {
+            self.stage.until_nodes(|now| now > self.nodes).await;
+        } else {
+            for (nth, first) in self.before.iter().enumerate().filter(|_| self.course.phase == Phase::TakeOver) {
+                first.latch.close().await.unwrap();
+                if let Some(next) = self.before.get(nth + 1) {
+                    next.latch.leadership().await.unwrap();
+                    self.stage.settle().await;
                 }
-                operation.finished().await;
             }
-            if self.course.phase == Phase::Resign {
-                // The participant joins again.
-                self.stage.until_nodes(|now| now == self.nodes).await;
-            }
-            self.stage.settle().await;
-        })
+            operation.finished().await;
+        }
+        if self.course.phase == Phase::Resign {
+            // The participant joins again.
+            self.stage.until_nodes(|now| now == self.nodes).await;
+        }
+        self.stage.settle().await;
     }
 
     /// Completes the fault, and waits until the operation ends and has taken effect. Returns the outcome.
@@ -166,7 +162,7 @@ impl Scene {
                 if matches!(phase, Phase::Join | Phase::TakeOver) {
                     self.actor = None;
                 }
-                self.stage.proxy.release_held();
+                network!(self.stage.world, network => network.release_held());
             }
             _ => {}
         }
@@ -213,7 +209,7 @@ impl Scene {
         self.stage.others.create().for_path(&written, "").await.unwrap();
         let stat = self.stage.others.check_exists(&written).await.unwrap().unwrap();
         self.terms.end(ACTOR, stat.czxid);
-        self.stage.proxy.release_held();
+        network!(self.stage.world, network => network.release_held());
     }
 
     /// Checks that a command that has returned was carried out.

@@ -4,34 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use curator_test::OpCode;
 
-use super::batch::Result;
 use super::cells::{Cell, Requests};
 use super::fault::{Cut, Fault};
 use super::phase::{Course, Phase};
+use super::spread::Result;
 use super::support::subjects::Kind;
 
-/// The requests of each course without a fault, or after its cut, as far as they were the same in both runs.
+/// The requests of each course without a fault, or after its cut.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<Cell, Requests>,
-    /// The differences between the two runs.
-    pub(crate) differing: Vec<String>,
 }
 
 impl Sent {
-    /// Compares two runs of the same cells.
-    pub(crate) fn compare(one: &[Result], other: &[Result]) -> Self {
-        let mut sent = Self::default();
-        let other: BTreeMap<_, _> = other.iter().map(|result| (result.cell, &result.requests)).collect();
-        for Result { cell, requests, .. } in one {
-            let again = other[cell];
-            if requests != again {
-                sent.differing.push(format!("{cell}: {requests:?}, and then {again:?}"));
-            }
-            let fewer = |(op, count): (&OpCode, &u64)| Some((*op, *count.min(again.get(op)?)));
-            sent.requests.insert(*cell, requests.iter().filter_map(fewer).collect());
-        }
-        sent
+    /// What these cells have sent.
+    pub(crate) fn by(results: &[Result]) -> Self {
+        Self { requests: results.iter().map(|result| (result.cell, result.requests.clone())).collect() }
     }
 
     /// These courses with cuts.

@@ -1,17 +1,19 @@
 //! Runs one cell.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_recipes::{Error, LossReason, Result};
+use tokio::time::Instant;
 
 use super::cells::{Cell, Requests};
-use super::fault::{Fault, Strike, documented};
+use super::fault::{Fault, documented};
 use super::latch;
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
 use super::scene::{Scene, until_phase_ends};
-use super::stage::{BEHIND, BOUND, Hall, Stage};
+use super::stage::{BEHIND, BOUND, Stage};
+use super::world::{World, network};
 
 /// The result of a cell that was run.
 #[derive(Debug)]
@@ -22,24 +24,21 @@ pub(crate) struct Finished {
     pub(crate) requests: Requests,
     /// The time from the fault until all others had held the lock.
     pub(crate) took: Duration,
-    /// The stage is still open, because closing the session would remove leaked watches.
-    pub(crate) stage: Stage,
+    /// A hash of all that the simulation has seen.
+    pub(crate) trace: Option<u64>,
 }
-
-/// How long after the end of the phase a request may still be sent.
-const LATE_REQUEST_TIME: Duration = Duration::from_millis(500);
 
 /// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
 ///
 /// # Panics
 ///
 /// If the outcome is wrong.
-pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
-    let Cell { course, cut, strike } = cell;
+pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
+    let Cell { course, strike, .. } = cell;
     if course.phase.is_of_a_latch() {
-        return latch::run(hall, cell).await;
+        return latch::run(world, cell).await;
     }
-    let mut scene = Scene::set(Stage::open(hall, course.kind, cut, strike).await, course).await;
+    let mut scene = Scene::set(Stage::open(world, course.kind).await, course).await;
     arm(cell, &scene.stage);
     let mut operation = scene.begin().await;
     let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
@@ -61,16 +60,16 @@ pub(crate) async fn run(hall: &Arc<Hall>, cell: Cell) -> Option<Finished> {
     if !has_been_free {
         in_time(struck, "the lock is not free", scene.stage.check_free()).await;
     }
-    free_watches(strike, &scene.stage);
-    Some(Finished { outcome, requests, took, stage: scene.stage })
+    let trace = scene.stage.close(strike).await;
+    Some(Finished { outcome, requests, took, trace })
 }
 
 /// Arms the faults of this cell.
 pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
-    stage.proxy.reset_counts();
+    network!(stage.world, network => network.reset_counts());
     match (cut, strike) {
-        (Some(cut), _) => cut.arm(&stage.proxy),
-        (None, Some(strike)) => strike.arm(&stage.proxy),
+        (Some(cut), _) => cut.arm(&stage.world),
+        (None, Some(strike)) => strike.arm(&stage.world),
         (None, None) => {}
     }
 }
@@ -84,33 +83,20 @@ pub(crate) async fn struck(
 ) -> bool {
     let struck = async {
         if let Some(cut) = cut {
-            cut.struck(&stage.proxy, strike).await;
+            cut.struck(&stage.world, strike).await;
         }
         if let Some(strike) = strike {
-            strike.struck(&stage.proxy).await;
+            strike.struck(&stage.world).await;
         }
     };
     if strike.is_none() {
         tokio::join!(struck, until_phase_ends);
         return true;
     }
-    let without_it = async {
-        until_phase_ends.await;
-        tokio::time::sleep(LATE_REQUEST_TIME).await;
-    };
     tokio::select! {
         biased;
         () = struck => true,
-        () = without_it => false,
-    }
-}
-
-/// Cuts the connection after the simulated loss of a single reply, which TCP never loses. Otherwise, `zookeeper-client`
-/// may wait to remove a watch on that path for as long as the connection lasts ("after they are freed" in
-/// docs/upstream.md).
-pub(crate) fn free_watches(strike: Option<Strike>, stage: &Stage) {
-    if strike.is_some_and(Strike::loses_a_watch) {
-        stage.proxy.cut();
+        () = until_phase_ends => false,
     }
 }
 
@@ -138,7 +124,7 @@ impl Scene {
                     stage.leave();
                 }
                 ended = operation.cancel().await;
-                stage.proxy.release_held();
+                network!(stage.world, network => network.release_held());
             }
             _ => {}
         }

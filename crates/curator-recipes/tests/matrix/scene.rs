@@ -4,15 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use super::neighbour::Neighbour;
 use super::operation::{Ended, Operation, Waits};
 use super::phase::{Course, Phase};
+use super::run::in_time;
 use super::stage::{BEHIND, Stage};
 use super::support::subjects::Held;
-use crate::support::soon;
 
 /// The timeout in [`Phase::TimeOut`]: long enough that the contender is queued before it, even on a busy machine.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -67,7 +66,7 @@ impl Scene {
                 neighbour.finish().await;
             }
             scene.before.clear();
-            match soon(acquiring.join()).await.unwrap() {
+            match in_time(Instant::now(), "the contender has not had the lock", acquiring.join()).await.unwrap() {
                 Ended::Held(held) => scene.held = Some(Arc::new(held)),
                 ended => panic!("{ended:?} without a fault"),
             }
@@ -103,16 +102,7 @@ impl Scene {
             }
             Phase::Loss => {
                 let held = self.held();
-                let mut losing = Box::pin(async move { Ok(Ended::Lost(held.lost().await.reason)) });
-                // The first poll, which sends the requests, is made here: on a busy machine, the test could stop
-                // counting requests before the spawned task is polled.
-                let ended = (&mut losing).now_or_never();
-                Operation::spawn(async move {
-                    match ended {
-                        Some(ended) => ended,
-                        None => losing.await,
-                    }
-                })
+                Operation::spawn(async move { Ok(Ended::Lost(held.lost().await.reason)) })
             }
             Phase::Transaction => {
                 let (held, path) = (self.held(), stage.data_path());
@@ -179,31 +169,28 @@ impl Scene {
 }
 
 /// Waits until the phase is complete. A fault can prevent that.
-// Boxed: the compiler cannot prove that it is `Send` otherwise.
-pub(crate) fn until_phase_ends<'a>(
+pub(crate) async fn until_phase_ends(
     course: Course,
-    stage: &'a Stage,
-    (before, nodes): (&'a mut VecDeque<Neighbour>, usize),
-    operation: &'a Operation,
-) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        match course.phase {
-            Phase::Turn => {
-                while let Some(first) = before.front_mut() {
-                    first.finish().await;
-                    before.pop_front();
-                    if let Some(next) = before.front_mut() {
-                        next.entered().await;
-                        stage.settle().await;
-                    }
+    stage: &Stage,
+    (before, nodes): (&mut VecDeque<Neighbour>, usize),
+    operation: &Operation,
+) {
+    match course.phase {
+        Phase::Turn => {
+            while let Some(first) = before.front_mut() {
+                first.finish().await;
+                before.pop_front();
+                if let Some(next) = before.front_mut() {
+                    next.entered().await;
+                    stage.settle().await;
                 }
-                operation.finished().await;
             }
-            // Without a loss, the operation would wait forever.
-            Phase::Loss => {}
-            _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
-            _ => operation.finished().await,
+            operation.finished().await;
         }
-        stage.settle().await;
-    })
+        // Without a loss, the operation would wait forever.
+        Phase::Loss => {}
+        _ if course.ends_waiting() => stage.until_nodes(|now| now > nodes).await,
+        _ => operation.finished().await,
+    }
+    stage.settle().await;
 }

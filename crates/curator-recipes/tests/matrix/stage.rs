@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError, ReadOperation, ReadResult, RetryNTimes};
-use curator_test::{FaultProxy, OpCode, TestingServer, close_session};
+use curator_test::OpCode;
+use tokio::time::{Instant, sleep};
 
 use super::cells::Requests;
-use super::fault::{Cut, LATE, Strike};
+use super::fault::{LATE, Strike};
 use super::neighbour::{Neighbour, make_round_trips};
+use super::run::in_time;
 use super::support::subjects::{Held, Kind, Lock};
-use crate::support::{Witness, builder, connect, path};
+use super::world::{World, network};
+use crate::support::Witness;
 
 /// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a machine that is ten
 /// times slower: the shortest lease is 0.4 of it.
@@ -20,58 +23,23 @@ const OPERATION: Duration = Duration::from_secs(2);
 /// The longest time that a cell may take after its fault. Cells take far less; only a contender that never acquires
 /// the lock takes as long.
 pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
-/// After this many round trips without another request, the contender is considered idle.
-const QUIET: usize = 4;
-/// The same, in runs that count the requests. These pause before each round trip, so that they need fewer of them.
-const QUIET_TO_COUNT: usize = 8;
-/// The same, in runs that count the requests after a cut: these are retried after a pause.
-const QUIET_AFTER_CUT: usize = 20;
-
-/// The pause between two polls; the first one where the pause grows.
-const PAUSE: Duration = Duration::from_millis(2);
-/// The longest pause between two polls.
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// The server that many cells share, and the clients of their neighbours.
-#[derive(Debug)]
-pub(crate) struct Hall {
-    pub(crate) server: TestingServer,
-    /// The clients of the neighbours, which no fault strikes.
-    others: Vec<CuratorClient>,
-}
-
-impl Hall {
-    pub(crate) async fn open() -> Self {
-        // Empty directories are not removed during the test.
-        let server = TestingServer::builder().container_check_interval(Duration::from_secs(60 * 60));
-        let server = server.start().await.unwrap();
-        let mut others = Vec::new();
-        for _ in 0..4 {
-            others.push(connect(&server.connect_string()).await);
-        }
-        Self { server, others }
-    }
-
-    /// The number of all watches on the server, including child watches.
-    pub(crate) async fn watch_count(&self) -> u64 {
-        self.server.total_watch_count().await.unwrap()
-    }
-}
+/// A contender that sends nothing for this long is idle. Its attempts follow each other sooner.
+const QUIET: Duration = Duration::from_millis(200);
+/// The pause before an attempt of the contender.
+const RETRY: Duration = Duration::from_millis(50);
+/// The pause between two polls.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    hall: Arc<Hall>,
+    pub(crate) world: World,
     pub(crate) kind: Kind,
     /// The path of the lock.
     path: String,
-    pub(crate) proxy: FaultProxy,
     pub(crate) actor: CuratorClient,
     lock: Lock,
     pub(crate) others: CuratorClient,
-    quiet: usize,
-    /// The pause before each round trip that checks whether the contender is idle.
-    idle_pause: Option<Duration>,
     witness: Witness,
     seat: Arc<Mutex<Seat>>,
 }
@@ -111,28 +79,19 @@ impl Drop for Exit {
 }
 
 impl Stage {
-    /// Opens a stage for a cell with these faults. With a strike, the contender's operation timeout is short.
-    pub(crate) async fn open(hall: &Arc<Hall>, kind: Kind, cut: Option<Cut>, strike: Option<Strike>) -> Self {
-        let (path, proxy) = (format!("{}/lock", path("matrix")), FaultProxy::start(hall.server.address()).unwrap());
+    /// Connects the clients.
+    pub(crate) async fn open(world: World, kind: Kind) -> Self {
         // Excludes the client's probes and this stage's round trips.
-        proxy.exempt_path("/");
-        let pause = if cut.is_some() { PAUSE } else { Duration::from_millis(50) };
-        let retries = RetryNTimes::new(40, pause).unwrap();
-        let operation_timeout = if strike.is_some() { OPERATION } else { SESSION };
-        let quiet = match (cut, strike) {
-            (_, Some(_)) => QUIET,
-            (Some(_), None) => QUIET_AFTER_CUT,
-            (None, None) => QUIET_TO_COUNT,
-        };
+        network!(world, network => network.exempt_path("/"));
+        let retries = RetryNTimes::new(40, RETRY).unwrap();
         // A latch that closes waits for a reply that is [`LATE`].
-        let actor = builder(&proxy.connect_string(), SESSION).retry_policy(retries).close_timeout(SESSION);
-        let actor = actor.operation_timeout(operation_timeout).connect().await.unwrap();
-        let number: usize = path.bytes().map(usize::from).sum();
-        let others = hall.others[number % hall.others.len()].clone();
-        let (witness, seat) = (Witness::default(), Arc::default());
+        let actor = world.connect_contender(SESSION, |builder| {
+            builder.retry_policy(retries).close_timeout(SESSION).operation_timeout(OPERATION)
+        });
+        let (actor, others) = (actor.await, world.connect_others().await);
+        let path = world.lock_path();
         let lock = kind.lock(&actor, &path);
-        let (hall, idle_pause) = (Arc::clone(hall), strike.is_none().then_some(PAUSE));
-        Self { hall, kind, path, proxy, actor, lock, others, quiet, idle_pause, witness, seat }
+        Self { world, kind, path, actor, lock, others, witness: Witness::default(), seat: Arc::default() }
     }
 
     /// The lock that the fault strikes.
@@ -190,18 +149,17 @@ impl Stage {
     /// Ends the contender's session on the server, and then lets the contender notice.
     pub(crate) async fn end_session(&self) {
         self.end_session_unnoticed().await;
-        self.proxy.release_held();
+        network!(self.world, network => network.release_held());
     }
 
     /// Ends the contender's session on the server. The contender does not notice yet.
     pub(crate) async fn end_session_unnoticed(&self) {
-        let session = self.proxy.sessions().pop().unwrap();
         {
             let mut seat = self.seat();
-            seat.ended = Some(session.session_id);
+            seat.ended = Some(self.world.session_id());
             seat.leave(&self.witness, self.lock().shares());
         }
-        close_session(self.hall.server.address(), &session).await.unwrap();
+        self.world.close_session().await;
     }
 
     /// Whether this was held in the ended session.
@@ -231,16 +189,14 @@ impl Stage {
 
     /// Waits until the contender has nothing more to send.
     pub(crate) async fn settle(&self) {
-        let (mut quiet, mut sent) = (0, self.sent());
-        while quiet < self.quiet {
-            if let Some(pause) = self.idle_pause {
-                tokio::time::sleep(pause).await;
-            }
+        loop {
+            let sent = self.sent();
+            sleep(QUIET).await;
             // A session receives replies and events in one order.
-            let answered = self.actor.get_acl("/").await.is_ok();
-            let now = self.sent();
-            quiet = if answered && now == sent { quiet + 1 } else { 0 };
-            sent = now;
+            let is_answered = self.actor.get_acl("/").await.is_ok();
+            if is_answered && self.sent() == sent {
+                return;
+            }
         }
     }
 
@@ -249,17 +205,10 @@ impl Stage {
     /// The contender notices a lost reply (`reply_is_lost`) when its request times out, or never if the reply does not
     /// matter.
     pub(crate) async fn recover(&self, reply_is_lost: bool) {
-        self.settle().await;
         if reply_is_lost {
-            let sent = self.sent();
-            let again = async {
-                while self.sent() == sent {
-                    tokio::time::sleep(PAUSE).await;
-                }
-            };
-            let _ = tokio::time::timeout(2 * OPERATION, again).await;
-            self.settle().await;
+            sleep(OPERATION).await;
         }
+        self.settle().await;
     }
 
     fn sent(&self) -> u64 {
@@ -268,8 +217,9 @@ impl Stage {
 
     /// The contender's requests for the lock, and handshakes: without probes and this stage's round trips.
     pub(crate) fn requests(&self) -> Requests {
-        let handshakes = Some((OpCode::CreateSession, self.proxy.handshakes())).filter(|(_, count)| *count > 0);
-        self.proxy.requests().into_iter().chain(handshakes).collect()
+        let (requests, handshakes) = network!(self.world, network => (network.requests(), network.handshakes()));
+        let handshakes = Some((OpCode::CreateSession, handshakes)).filter(|(_, count)| *count > 0);
+        requests.into_iter().chain(handshakes).collect()
     }
 
     /// Makes some round trips, during which a second holder would be detected.
@@ -279,7 +229,7 @@ impl Stage {
 
     /// The number of the lock's nodes.
     pub(crate) async fn nodes(&self) -> usize {
-        // One request for all directories: these lists are the most frequent requests of the matrix.
+        // One request for all directories.
         let dirs = self.kind.dirs(&self.path);
         let lists: Vec<_> = dirs.iter().map(|dir| ReadOperation::Children(self.others.resolve(dir).unwrap())).collect();
         let results = loop {
@@ -287,7 +237,7 @@ impl Stage {
                 Ok(results) => break results,
                 Err(error) => assert!(error.is_retryable(), "{error}"),
             }
-            tokio::time::sleep(PAUSE).await;
+            sleep(PAUSE).await;
         };
         let count = |result| match result {
             Ok(ReadResult::Children(children)) => children.len(),
@@ -298,13 +248,9 @@ impl Stage {
     }
 
     /// Waits until `are_right` returns true for the number of the lock's nodes.
-    pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool + Send) {
-        // Not with `until`: the compiler could not prove that the future is `Send`. The pause grows, because many
-        // cells poll concurrently.
-        let mut pause = PAUSE;
+    pub(crate) async fn until_nodes(&self, are_right: impl Fn(usize) -> bool) {
         while !are_right(self.nodes().await) {
-            tokio::time::sleep(pause).await;
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            sleep(PAUSE).await;
         }
     }
 
@@ -323,6 +269,25 @@ impl Stage {
         self.witness.leave(blocker.shares());
         held.release().await.unwrap();
         assert_eq!((self.nodes().await, self.witness.holders()), (0, 0));
+    }
+
+    /// Closes the clients. No nodes and no watches should be left before that: a node that was created late, or a watch,
+    /// would end with its session. Returns a hash of all that a simulation has seen.
+    pub(crate) async fn close(self, strike: Option<Strike>) -> Option<u64> {
+        if strike.is_some_and(Strike::loses_a_watch) {
+            self.world.free_watches();
+        }
+        self.settle().await;
+        assert_eq!(self.nodes().await, 0, "nodes are left");
+        let no_watch = async {
+            while self.world.watch_count().await > 0 {
+                sleep(PAUSE).await;
+            }
+        };
+        in_time(Instant::now(), "watches are left on the server", no_watch).await;
+        self.actor.close().await.unwrap();
+        self.others.close().await.unwrap();
+        self.world.trace_hash()
     }
 }
 

@@ -4,6 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{LeaderLatch, Leadership};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::run::in_time;
 
 /// Checks that no two participants lead at the same time. Clones share the record.
 #[derive(Debug, Clone, Default)]
@@ -99,6 +102,11 @@ impl Participant {
             }
         });
         Self { who, latch, noting }
+    }
+
+    /// Waits until the participant leads.
+    pub(crate) async fn leads(&self) {
+        in_time(Instant::now(), "the participant does not lead", self.latch.leadership()).await.unwrap();
     }
 }
 

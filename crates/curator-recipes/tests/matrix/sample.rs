@@ -1,0 +1,24 @@
+//! Chooses the cells that run on a server.
+
+use curator_test::ServerKind;
+
+use super::cells::Cell;
+use super::support::number;
+
+/// How many cells run on a real server.
+const SIZE: u64 = 100;
+
+/// How many cells run on a server instead of in simulated time; `None` if all run in simulated time. The variable
+/// `CURATOR_FAULT_SAMPLE`; without it, [`SIZE`] if the tests run on real servers.
+pub(crate) fn size() -> Option<usize> {
+    let default = if ServerKind::from_environment() == Ok(ServerKind::Real) { SIZE } else { 0 };
+    usize::try_from(number("CURATOR_FAULT_SAMPLE", default)).ok().filter(|size| *size > 0)
+}
+
+/// Chooses this many of the cells at random, in their order.
+pub(crate) fn choose(cells: Vec<Cell>, size: usize, seed: u64) -> Vec<Cell> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut chosen = random.choose_multiple(cells, size);
+    chosen.sort_unstable();
+    chosen
+}
