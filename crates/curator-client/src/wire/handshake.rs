@@ -26,6 +26,13 @@ pub(super) enum HandshakeFailure {
     Sasl(SaslFailure),
 }
 
+impl HandshakeFailure {
+    /// Whether the server reads nothing more from the connection.
+    pub(super) fn ends_connection(&self) -> bool {
+        matches!(self, Self::Answered(_) | Self::Ended(_))
+    }
+}
+
 impl From<Malformed> for HandshakeFailure {
     fn from(malformed: Malformed) -> Self {
         Self::Unreadable(malformed.to_string())
@@ -92,7 +99,7 @@ fn refused(code: ErrorCode) -> HandshakeFailure {
     SaslFailure::Failed(error.to_string()).into()
 }
 
-/// Requests the end of a new session that is not used. The reply is not awaited.
+/// Requests the end of the session of this connection. The reply is not awaited.
 pub(super) fn close_session(socket: &Socket) {
     if let Ok(request) = Request::CloseSession.frame(MOST_TOKENS + 1) {
         socket.send(request);

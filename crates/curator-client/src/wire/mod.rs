@@ -14,6 +14,7 @@
 //! | `handshake.rs` | the first frames of a connection |
 //! | `sasl.rs` | authenticates a connection over SASL |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
+//! | `unused_session.rs` | ends a new session whose handshake fails |
 //! | `route.rs` | how a server is reached |
 //! | `socket.rs` | what carries the frames |
 //! | `tcp.rs` | frames over TCP |
@@ -36,6 +37,7 @@ mod security;
 mod socket;
 #[cfg(feature = "native")]
 mod tcp;
+mod unused_session;
 mod watches;
 
 pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};

@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::connection::Connection;
-use super::handshake::{
-    HandshakeFailure, accepted, authenticate, close_session, receive, send_credentials, send_first_token,
-};
+use super::handshake::{HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token};
 use super::link::{Link, SessionKey};
 use super::reply::connect_response;
 use super::route::{EndedBy, Route, secure};
 use super::sasl::{Exchange, SaslFailure};
 use super::socket::Socket;
+use super::unused_session::UnusedSession;
 use crate::clock::ClockInstant;
 use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;
@@ -78,23 +77,25 @@ impl Connect for Opening<'_> {
             pass.diagnosis.unconnected(index, error);
             Failed::Noted
         })?);
-        let ended = |problem| failed(pass, index, &target, problem);
+        let ended = |problem| record_end(pass, index, &target, problem);
         let tls = pass.step(index, pass.diagnosis.no_reply(), limits, secure(&socket, server, pass.options)).await?;
         let tls = tls.map_err(ended)?;
-        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, server, &socket)).await?;
-        let key = shaken.map_err(|failed| match failed {
-            HandshakeFailure::Answered(error) => Failed::Answered(error),
-            HandshakeFailure::Unreadable(problem) => {
-                pass.diagnosis.malformed(index, problem);
-                Failed::Noted
+        let mut unused = UnusedSession::none(&socket);
+        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, server, &socket, &mut unused)).await?;
+        let key = match shaken {
+            Ok(key) => key,
+            Err(failure) => {
+                if failure.ends_connection() {
+                    tokio::select! {
+                        biased;
+                        () = unused.close_over_another_connection(server, &target, pass.options) => {}
+                        () = pass.timer.sleep_until(limits.1) => {}
+                    }
+                }
+                return Err(record(pass, index, failure, |error| ended(tls.explain(error, server))));
             }
-            HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => Failed::Unauthenticated(problem),
-            HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => {
-                pass.diagnosis.sasl_failed(index, problem);
-                Failed::Noted
-            }
-            HandshakeFailure::Ended(error) => ended(tls.explain(&error, server)),
-        })?;
+        };
+        unused.used();
         let connection = Connection::new(socket, pass.share, key.timeout);
         // It ends with the connection: when the supervisor drops it, or the server closes it. Only the supervisor polls
         // this, on the runtime of the client.
@@ -110,6 +111,7 @@ impl Opening<'_> {
         pass: &Pass<'_>,
         server: &HostPort,
         socket: &Arc<Socket>,
+        unused: &mut UnusedSession,
     ) -> Result<SessionKey, HandshakeFailure> {
         let timeout = self.session.map_or(pass.options.session_timeout, |session| session.timeout);
         // As `zookeeper-client`, which does not remember the newest zxid. The first probe makes up for that.
@@ -122,6 +124,9 @@ impl Opening<'_> {
         let credentials = &*pass.options.auth;
         #[cfg(feature = "native")]
         let awaiting = self.awaiting(socket);
+        if self.session.is_none() {
+            unused.requested();
+        }
         socket.together(|| {
             socket.send(requested.frame());
             match &sasl {
@@ -133,23 +138,23 @@ impl Opening<'_> {
             return Err(HandshakeFailure::Answered(RequestError::Code(ErrorCode::SESSION_EXPIRED)));
         };
         self.granted.tell(session.session_id, session.timeout);
+        let (session_id, password, timeout) = (session.session_id, session.password.into(), session.timeout);
+        let key = SessionKey { route: self.route.clone(), session_id, password, timeout };
+        // Also if the server has opened another session in place of the one to resume.
+        if self.session.is_none_or(|resumed| resumed.session_id != session_id) {
+            unused.granted(&key);
+        }
         // The next frame is another reply.
         #[cfg(feature = "native")]
         drop(awaiting);
         if let Some((exchange, _)) = sasl {
-            let authenticated = authenticate(socket, exchange).await;
-            if authenticated.is_err() && self.session.is_none() {
-                // No client will use it. The server may otherwise keep one for each attempt.
-                close_session(socket);
-            }
-            authenticated?;
+            authenticate(socket, exchange).await?;
             // Only now, as an impostor must not get them.
             socket.together(|| send_credentials(socket, credentials));
         }
         accepted(socket, credentials).await?;
         socket.allow_long_frames();
-        let (password, timeout) = (session.password.into(), session.timeout);
-        Ok(SessionKey { route: self.route.clone(), session_id: session.session_id, password, timeout })
+        Ok(key)
     }
 
     /// While this lasts, a thread that reads the session's lease first reads the reply, if it has arrived: the runtime may
@@ -166,8 +171,25 @@ impl Opening<'_> {
     }
 }
 
-/// Records why the server has ended the handshake.
-fn failed(pass: &Pass<'_>, index: usize, target: &Target, problem: EndedBy) -> Failed {
+/// Records why the handshake has failed. `ended` does so if the connection has.
+fn record(
+    pass: &Pass<'_>,
+    index: usize,
+    failure: HandshakeFailure,
+    ended: impl FnOnce(&io::Error) -> Failed,
+) -> Failed {
+    match failure {
+        HandshakeFailure::Answered(error) => return Failed::Answered(error),
+        HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => return Failed::Unauthenticated(problem),
+        HandshakeFailure::Unreadable(problem) => pass.diagnosis.malformed(index, problem),
+        HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => pass.diagnosis.sasl_failed(index, problem),
+        HandshakeFailure::Ended(error) => return ended(&error),
+    }
+    Failed::Noted
+}
+
+/// Records why the server has ended the connection during the handshake.
+fn record_end(pass: &Pass<'_>, index: usize, target: &Target, problem: EndedBy) -> Failed {
     match problem {
         #[cfg(all(feature = "native", feature = "tls"))]
         EndedBy::Tls(problem) => pass.diagnosis.tls(index, problem),

@@ -1,7 +1,8 @@
 //! The tests of `server`, with `Transport::Native`: both transports keep the same contract. `cargo xtask test` runs them on
 //! simulated servers, which keep that of the other servers.
 //!
-//! Left out are the tests of what only the other transport does: the workarounds for `zookeeper-client`.
+//! Left out are the tests of what only the other transport does: the workarounds for `zookeeper-client`. Added are those of
+//! what only this one does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 #![allow(dead_code, unused_imports, reason = "some tests are left out")]
 
@@ -84,5 +85,6 @@ mod transactions;
 mod transactions_in_session;
 #[path = "../server/tree_deletes.rs"]
 mod tree_deletes;
+mod unused_sessions;
 #[path = "../server/watches.rs"]
 mod watches;

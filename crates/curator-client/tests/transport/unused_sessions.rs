@@ -1,0 +1,83 @@
+//! Sessions that a server opens, and whose handshake fails then: none is left on the server.
+
+use std::time::Duration;
+
+use curator_client::{CuratorClientBuilder, Error};
+use curator_test::{FaultProxy, OpCode, TestingServer};
+
+use crate::support::{builder, cause_of_failure, refusal, soon, until};
+
+/// A session timeout that is longer than any test.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A server without other clients, and a proxy in front of it.
+async fn server_behind_proxy() -> (TestingServer, FaultProxy) {
+    let server = TestingServer::builder().property("maxSessionTimeout", HOUR.as_millis().to_string());
+    let server = server.start().await.unwrap();
+    let proxy = FaultProxy::start(server.address()).unwrap();
+    (server, proxy)
+}
+
+fn client(proxy: &FaultProxy) -> CuratorClientBuilder {
+    builder(proxy.connect_string()).session_timeout(HOUR)
+}
+
+/// A client with credentials, whose handshake is not finished before the reply to them.
+fn with_credentials(proxy: &FaultProxy) -> CuratorClientBuilder {
+    client(proxy).authorization("digest", "alice:wonderland")
+}
+
+async fn sessions_of(server: &TestingServer) -> u64 {
+    let metrics = server.four_letter_word("mntr").await.unwrap();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+/// Checks that a session was opened through the proxy, and waits until none is left.
+async fn assert_none_left(server: &TestingServer, proxy: &FaultProxy) {
+    assert!(!proxy.sessions().is_empty());
+    until(async || sessions_of(server).await == 0).await;
+}
+
+/// The server ends the connection with its reply, so the client closes the session over another one.
+#[tokio::test]
+async fn a_session_whose_credentials_are_refused_is_closed() {
+    let (server, proxy) = server_behind_proxy().await;
+    let error = refusal(client(&proxy).authorization("no-such-scheme", "x")).await;
+    assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
+    assert_none_left(&server, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_handshake_exceeds_its_time_limit_is_closed() {
+    let (server, proxy) = server_behind_proxy().await;
+    proxy.hold_replies(OpCode::Auth);
+    let cause = cause_of_failure(with_credentials(&proxy).connection_timeout(Duration::from_secs(1))).await;
+    assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
+    assert_none_left(&server, &proxy).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_handshake_is_dropped_is_closed() {
+    let (server, proxy) = server_behind_proxy().await;
+    proxy.hold_replies(OpCode::Auth);
+    let connecting = tokio::spawn(with_credentials(&proxy).connect());
+    proxy.wait_for_reply(OpCode::Auth, 1).await.unwrap();
+    assert_eq!(sessions_of(&server).await, 1);
+    connecting.abort();
+    assert!(soon(connecting).await.unwrap_err().is_cancelled());
+    assert_none_left(&server, &proxy).await;
+}
+
+/// With the runtime, its tasks and the client end. No thread is left that could wait for the server.
+#[tokio::test]
+async fn a_session_whose_handshake_ends_with_its_runtime_is_closed() {
+    let (server, proxy) = server_behind_proxy().await;
+    proxy.hold_replies(OpCode::Auth);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    drop(runtime.spawn(with_credentials(&proxy).connect()));
+    proxy.wait_for_reply(OpCode::Auth, 1).await.unwrap();
+    assert_eq!(sessions_of(&server).await, 1);
+    runtime.shutdown_background();
+    assert_none_left(&server, &proxy).await;
+}
