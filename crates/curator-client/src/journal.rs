@@ -123,8 +123,9 @@ impl Journal {
     }
 
     /// A client was started.
-    pub(crate) fn started(&self, servers: &impl fmt::Display) {
-        tracing::info!(client = &*self.client, servers = &*Truncated(servers).to_string(), "connecting");
+    pub(crate) fn started(&self, options: &SessionOptions) {
+        let (client, transport) = (&*self.client, options.transport_name());
+        tracing::info!(client, servers = &*Truncated(&options.servers).to_string(), transport, "connecting");
     }
 
     /// Records the state of an attempt to connect that is still in progress.

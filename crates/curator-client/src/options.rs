@@ -89,6 +89,19 @@ impl SessionOptions {
         }
     }
 
+    /// The name of the client's transport, for the log: as in a configuration file.
+    pub(crate) fn transport_name(&self) -> &'static str {
+        #[cfg(feature = "simulation")]
+        if self.network.is_some() {
+            return "simulation";
+        }
+        #[cfg(feature = "native")]
+        if self.is_native() {
+            return "native";
+        }
+        "zookeeper-client"
+    }
+
     /// Whether the connections use TLS.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn uses_tls(&self) -> bool {

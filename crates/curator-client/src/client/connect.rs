@@ -139,7 +139,7 @@ pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
         journal: Arc::clone(&journal),
         lock_data: Arc::clone(&lock_data),
     };
-    journal.started(&options.servers);
+    journal.started(&options);
     // The client owns this task: it ends with `close`, or when the last handle is dropped.
     spawner.spawn(InProcess::new(Box::pin(supervisor.run(drained, worker))));
     let inner = Inner {

@@ -11,7 +11,7 @@ use tracing::Level;
 
 use crate::support::log::{Line, all_lines_of, lines_of, listen, read_by};
 use crate::support::{
-    begin_outage, behind_proxy_with, builder, proxy, reconnect, replace_session, soon, unique_path, until,
+    begin_outage, behind_proxy_with, builder, is_native, proxy, reconnect, replace_session, soon, unique_path, until,
 };
 
 /// A client whose lines are captured.
@@ -23,7 +23,9 @@ async fn client(name: &str) -> (FaultProxy, CuratorClient) {
 /// What the client of that name has logged at `info` or above since it was started.
 fn lines_since_start(name: &str) -> Vec<Line> {
     let mut lines = lines_of(name);
-    assert_eq!(lines.remove(0).message, "connecting");
+    let first = lines.remove(0);
+    assert_eq!(first.message, "connecting");
+    assert_eq!(first.get("transport"), if is_native() { "native" } else { "zookeeper-client" });
     lines
 }
 
