@@ -1,6 +1,8 @@
 //! Paths of znodes: [`ZPath`].
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::debug::debug_as_text;
@@ -21,7 +23,7 @@ use crate::debug::debug_as_text;
 ///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java represents those, emoji among them, as
 ///   surrogates, and ZooKeeper forbids surrogates.
 ///
-/// Paths are ordered by their bytes. Clones share the text.
+/// Paths are ordered by their bytes. Clones share the text, and so do the paths above a path.
 ///
 /// ```
 /// use curator_client::ZPath;
@@ -39,9 +41,12 @@ use crate::debug::debug_as_text;
 ///
 /// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
 /// [`NodePath`]: crate::NodePath
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct ZPath {
+    /// The path is the first `length` bytes. Those above it share the text: a path may have so many parts that copies of all
+    /// of these would be much longer than the path.
     text: Arc<str>,
+    length: usize,
 }
 
 impl ZPath {
@@ -52,7 +57,7 @@ impl ZPath {
     /// [`InvalidPath`] when the text breaks one of the rules.
     pub fn on_server(path: &str) -> Result<Self, InvalidPath> {
         match problem_of(path) {
-            None => Ok(Self { text: path.into() }),
+            None => Ok(Self::of(path.into())),
             Some(reason) => Err(InvalidPath { path: path.to_owned(), reason }),
         }
     }
@@ -60,26 +65,26 @@ impl ZPath {
     /// The root, `/`.
     #[must_use]
     pub fn root() -> Self {
-        Self { text: "/".into() }
+        Self::of("/".into())
     }
 
     /// The text of the path, for display or storage. Do not pass it to a client with a namespace, which resolves text
     /// within its namespace: pass the `ZPath` itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.text.get(..self.length).unwrap_or_default()
     }
 
     /// Whether this is the root, `/`.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        &*self.text == "/"
+        self.as_str() == "/"
     }
 
     /// The last part: `b` for `/a/b`. The root has none; its name is empty.
     #[must_use]
     pub fn name(&self) -> &str {
-        match self.text.rsplit_once('/') {
+        match self.as_str().rsplit_once('/') {
             Some((_, name)) => name,
             None => "",
         }
@@ -88,10 +93,10 @@ impl ZPath {
     /// The path without its last part: `/a` for `/a/b`. `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        match self.text.rsplit_once('/') {
+        match self.as_str().rsplit_once('/') {
             Some(("", "")) | None => None,
-            Some(("", _)) => Some(Self::root()),
-            Some((parent, _)) => Some(Self { text: parent.into() }),
+            Some(("", _)) => Some(self.first("/".len())),
+            Some((parent, _)) => Some(self.first(parent.len())),
         }
     }
 
@@ -121,7 +126,7 @@ impl ZPath {
             return Err(invalid(PathProblem::NotRelative));
         }
         let joined = self.concat(relative);
-        match problem_of(&joined.text) {
+        match problem_of(joined.as_str()) {
             None => Ok(joined),
             Some(reason) => Err(invalid(reason)),
         }
@@ -147,7 +152,7 @@ impl ZPath {
         if prefix.is_root() {
             return self.clone();
         }
-        prefix.concat(self.text.trim_start_matches('/'))
+        prefix.concat(self.as_str().trim_start_matches('/'))
     }
 
     /// The path as seen from inside the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by). `None`
@@ -157,9 +162,9 @@ impl ZPath {
         if prefix.is_root() {
             return Some(self.clone());
         }
-        match self.text.strip_prefix(prefix.as_str())? {
+        match self.as_str().strip_prefix(prefix.as_str())? {
             "" => Some(Self::root()),
-            rest if rest.starts_with('/') => Some(Self { text: rest.into() }),
+            rest if rest.starts_with('/') => Some(Self::of(rest.into())),
             _ => None,
         }
     }
@@ -167,7 +172,7 @@ impl ZPath {
     /// Whether this is `ancestor`, or a node below it. Copies nothing.
     #[cfg(any(feature = "native", test))]
     pub(crate) fn is_at_or_below(&self, ancestor: &Self) -> bool {
-        let below = self.text.strip_prefix(ancestor.as_str());
+        let below = self.as_str().strip_prefix(ancestor.as_str());
         ancestor.is_root() || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
@@ -176,14 +181,22 @@ impl ZPath {
     /// They include neither the root, which always exists, nor the path itself.
     #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
-        let ends = self.text.match_indices('/').filter_map(|(at, _)| self.text.get(..at));
-        ends.filter(|ancestor| !ancestor.is_empty()).map(|ancestor| Self { text: ancestor.into() })
+        self.as_str().match_indices('/').filter(|(at, _)| *at > 0).map(|(at, _)| self.first(at))
+    }
+
+    fn of(text: Arc<str>) -> Self {
+        Self { length: text.len(), text }
+    }
+
+    /// The path of the first `length` bytes.
+    fn first(&self, length: usize) -> Self {
+        Self { text: Arc::clone(&self.text), length }
     }
 
     /// Appends `/relative`, unchecked.
     fn concat(&self, relative: &str) -> Self {
         let parent = if self.is_root() { "" } else { self.as_str() };
-        Self { text: format!("{parent}/{relative}").into() }
+        Self::of(format!("{parent}/{relative}").into())
     }
 }
 
@@ -269,9 +282,35 @@ impl fmt::Display for PathProblem {
     }
 }
 
+impl PartialEq for ZPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for ZPath {}
+
+impl PartialOrd for ZPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ZPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for ZPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
 impl fmt::Display for ZPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
+        f.pad(self.as_str())
     }
 }
 
@@ -360,6 +399,24 @@ mod tests {
         ] {
             assert_eq!(result, Err(InvalidPath { path: text.to_owned(), reason }));
         }
+    }
+
+    #[test]
+    fn the_paths_above_a_path_share_its_text_and_equal_those_that_do_not() {
+        let path = path("/a/bc/d");
+        let (bc, root) = (path.parent().unwrap(), ZPath::root());
+        let above: Vec<_> = path.ancestors().chain([bc.clone(), bc.parent().unwrap()]).collect();
+        let texts = ["/a", "/a/bc", "/a/bc", "/a"];
+        assert_eq!(above.iter().map(ZPath::as_str).collect::<Vec<_>>(), texts);
+        for (shared, text) in above.iter().zip(texts) {
+            assert_eq!(shared.as_str().as_ptr(), path.as_str().as_ptr());
+            let separate = ZPath::on_server(text).unwrap();
+            assert_eq!((shared, shared.cmp(&separate)), (&separate, Ordering::Equal));
+            assert!(std::collections::HashSet::from([separate]).contains(shared));
+            assert_eq!(shared.to_string(), text);
+        }
+        assert_eq!(above[0].parent(), Some(root.clone()));
+        assert!(above[0].parent().unwrap().is_root() && above[0] > root && above[1] > above[0]);
     }
 
     #[test]
