@@ -6,6 +6,7 @@ use futures_util::stream;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::denied::Denied;
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;
 
@@ -117,7 +118,7 @@ impl Consumer {
         if matches!(self.next, Next::Ready) {
             self.next = Next::Event;
             // Only the event number of the snapshot is needed from here.
-            self.snapshot.nodes = Nodes::new_sync();
+            (self.snapshot.nodes, self.snapshot.denied) = (Nodes::new_sync(), Denied::none());
             if self.snapshot.state == CacheState::Current {
                 return Some((CacheEvent::Ready, self));
             }

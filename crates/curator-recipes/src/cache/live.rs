@@ -389,7 +389,7 @@ impl LiveTree {
     /// Begins to read what has changed. A node above may have been found unreadable since the change was recorded.
     fn scan_changed(&mut self) {
         for (path, listing) in std::mem::take(&mut self.changed) {
-            let is_hidden = self.tree.denied(&path).is_some();
+            let is_hidden = self.tree.denied.at_or_above(&path).is_some();
             let (path, listing) = if is_hidden { self.tree.after_change(path) } else { (path, listing) };
             want(&mut self.scan, path, listing);
         }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod builder;
+mod denied;
 mod error;
 mod events;
 mod live;

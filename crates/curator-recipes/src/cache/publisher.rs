@@ -27,6 +27,7 @@ impl Publisher {
         let mut number = 0;
         self.snapshots.send_modify(|snapshot| {
             snapshot.nodes = tree.shown();
+            snapshot.denied = tree.denied.clone();
             snapshot.number += 1;
             number = snapshot.events;
             snapshot.events += tree.events.len() as u64;

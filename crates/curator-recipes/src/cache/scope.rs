@@ -33,10 +33,9 @@ impl Scope {
             return false;
         }
         let Some(filter) = &self.filter else { return true };
-        // From the top down, because the filter can exclude an ancestor.
-        let mut nodes =
-            path.ancestors().chain([path.clone()]).filter(|node| self.depth(node).is_some_and(|depth| depth > 0));
-        nodes.all(|node| filter(&node))
+        let is_below_root = |node: &ZPath| node.as_str().len() > self.root.as_str().len();
+        // From the top down, because the filter can exclude an ancestor. The ancestors share the text of `path`.
+        path.ancestors().chain([path.clone()]).filter(is_below_root).all(|node| filter(&node))
     }
 
     /// Whether users see the node at `path`, if it exists.
@@ -52,6 +51,8 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn path(text: &str) -> ZPath {
@@ -89,6 +90,21 @@ mod tests {
             assert!(scope.contains(&child) && scope.shows(&child));
             assert!(!scope.shows(&child.child("c").unwrap()));
         }
+    }
+
+    /// Otherwise, the bytes of all ancestors of a deep path would be copied.
+    #[test]
+    fn the_filter_gets_each_ancestor_once_and_without_a_copy_of_the_text() {
+        let deep = path(&"/a".repeat(1_000));
+        let (text, seen) = (deep.as_str().as_ptr() as usize, Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&seen);
+        let filter: Filter = Arc::new(move |path| {
+            assert_eq!(path.as_str().as_ptr() as usize, text);
+            count.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        assert!(scope_of("/a", usize::MAX, Some(filter)).contains(&deep));
+        assert_eq!(seen.load(Ordering::Relaxed), 999);
     }
 
     #[test]

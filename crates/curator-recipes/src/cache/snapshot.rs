@@ -7,6 +7,7 @@ use std::time::Instant;
 use curator_client::{Stat, ZPath};
 use rpds::RedBlackTreeMapSync;
 
+use super::denied::Denied;
 use super::scope::Scope;
 use crate::debug::debug_line;
 
@@ -117,6 +118,8 @@ pub enum CacheState {
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
+    /// Those of `nodes` that this client may not read.
+    pub(super) denied: Denied,
     pub(super) scope: Arc<Scope>,
     pub(super) state: CacheState,
     /// Whether everything has been loaded at least once.
@@ -129,20 +132,24 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn empty(scope: &Arc<Scope>) -> Self {
-        let (nodes, scope) = (Nodes::new_sync(), Arc::clone(scope));
-        Self { nodes, scope, state: CacheState::Loading, is_loaded: false, events: 0, number: 0 }
+        Self {
+            nodes: Nodes::new_sync(),
+            denied: Denied::none(),
+            scope: Arc::clone(scope),
+            state: CacheState::Loading,
+            is_loaded: false,
+            events: 0,
+            number: 0,
+        }
     }
 
     /// Looks up a path. To look up a string, use [`CuratorCache::get`](crate::CuratorCache::get).
     #[must_use]
     pub fn get(&self, path: &ZPath) -> Lookup {
-        match self.nodes.get(path) {
-            Some(Some(node)) => return Lookup::Present(node.clone()),
-            Some(None) => return Lookup::Denied,
-            None => {}
+        if let Some(Some(node)) = self.nodes.get(path) {
+            return Lookup::Present(node.clone());
         }
-        let is_denied = |node: ZPath| self.nodes.get(&node).is_some_and(Entry::is_none);
-        if path.ancestors().any(is_denied) || is_denied(ZPath::root()) {
+        if self.denied.at_or_above(path).is_some() {
             return Lookup::Denied;
         }
         if self.is_loaded && self.scope.shows(path) { Lookup::Absent } else { Lookup::Unknown }

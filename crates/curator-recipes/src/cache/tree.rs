@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
+use super::denied::Denied;
 use super::events::CacheEvent;
 use super::scope::Scope;
-use super::snapshot::{CachedNode, Entry, Nodes, descendants};
+use super::snapshot::{CachedNode, Nodes, descendants};
 
 /// The most changed nodes to record for a small cache.
 const MAX_CHANGES: usize = 65_536;
@@ -18,6 +19,8 @@ const MAX_CHANGES: usize = 65_536;
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
+    /// Those of `nodes` that this client may not read.
+    pub(super) denied: Denied,
     /// The `pzxid` and the number of children at the last listing of each node, if each child that it names is in the
     /// cache, or remains to be read.
     listed: HashMap<ZPath, (i64, i32)>,
@@ -64,8 +67,16 @@ pub(super) enum Next {
 
 impl Tree {
     pub(super) fn new(scope: &Arc<Scope>, with_data: bool) -> Self {
-        let (scope, nodes, put_off) = (Arc::clone(scope), Nodes::new_sync(), HashMap::new());
-        Self { scope, nodes, listed: HashMap::new(), put_off, with_data, bytes: 0, events: Vec::new() }
+        Self {
+            scope: Arc::clone(scope),
+            nodes: Nodes::new_sync(),
+            denied: Denied::none(),
+            listed: HashMap::new(),
+            put_off: HashMap::new(),
+            with_data,
+            bytes: 0,
+            events: Vec::new(),
+        }
     }
 
     /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
@@ -94,8 +105,9 @@ impl Tree {
                 if known != Some(None) {
                     self.remove(path);
                     // An entry below another one would outlive it, and hide the nodes that have become readable.
-                    if self.denied(path).is_none() {
+                    if self.denied.at_or_above(path).is_none() {
                         self.nodes.insert_mut(path.clone(), None);
+                        self.denied.insert(path.clone());
                     }
                 }
                 return Next::Nothing;
@@ -114,7 +126,7 @@ impl Tree {
                 _ if self.put_off.contains_key(&parent) => true,
                 // The descendants of an unreadable node do not belong to the cache.
                 Some(None) => return Next::Nothing,
-                None if self.denied(path).is_some() => return Next::Nothing,
+                None if self.denied.at_or_above(path).is_some() => return Next::Nothing,
                 // The parent was deleted. If it is created again, so are its children.
                 None if is_repeated => return Next::Nothing,
                 None => true,
@@ -165,19 +177,13 @@ impl Tree {
         if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
     }
 
-    /// The node at `path` or above it that this client may not read, if any. Its descendants do not belong to the cache,
-    /// even if they can be read: their names cannot be listed.
-    pub(super) fn denied(&self, path: &ZPath) -> Option<ZPath> {
-        let is_denied = |node: &ZPath| self.nodes.get(node).is_some_and(Entry::is_none);
-        [ZPath::root()].into_iter().chain(path.ancestors()).chain([path.clone()]).find(is_denied)
-    }
-
     /// What to read after a change of the node at `path`: below an unreadable node, that one instead, which may have
-    /// become readable. A reply that is not applied yet may show it without the child that the event reports, so its
+    /// become readable. Until then its descendants do not belong to the cache, even if they can be read: their names
+    /// cannot be listed. A reply that is not applied yet may show it without the child that the event reports, so its
     /// children are listed if one was created since.
     pub(super) fn after_change(&self, path: ZPath) -> (ZPath, Listing) {
-        match self.denied(&path) {
-            Some(denied) => (denied, Listing::IfChanged),
+        match self.denied.at_or_above(&path) {
+            Some(denied) => (denied.clone(), Listing::IfChanged),
             None => (path, Listing::IfNew),
         }
     }
@@ -229,6 +235,7 @@ impl Tree {
     }
 
     fn insert(&mut self, node: CachedNode) {
+        self.denied.remove(node.path());
         self.nodes.insert_mut(node.path().clone(), Some(node));
     }
 
@@ -251,6 +258,7 @@ impl Tree {
                 self.report(path, CacheEvent::Deleted(node));
             }
             self.listed.remove(path);
+            self.denied.remove(path);
             self.nodes.remove_mut(path);
         }
     }

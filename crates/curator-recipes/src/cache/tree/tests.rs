@@ -184,7 +184,20 @@ impl Client {
             }
         }
         self.scan = wanted;
+        self.check_denied(server);
         self.replay();
+    }
+
+    /// Checks that the nodes which this client may not read are those of the tree, and have no nodes below them.
+    fn check_denied(&self, server: &Server) {
+        for (path, entry) in &self.tree.nodes {
+            let denied = self.tree.denied.at_or_above(path);
+            assert_eq!(denied, entry.is_none().then_some(path), "{path}");
+        }
+        for text in server.nodes.keys() {
+            let denied = self.tree.denied.at_or_above(&path(text));
+            assert!(denied.is_none_or(|node| self.tree.nodes.get(node) == Some(&None)), "{denied:?}");
+        }
     }
 
     /// Checks that each event is consistent with the earlier ones.
