@@ -42,7 +42,7 @@ pub(crate) enum Failed {
     /// The server has given a reply that the others would give too.
     Answered(RequestError),
     /// Over SASL, the server has not authenticated the client, or itself.
-    #[allow(dead_code, reason = "our own transport, with SASL, returns it")]
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "our own transport returns it"))]
     Unauthenticated(Unauthenticated),
     /// The attempt failed before its time was over. The server at these addresses is examined.
     Early(Vec<SocketAddr>),

@@ -88,11 +88,14 @@ pub(crate) const NO_VERSION: i32 = -2;
 
 /// What is not proven, although the client authenticates over SASL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "our own transport, with SASL, returns them")]
 pub(crate) enum Unauthenticated {
     /// The identity of the client: the server has accepted it as anonymous.
     Client,
     /// The identity of the server, or that it knows the client's password.
+    #[cfg_attr(
+        not(all(feature = "native", any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))),
+        expect(dead_code, reason = "only our own transport has servers authenticate themselves")
+    )]
     Server,
 }
 
@@ -117,7 +120,6 @@ pub(crate) enum ConnectFailure {
     /// A server has answered, and the others would answer the same.
     Answered { server: HostPort, error: RequestError },
     /// A server does not authenticate the client, or itself.
-    #[allow(dead_code, reason = "our own transport, with SASL, returns it")]
     Unauthenticated { server: HostPort, problem: Unauthenticated },
     /// Each server and its failure.
     NoServer(String),
