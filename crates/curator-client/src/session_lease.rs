@@ -115,8 +115,8 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 ///   up, before these replies arrive, and the client reaches no other server after that; the whole process is stopped
 ///   between sending the handshake and reading the replies; the thread of `async-io`, which reads for all connections
 ///   of the process, is blocked; or, with SASL, the client's runtime is blocked.
-///   With `Transport::Native` on a Unix system, a thread that reads the lease first reads the reply to the handshake; the
-///   thread of `async-io` is not involved, and SASL makes no difference.
+///   With `Transport::Native`, a thread that reads the lease first reads the reply to the handshake; the thread of
+///   `async-io` is not involved, and SASL makes no difference.
 /// - The servers' `minSessionTimeout` is at least its default of 2 `tickTime`, and what a follower reports to the
 ///   leader about its sessions every `tickTime`/2 is delayed by less than 1/16 of the session timeout. Observers that
 ///   are fed by a follower (an *observer master*) report in two steps: they need a session timeout of at least 4

@@ -75,8 +75,8 @@ impl Watch {
     /// Whether the watch has fired, or its event may have arrived without having been read, because the runtime is busy.
     /// An event that is still on its way is not known here.
     ///
-    /// Neither waits nor needs the runtime. With `Transport::Native`, looks for events that were not read only on Unix
-    /// systems; returns `true` there if it cannot tell.
+    /// Neither waits nor needs the runtime. With `Transport::Native`, looks for events that were not read; returns
+    /// `true` if it cannot tell.
     pub fn may_have_fired(&mut self) -> bool {
         // In this order: the event may be read in between.
         self.0.is_behind() || self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()

@@ -75,7 +75,6 @@ impl Frames {
     }
 
     /// How many bytes have arrived and are not taken.
-    #[cfg(unix)]
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }

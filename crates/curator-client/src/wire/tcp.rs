@@ -18,7 +18,6 @@ use super::security::Security;
 /// How many bytes are read at once.
 const CHUNK: usize = 16 << 10;
 /// How many bytes a thread reads in advance of the task that reads: an endless stream must not hold it.
-#[cfg(unix)]
 const ADVANCE: usize = 1 << 20;
 
 /// See the module.
@@ -251,8 +250,8 @@ impl Io {
         Ok(())
     }
 
-    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its runtime runs.
-    #[cfg(unix)]
+    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its runtime runs, but its
+    /// sockets do not block, so any thread can ask the system.
     fn read_now(&mut self, is_enough: impl Fn(&Frames) -> bool) -> Advance {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
@@ -261,7 +260,7 @@ impl Io {
         // With TLS, the bytes that are read need not become bytes of frames.
         let mut in_advance = self.received.len();
         while self.failure.is_none() && in_advance < ADVANCE && !is_enough(&self.received) {
-            let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::DONTWAIT) {
+            let read = match recv(&self.stream, &mut *self.chunk, RecvFlags::empty()) {
                 Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok((received, _)) => {
                     in_advance += received;
@@ -279,13 +278,6 @@ impl Io {
             self.failure = read.err();
         }
         advance
-    }
-
-    /// Other systems need another call.
-    #[cfg(not(unix))]
-    #[expect(clippy::unused_self, reason = "used on Unix")]
-    fn read_now(&mut self, _: impl Fn(&Frames) -> bool) -> Advance {
-        Advance { is_new: false, is_all: true }
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
