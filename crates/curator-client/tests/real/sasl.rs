@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected};
 use curator_client::{
-    Acl, AuthId, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd, TlsOptions, Transport,
+    Acl, AuthId, ClockInstant, CreateMode, CuratorClientBuilder, Error, Permission, SaslOptions, SessionEnd,
+    TlsOptions, Transport, WatchEvent,
 };
 use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
 
 use crate::support::sasl_server::{USERS, sasl_server, shared_sasl_server, write_login_configuration};
-use crate::support::{builder, expect, reconnect, refusal, soon, unique_path, until};
+use crate::support::{builder, ephemeral, expect, reconnect, refusal, soon, unique_path, until, watch_over};
 
 const ALICE: (&str, &str) = USERS[0];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
@@ -120,14 +121,50 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
         let proxy = FaultProxy::start(server.address()).unwrap();
         let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
         let client = client.connect().await.unwrap();
-        let path = client.create().with_acl(only_for("alice")).for_path(unique_path("node"), "").await.unwrap();
-        let id = client.session().await.unwrap().id();
+        let create = client.create().with_mode(CreateMode::Ephemeral).with_acl(only_for("alice"));
+        let path = create.for_path(unique_path("node"), "").await.unwrap();
+        let session = client.session().await.unwrap();
         proxy.reset_counts();
+        let cut_at = ClockInstant::now();
         reconnect(&proxy, &client).await;
-        assert_eq!(client.session().await.unwrap().id(), id);
-        client.get_data(&path).await.unwrap();
+        assert_eq!(client.session().await.unwrap().id(), session.id());
+        assert_eq!(client.get_data(&path).await.unwrap().1.ephemeral_owner, session.id());
+        // It counts from the new connect, as a quorum has committed the failure of the write that checks the identity.
+        assert!(session.lease().valid_until() >= cut_at + session.timeout() / 16 * 15, "{transport:?}: {session:?}");
         // The client sends its first SASL request, and its response to the server's challenge.
         assert!(proxy.requests()[&OpCode::Sasl] >= 2);
+    }
+}
+
+/// The server hears of the session at each connect, and keeps it. But this client may not be the one that it accepts.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_ends_before_the_session_if_the_authentication_of_a_resumed_one_is_never_answered() {
+    let server = shared_sasl_server().await;
+    let observer = with_credentials(server, Transport::Native, ALICE).connect().await.unwrap();
+    for transport in TRANSPORTS {
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
+        let client = client.session_timeout(Duration::from_secs(4)).connect().await.unwrap();
+        let session = client.session().await.unwrap();
+        let node = ephemeral(&client).await;
+        let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
+        proxy.hold_replies(OpCode::Sasl);
+        proxy.reset_counts();
+        proxy.cut();
+        let cut_at = ClockInstant::now();
+        let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
+            assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
+            assert!(!session.is_valid(), "{transport:?}: the node is gone, and its owner still trusts its session");
+            ClockInstant::now()
+        });
+        assert!(promised < gone_at, "{transport:?}");
+        assert!(promised < cut_at + session.timeout(), "{transport:?}: the lease was renewed");
+        assert_eq!(session.end(), Some(SessionEnd::LeaseOver), "{transport:?}");
+        assert!(proxy.requests()[&OpCode::Sasl] >= 1, "{transport:?}: {:?}", proxy.requests());
+        let mut states = client.connection_states();
+        proxy.release_held();
+        assert!(soon(states.wait_for(Reconnected)).await, "{transport:?}");
+        assert_eq!(client.session().await.unwrap().epoch(), 2);
     }
 }
 
