@@ -21,12 +21,20 @@ fn main() -> Result<(), Failure> {
                 modules += &format!("pub mod late_write {{\n{}}}\n", with_late_write(&block)?);
             }
             let block = spawnable(&block).map_err(|problem| format!("{}:{line}: {problem}", page.display()))?;
-            modules += &format!("mod {}_{}_{line} {{\n{block}}}\n", name.to_lowercase(), modules.len());
+            let condition = if NEEDS_ALL_FEATURES.iter().any(|text| block.contains(text)) {
+                "#[cfg(feature = \"full\")]\n"
+            } else {
+                ""
+            };
+            modules += &format!("{condition}mod {}_{}_{line} {{\n{block}}}\n", name.to_lowercase(), modules.len());
         }
     }
     fs::write(PathBuf::from(env::var("OUT_DIR")?).join("pages.rs"), modules)?;
     Ok(())
 }
+
+/// What is in a block that is compiled only with the feature `full`.
+const NEEDS_ALL_FEATURES: [&str; 2] = ["TlsOptions", "tonic::"];
 
 fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
     let packages = [

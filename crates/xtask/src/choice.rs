@@ -3,10 +3,11 @@
 use crate::{
     distribution::PINNED_VERSION,
     kind::{SERVER_VARIABLE, ServerKind},
-    plan::{self, Suite},
+    plan::{self, Role},
+    targets::Tier,
 };
 
-/// The oldest supported release. With `CI` set, a full run tests the newest release first and this one last.
+/// The oldest supported release.
 pub(crate) const OLDEST: &str = "3.6.4";
 
 /// A server that tests can run on.
@@ -22,30 +23,27 @@ pub(crate) enum Server {
     Release(String),
 }
 
-/// The servers, in the order of the runs, and the tests to run on each.
-pub(crate) type Choice = Vec<(Server, Suite)>;
+/// The servers, in the order of the runs, and the role of each.
+pub(crate) type Choice = Vec<(Server, Role)>;
 
-/// The choice if the caller names no servers: everything on embedded servers and on the newest release. A build server
-/// adds the oldest supported release and the server tests on Debian's package, on which other machines run only the
-/// conformance tests.
-///
-/// Tests that are selected by arguments run only on embedded servers and on the newest release.
-pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, ci: bool) -> Choice {
+/// The choice if the caller names no servers: embedded servers and the newest release; in a run of all tests also simulated
+/// servers, and, unless the run is that before a commit, older releases.
+pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, tier: Tier) -> Choice {
+    let is_everything = arguments.is_empty();
+    let kinds = match chosen {
+        None if is_everything => ServerKind::ALL.to_vec(),
+        _ => plan::kinds(arguments, chosen),
+    };
     let mut choice = Choice::new();
-    for kind in plan::kinds(arguments, chosen) {
-        match kind {
-            ServerKind::Embedded => choice.push((Server::Embedded, Suite::All)),
-            ServerKind::Simulated => choice.push((Server::Simulated, Suite::Simulated)),
-            ServerKind::Real => {
-                choice.push((Server::Found, Suite::Real));
-                if arguments.is_empty() {
-                    let debian = if ci { Suite::ServerAndConformance } else { Suite::Conformance };
-                    choice.push((Server::Debian, debian));
-                }
-                if arguments.is_empty() && ci {
-                    choice.push((Server::Release(OLDEST.to_owned()), Suite::Server));
-                }
-            }
+    for kind in kinds {
+        choice.push(match kind {
+            ServerKind::Embedded => (Server::Embedded, Role::Embedded),
+            ServerKind::Simulated => (Server::Simulated, Role::Simulated),
+            ServerKind::Real => (Server::Found, Role::Newest),
+        });
+        if kind == ServerKind::Real && is_everything && tier != Tier::Commit {
+            choice.push((Server::Debian, Role::OlderWithTranscripts));
+            choice.push((Server::Release(OLDEST.to_owned()), Role::Older));
         }
     }
     choice
@@ -65,13 +63,13 @@ pub(crate) fn named(list: &str, chosen: Option<ServerKind>) -> Result<Choice, St
     list.split(',').map(server).collect()
 }
 
-fn server(name: &str) -> Result<(Server, Suite), String> {
+fn server(name: &str) -> Result<(Server, Role), String> {
     match name {
-        "embedded" => Ok((Server::Embedded, Suite::All)),
-        "simulated" => Ok((Server::Simulated, Suite::Simulated)),
-        "debian" => Ok((Server::Debian, Suite::ServerAndConformance)),
-        PINNED_VERSION => Ok((Server::Release(name.to_owned()), Suite::Real)),
-        _ if is_release(name) => Ok((Server::Release(name.to_owned()), Suite::Server)),
+        "embedded" => Ok((Server::Embedded, Role::Embedded)),
+        "simulated" => Ok((Server::Simulated, Role::Simulated)),
+        "debian" => Ok((Server::Debian, Role::OlderWithTranscripts)),
+        PINNED_VERSION => Ok((Server::Release(name.to_owned()), Role::Newest)),
+        _ if is_release(name) => Ok((Server::Release(name.to_owned()), Role::Older)),
         _ => Err(format!(
             "--servers: \"{name}\" is not a server; give `embedded`, `simulated`, `debian` or a release such as {PINNED_VERSION}, \
              with commas between them"
@@ -94,27 +92,27 @@ mod tests {
     }
 
     #[test]
-    fn a_build_server_adds_the_oldest_release_and_the_server_suite_on_debian() {
-        let everything = [(Server::Embedded, Suite::All), (Server::Found, Suite::Real)];
-        let debian = |suite| (Server::Debian, suite);
-        let simulated = (Server::Simulated, Suite::Simulated);
-        let here = [&everything[..], &[debian(Suite::Conformance), simulated.clone()]].concat();
-        assert_eq!(default(&[], None, false), here);
-        let oldest = (release(OLDEST), Suite::Server);
-        let there = [&everything[..], &[debian(Suite::ServerAndConformance), oldest, simulated]].concat();
-        assert_eq!(default(&[], None, true), there);
-        assert_eq!(default(&["x".to_owned()], None, true), everything);
-        assert_eq!(default(&[], Some(ServerKind::Embedded), true), everything[..1]);
+    fn older_releases_are_tested_from_a_landing_on() {
+        let embedded = (Server::Embedded, Role::Embedded);
+        let (newest, simulated) = ((Server::Found, Role::Newest), (Server::Simulated, Role::Simulated));
+        let older = [(Server::Debian, Role::OlderWithTranscripts), (release(OLDEST), Role::Older)];
+        assert_eq!(default(&[], None, Tier::Commit), [embedded.clone(), newest.clone(), simulated.clone()]);
+        for tier in [Tier::Landing, Tier::Nightly] {
+            let expected = [&[embedded.clone(), newest.clone()], &older[..], std::slice::from_ref(&simulated)].concat();
+            assert_eq!(default(&[], None, tier), expected);
+            assert_eq!(default(&[], Some(ServerKind::Embedded), tier), std::slice::from_ref(&embedded));
+            assert_eq!(default(&["x".to_owned()], None, tier), [embedded.clone(), newest.clone()]);
+        }
     }
 
     #[test]
     fn servers_are_chosen_by_a_list_of_names() {
         let expected = [
-            (release("3.6.4"), Suite::Server),
-            (Server::Debian, Suite::ServerAndConformance),
-            (release(PINNED_VERSION), Suite::Real),
-            (Server::Embedded, Suite::All),
-            (Server::Simulated, Suite::Simulated),
+            (release("3.6.4"), Role::Older),
+            (Server::Debian, Role::OlderWithTranscripts),
+            (release(PINNED_VERSION), Role::Newest),
+            (Server::Embedded, Role::Embedded),
+            (Server::Simulated, Role::Simulated),
         ];
         assert_eq!(named(&format!("3.6.4,debian,{PINNED_VERSION},embedded,simulated"), None).unwrap(), expected);
     }

@@ -58,6 +58,8 @@ mod versions;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
+use targets::Tier;
+
 const HELP: &str = "\
 cargo xtask <command>
 
@@ -69,9 +71,13 @@ cargo xtask <command>
   environment <client>...
                        prepare ZooKeeper and these clients (`curator`, `go`, `kazoo`), and print the environment variables
                        with their locations; curator-bench runs this command itself
+  test                 prepare and run the tests that pass before a commit, on embedded servers and on the newest release
+  test --landing       what else must pass before a commit lands: TLS, Kerberos, hostile servers, examples, and the tests
+                       whose outcome depends on the release, on older releases
+  test --nightly       all tests, on all servers
   test [--servers <list>] [-- <args>]
-                       prepare and run all tests, or `cargo test <args>`, on embedded and on real servers; with a list, on
-                       these servers: `embedded`, `debian` (Debian's package) or releases, as in 3.6.4,debian,3.9.5;
+                       all tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian` (Debian's
+                       package) or releases, as in 3.6.4,debian,3.9.5; without a list on embedded and on real servers;
                        `-- -p curator-recipes --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
@@ -95,9 +101,7 @@ are fetched into the target directory, unless an environment variable is set:
 - Java Curator, with Maven; our programs that use it are compiled. CURATOR_TEST_CURATOR_CLASSPATH is a class path with both.
 
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. If it is not set, the soak uses a real server.
-`test` without arguments also runs the conformance tests on ZooKeeper 3.8 (Debian's package). If CI is set, it also runs the tests
-that use a single server, and the tests with other clients, on ZooKeeper 3.8 and on the oldest supported release. The end of the
-output lists the tests that did not run. If CI is set, tests that did not run are a failure.
+The end of the output lists the tests that did not run. If CI is set, tests that did not run are a failure.
 ";
 
 fn main() -> ExitCode {
@@ -108,12 +112,14 @@ fn main() -> ExitCode {
         ("prepare", [what]) if what == "sasl-gssapi" => kerberos::prepare_build(),
         ("prepare", [what]) if what == "promtool" => promtool::prepare().map(drop),
         ("alerts", []) => promtool::test(),
-        ("test", []) => test::run(None, &[]),
-        ("test", [servers, list]) if servers == "--servers" => test::run(Some(list), &[]),
+        ("test", []) => test::run(Tier::Commit, None, &[]),
+        ("test", [tier]) if tier == "--landing" => test::run(Tier::Landing, None, &[]),
+        ("test", [tier]) if tier == "--nightly" => test::run(Tier::Nightly, None, &[]),
+        ("test", [servers, list]) if servers == "--servers" => test::run(Tier::Nightly, Some(list), &[]),
         ("test", [servers, list, dashes, arguments @ ..]) if servers == "--servers" && dashes == "--" => {
-            test::run(Some(list), arguments)
+            test::run(Tier::Nightly, Some(list), arguments)
         }
-        ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(None, arguments),
+        ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(Tier::Commit, None, arguments),
         ("environment", clients) => environment::run(clients),
         ("jepsen", arguments) => jepsen::run(arguments),
         ("docs", []) => docs::write(),

@@ -5,7 +5,8 @@ use std::env;
 use crate::{
     clients::Client,
     kind::{SERVER_VARIABLE, ServerKind},
-    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, SERVER, needs},
+    programs::{CLIENT, PAGES, PLAIN_PACKAGES},
+    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, Target, Tier, UNIT, named},
 };
 
 /// The kind of servers that the environment selects, if any.
@@ -16,66 +17,100 @@ pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
     }
 }
 
-/// The kinds of servers to run the tests on, in this order.
+/// The kinds of servers on which tests run that the caller selects by arguments, in this order.
 ///
-/// If the environment selects a kind, only that kind. Otherwise all kinds. Selected targets run on embedded and real servers,
-/// unless one kind is enough for all of them: then on real or simulated servers if all of them require these, and on embedded
-/// servers if none of them does.
+/// If the environment selects a kind, only that kind. Otherwise embedded and real servers, unless one kind is enough for all
+/// of the named targets.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
     }
     let targets = named_targets(arguments);
     let all_need = |one_of: &[Needs]| {
-        let is_one = |target: &&str| needs(target).is_some_and(|needs| one_of.contains(&needs));
+        let is_one = |target: &&str| named(target).is_some_and(|target| one_of.contains(&target.needs));
         !targets.is_empty() && targets.iter().all(is_one)
     };
     if all_need(&[Needs::Real, Needs::Kerberos]) {
-        return vec![ServerKind::Real];
-    }
-    if all_need(&[Needs::Simulated]) {
-        return vec![ServerKind::Simulated];
-    }
-    if all_need(&[Needs::Embedded, Needs::One, Needs::Peers]) {
-        return vec![ServerKind::Embedded];
-    }
-    match arguments {
-        [] => ServerKind::ALL.to_vec(),
-        _ => vec![ServerKind::Embedded, ServerKind::Real],
+        vec![ServerKind::Real]
+    } else if all_need(&[Needs::Nothing, Needs::Embedded, Needs::One, Needs::Peers]) {
+        vec![ServerKind::Embedded]
+    } else {
+        vec![ServerKind::Embedded, ServerKind::Real]
     }
 }
 
-/// The tests to run on a server if the caller does not select tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Suite {
-    /// All tests that need no real server, except those that take several minutes.
-    All,
-    /// The tests that run on both kinds of servers, also those with other clients; and the tests that require real servers.
-    Real,
-    /// The tests of the target `server` of each package, and the tests with other clients.
-    Server,
-    /// The tests of `Server`, and the conformance tests.
-    ServerAndConformance,
-    /// Only the conformance tests, which compare real servers with embedded ones.
-    Conformance,
-    /// The tests that require simulated servers, and the conformance tests.
+/// What a server is tested with in a run without arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// Embedded servers: all tests that need no real server.
+    Embedded,
+    /// Simulated servers: the conformance tests, and those of the client, which then uses its own transport.
     Simulated,
+    /// The newest release: all tests that can use real servers.
+    Newest,
+    /// An older release: the tests of which [`RELEASES`] is a part of the name; every night, all tests of the target
+    /// `server`, and those with other clients.
+    Older,
+    /// The same, and the conformance tests, as there are transcripts of this release.
+    OlderWithTranscripts,
 }
 
-impl Suite {
-    /// Whether the tests of this target belong to the suite.
-    pub(crate) fn has(self, target: &str, needs: Needs) -> bool {
-        match self {
-            Self::All => !matches!(needs, Needs::Real | Needs::Simulated | Needs::Kerberos | Needs::Time),
-            // Kerberos is tested on one release only, as its support is the same in all releases.
-            Self::Real => {
-                matches!(needs, Needs::Either | Needs::EitherInCi | Needs::Clients | Needs::Real | Needs::Kerberos)
-            }
-            Self::Server => target == SERVER || needs == Needs::Clients,
-            Self::ServerAndConformance => Self::Server.has(target, needs) || target == CONFORMANCE,
-            Self::Conformance => target == CONFORMANCE,
-            Self::Simulated => needs == Needs::Simulated || target == CONFORMANCE,
+/// The tests of a program that run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tests {
+    All,
+    /// Those with one of these texts in their names.
+    With(&'static [&'static str]),
+}
+
+/// The tests of a package's target in a run of this tier, on a server in this role. `None` if there are none.
+///
+/// `is_included`: whether the tier includes the target's program. `has_newest`: whether there is a server in the role
+/// [`Role::Newest`] too.
+pub(crate) fn tests(
+    tier: Tier,
+    role: Role,
+    package: &str,
+    target: &Target,
+    is_included: bool,
+    has_newest: bool,
+) -> Option<Tests> {
+    match role {
+        Role::Embedded => {
+            let runs = match target.needs {
+                Needs::Real | Needs::Kerberos => false,
+                Needs::Clients => !has_newest || tier == Tier::Nightly,
+                _ => true,
+            };
+            (runs && is_included).then_some(Tests::All)
         }
+        Role::Simulated => {
+            let is_client = package == CLIENT && target.name == SERVER;
+            ((is_client || target.name == CONFORMANCE) && is_included).then_some(Tests::All)
+        }
+        Role::Newest => {
+            let runs = matches!(target.needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos);
+            (runs && is_included).then_some(Tests::All)
+        }
+        Role::Older | Role::OlderWithTranscripts => match (tier, target.name) {
+            (Tier::Commit, _) => None,
+            (_, CONFORMANCE) => (role == Role::OlderWithTranscripts).then_some(Tests::All),
+            (Tier::Landing, SERVER) => Some(Tests::With(&[RELEASES])),
+            (Tier::Nightly, SERVER) => Some(Tests::All),
+            (Tier::Nightly, _) if target.needs == Needs::Clients => Some(Tests::All),
+            _ => None,
+        },
+    }
+}
+
+/// The tests of a program that is built with all features: those that the same target does not have, or does not run, without
+/// them. `None` if there are none.
+pub(crate) fn only_with_all_features(package: &str, target: &str) -> Option<Tests> {
+    match (package, target) {
+        (CLIENT, UNIT) => Some(Tests::With(&["tls", "diagnosis"])),
+        ("zklock", SERVER) => Some(Tests::With(&["tls::"])),
+        (_, UNIT | SERVER) if PLAIN_PACKAGES.contains(&package) && package != PAGES => None,
+        _ => Some(Tests::All),
     }
 }
 
@@ -152,36 +187,48 @@ fn named_targets(arguments: &[String]) -> Vec<&str> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::targets::TARGETS;
 
     pub(crate) fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
+    /// The targets of which tests run in a tier, on a server in a role.
+    fn targets(tier: Tier, role: Role) -> Vec<&'static str> {
+        let runs = |target: &&Target| tests(tier, role, CLIENT, target, tier.includes(target.tier), true).is_some();
+        TARGETS.iter().filter(runs).map(|target| target.name).collect()
+    }
+
     #[test]
-    fn every_suite_selects_its_targets() {
-        const TARGETS: [&str; 11] = [
-            "matrix",
-            "server",
-            "conformance",
-            "interop",
-            "peers",
-            "soak",
-            "embedded",
-            "transport",
-            "real",
-            "kerberos",
-            "model-deep",
-        ];
-        let of = |suite: Suite| -> Vec<_> {
-            TARGETS.into_iter().filter(|target| suite.has(target, needs(target).unwrap())).collect()
-        };
-        assert_eq!(of(Suite::All), ["matrix", "server", "conformance", "interop", "peers", "soak", "embedded"]);
-        assert_eq!(of(Suite::Real), ["matrix", "server", "conformance", "interop", "real", "kerberos"]);
-        assert_eq!(of(Suite::Server), ["server", "interop"]);
-        assert_eq!(of(Suite::ServerAndConformance), ["server", "conformance", "interop"]);
-        assert_eq!(of(Suite::Conformance), ["conformance"]);
-        assert_eq!(of(Suite::Simulated), ["conformance", "transport"]);
-        assert!(Suite::All.has("unit", Needs::Nothing) && !Suite::Real.has("unit", Needs::Nothing));
+    fn each_target_runs_at_night_and_in_one_of_the_other_tiers_at_most() {
+        for target in TARGETS {
+            let runs = |tier| {
+                let on = |role| tests(tier, role, CLIENT, &target, tier.includes(target.tier), false).is_some();
+                [Role::Embedded, Role::Newest].into_iter().any(on)
+            };
+            assert!(runs(Tier::Nightly), "{}", target.name);
+            assert!(!(runs(Tier::Commit) && runs(Tier::Landing)), "{}", target.name);
+        }
+    }
+
+    #[test]
+    fn other_clients_run_on_the_newest_release_if_there_is_one() {
+        let interop = named(INTEROP).unwrap();
+        for (role, has_newest, runs) in
+            [(Role::Embedded, true, false), (Role::Embedded, false, true), (Role::Newest, true, true)]
+        {
+            assert_eq!(tests(Tier::Commit, role, "x", interop, true, has_newest).is_some(), runs, "{role:?}");
+        }
+    }
+
+    #[test]
+    fn before_a_landing_older_releases_run_the_tests_whose_outcome_depends_on_them() {
+        assert_eq!(targets(Tier::Commit, Role::OlderWithTranscripts), [""; 0]);
+        assert_eq!(targets(Tier::Landing, Role::Older), [SERVER]);
+        assert_eq!(targets(Tier::Landing, Role::OlderWithTranscripts), [CONFORMANCE, SERVER]);
+        let server = named(SERVER).unwrap();
+        assert_eq!(tests(Tier::Landing, Role::Older, "x", server, false, true), Some(Tests::With(&[RELEASES])));
+        assert_eq!(tests(Tier::Nightly, Role::Older, "x", server, true, true), Some(Tests::All));
     }
 
     #[test]
@@ -214,30 +261,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_server_kinds_are_the_default() {
-        for line in ["x", "--test server", "--test real --test server", "--test-threads=1", "x -- --test real"] {
-            assert_eq!(kinds(&words(line), None), [ServerKind::Embedded, ServerKind::Real], "{line}");
+    fn selected_tests_run_on_the_kinds_of_servers_that_they_need() {
+        use ServerKind::{Embedded, Real};
+        let kinds = |line: &str| kinds(&words(line), None);
+        for line in ["x", "--test server", "--test real --test server", "x -- --test real", "--test interop"] {
+            assert_eq!(kinds(line), [Embedded, Real], "{line}");
         }
-        assert_eq!(kinds(&[], None), ServerKind::ALL);
-    }
-
-    #[test]
-    fn a_chosen_server_kind_is_the_only_one() {
+        assert_eq!(kinds("-p curator-test --test real"), [Real]);
+        assert_eq!(kinds("--test=real x"), [Real]);
+        assert_eq!(kinds("--test peers --test embedded"), [Embedded]);
         for kind in ServerKind::ALL {
-            assert_eq!(kinds(&[], Some(kind)), [kind]);
-            assert_eq!(kinds(&words("--test real"), Some(kind)), [kind]);
+            assert_eq!(super::kinds(&words("--test real"), Some(kind)), [kind]);
         }
-    }
-
-    #[test]
-    fn targets_for_one_server_kind_run_only_on_that_kind() {
-        assert_eq!(kinds(&words("-p curator-test --test real"), None), [ServerKind::Real]);
-        assert_eq!(kinds(&words("--test=real x"), None), [ServerKind::Real]);
-        assert_eq!(kinds(&words("-p curator-client --test kerberos"), None), [ServerKind::Real]);
-        assert_eq!(kinds(&words("--test transport"), None), [ServerKind::Simulated]);
-        assert_eq!(kinds(&words("--test peers"), None), [ServerKind::Embedded]);
-        assert_eq!(kinds(&words("--test peers --test embedded"), None), [ServerKind::Embedded]);
-        assert_eq!(kinds(&words("--test interop"), None), [ServerKind::Embedded, ServerKind::Real]);
     }
 
     #[test]

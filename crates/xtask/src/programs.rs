@@ -1,7 +1,6 @@
 //! Builds all test programs of the workspace, and lists them.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     path::PathBuf,
     process::{Command, Stdio},
@@ -11,69 +10,146 @@ use serde_json::Value;
 
 use crate::{
     command,
-    targets::{Needs, UNIT, needs},
+    targets::{self, Build, Needs, SERVER, TARGETS, Target, Tier, UNIT},
 };
 
 /// A program that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) package: String,
-    /// The test target, or `unit` for the tests in the package's sources.
-    pub(crate) target: String,
-    pub(crate) needs: Needs,
+    /// The target, or `unit` for the tests in the package's sources.
+    pub(crate) target: &'static Target,
+    pub(crate) build: Build,
     /// The package's directory, which is the working directory of its tests, as in `cargo test`.
     directory: PathBuf,
     executable: PathBuf,
 }
 
-/// Builds every test program: the programs of plain `cargo test --workspace`, which also builds the examples, and the
-/// programs that it leaves out. `features` are additional arguments; without them, the tests with Kerberos tickets are
-/// not built.
-pub(crate) fn build(features: &[&str], ci: bool) -> Result<Vec<Program>, String> {
-    let left_out = left_out(&command::output(command::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?)?;
-    let wanted = left_out.iter().filter(|target| is_wanted(needs(target), !features.is_empty(), ci));
-    // `--lib` and `--bins` select targets of all packages: a build enables only the features of packages with a selected
-    // target.
-    let named = ["--lib", "--bins"].into_iter().chain(wanted.flat_map(|target| ["--test", target]));
-    let mut programs = cargo(features)?;
-    for program in cargo(&features.iter().copied().chain(named).collect::<Vec<_>>())? {
-        if !programs.contains(&program) {
-            programs.push(program);
-        }
+/// The package of the client.
+pub(crate) const CLIENT: &str = "curator-client";
+
+/// The package that compiles the code on the pages.
+pub(crate) const PAGES: &str = "curator-pages";
+
+/// The packages whose tests run before each commit: no fault tester, no bench and no examples.
+pub(crate) const PLAIN_PACKAGES: [&str; 10] = [
+    CLIENT,
+    "curator-discovery",
+    PAGES,
+    "curator-protocol",
+    "curator-recipes",
+    "curator-results",
+    "curator-simulation",
+    "curator-test",
+    "xtask",
+    "zklock",
+];
+
+/// The features of [`Build::Plain`]: the default ones without `tls` of `zklock`, which needs a C compiler.
+const PLAIN_FEATURES: &str = "curator-client/zookeeper-client,curator-discovery/zookeeper-client,\
+                              curator-recipes/zookeeper-client,curator-test/simulation";
+
+/// The packages with tests that need all features, or that only tools and examples need.
+const FULL_PACKAGES: [&str; 9] = [
+    CLIENT,
+    "curator-example-discovery",
+    "curator-example-service",
+    "curator-example-tls",
+    "curator-examples",
+    "curator-jepsen",
+    PAGES,
+    "curator-recipes",
+    "curator-test",
+];
+
+/// The packages with tests that only a run of all tests builds.
+const NIGHTLY_PACKAGES: [&str; 1] = ["curator-bench"];
+
+/// The features of [`Build::Full`], besides the default ones and those with Kerberos tickets.
+const FULL_FEATURES: &str = "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full";
+
+/// The feature with Kerberos tickets.
+const KERBEROS_FEATURE: &str = "curator-client/sasl-gssapi";
+
+/// Builds the test programs of a run: once without the features that need a C compiler, and, unless the run is that before a
+/// commit, once with all of them.
+pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, String> {
+    let mut programs = cargo(Build::Plain, &plain(), &[])?;
+    programs.extend(cargo(Build::Plain, &plain(), &named_targets(Build::Plain, tier, true))?);
+    if tier != Tier::Commit {
+        programs.extend(cargo(
+            Build::Full,
+            &full(tier, has_kerberos),
+            &named_targets(Build::Full, tier, has_kerberos),
+        )?);
     }
+    // The libraries' programs are built both with and without named targets.
+    programs.sort_by(|one, other| one.executable.cmp(&other.executable));
+    programs.dedup_by(|one, other| one.executable == other.executable);
     Ok(programs)
 }
 
-/// Whether a test target that plain `cargo test` leaves out is built.
-fn is_wanted(needs: Option<Needs>, has_kerberos: bool, ci: bool) -> bool {
-    match needs {
-        Some(Needs::Time) => false,
-        Some(Needs::Kerberos) => has_kerberos,
-        Some(Needs::EitherInCi) => ci,
-        _ => true,
+fn packages<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().flat_map(|name| ["--package".to_owned(), name.to_owned()]).collect()
+}
+
+/// The packages and features of [`Build::Plain`].
+fn plain() -> Vec<String> {
+    let features = ["--no-default-features", "--features", PLAIN_FEATURES].map(str::to_owned);
+    [packages(PLAIN_PACKAGES), features.to_vec()].concat()
+}
+
+/// The packages and features of [`Build::Full`].
+fn full(tier: Tier, has_kerberos: bool) -> Vec<String> {
+    let nightly = if tier == Tier::Nightly { &NIGHTLY_PACKAGES[..] } else { &[] };
+    let mut features = FULL_FEATURES.to_owned();
+    if has_kerberos {
+        features = format!("{features},{KERBEROS_FEATURE}");
     }
+    [
+        packages(FULL_PACKAGES.into_iter().chain(["zklock"]).chain(nightly.iter().copied())),
+        vec!["--features".to_owned(), features],
+    ]
+    .concat()
 }
 
-/// The test targets that plain `cargo test` leaves out, according to `cargo metadata`.
-fn left_out(metadata: &str) -> Result<BTreeSet<String>, String> {
-    let metadata: Value = serde_json::from_str(metadata).map_err(|e| format!("cannot read cargo's metadata: {e}"))?;
-    let targets =
-        metadata["packages"].as_array().into_iter().flatten().filter_map(|package| package["targets"].as_array());
-    let tests = targets.flatten().filter(|target| target["kind"][0] == "test" && target["test"] == false);
-    Ok(tests.filter_map(|target| target["name"].as_str()).map(str::to_owned).collect())
+/// The arguments for the targets of this build that plain `cargo test` leaves out, and for the tests in the sources, without
+/// which cargo would not enable the features of packages that have none of these targets.
+fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
+    let is_wanted = |target: &&Target| {
+        target.build == build
+            && (tier.includes(target.tier) || target.tier == Tier::Commit)
+            && (has_kerberos || target.needs != Needs::Kerberos)
+            && target.name != UNIT
+    };
+    let names = TARGETS.iter().filter(is_wanted).map(|target| target.name);
+    // The targets `server` of all packages.
+    let names = names.chain((build == Build::Full).then_some(SERVER));
+    ["--lib", "--bins"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(names.flat_map(|name| ["--test".to_owned(), name.to_owned()]))
+        .collect()
 }
 
-/// Builds the test programs of all packages that these arguments select.
-fn cargo(arguments: &[&str]) -> Result<Vec<Program>, String> {
+/// Builds the test programs of the targets that `targets` selects, of these packages with these features.
+fn cargo(build: Build, packages: &[String], targets: &[String]) -> Result<Vec<Program>, String> {
     let mut cargo = command::cargo();
-    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]).args(arguments);
+    cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(packages).args(targets);
     let messages = command::output(&mut cargo).map_err(|e| format!("the tests could not be built: {e}"))?;
-    messages.lines().map(Program::read).filter_map(Result::transpose).collect()
+    messages.lines().map(|message| Program::read(message, build)).filter_map(Result::transpose).collect()
+}
+
+/// Builds the tests in the documentation, with all features, and runs them.
+pub(crate) fn documentation(tier: Tier, has_kerberos: bool) -> Command {
+    let mut command = command::cargo();
+    command.args(["test", "--doc", "--no-fail-fast"]).args(full(tier, has_kerberos));
+    command
 }
 
 impl Program {
     /// Reads one of cargo's messages. `None` if it is not about a test program.
-    fn read(message: &str) -> Result<Option<Self>, String> {
+    fn read(message: &str, build: Build) -> Result<Option<Self>, String> {
         let message: Value =
             serde_json::from_str(message).map_err(|e| format!("cannot read cargo's message `{message}`: {e}"))?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -84,19 +160,23 @@ impl Program {
         let malformed = || format!("cargo's message about the program {executable} is malformed");
         let manifest = text(&message["manifest_path"]).ok_or_else(malformed)?;
         let directory = PathBuf::from(manifest).parent().map(PathBuf::from).ok_or_else(malformed)?;
-        let package = text(&message["package_id"]).as_deref().and_then(name).ok_or_else(malformed)?;
+        let package = text(&message["package_id"]).as_deref().and_then(package_name).ok_or_else(malformed)?;
         let kind = message["target"]["kind"][0].as_str().ok_or_else(malformed)?;
-        let (target, needs) = match kind {
-            "test" => {
-                let target = text(&message["target"]["name"]).ok_or_else(malformed)?;
-                let needs = needs(&target).ok_or_else(|| {
-                    format!("the test target {target} of {package} is not in crates/xtask/src/targets.rs")
-                })?;
-                (target, needs)
-            }
-            _ => (UNIT.to_owned(), Needs::Nothing),
+        let name = match kind {
+            "test" => text(&message["target"]["name"]).ok_or_else(malformed)?,
+            _ => UNIT.to_owned(),
         };
-        Ok(Some(Self { package, target, needs, directory, executable: executable.into() }))
+        let target = targets::named(&name)
+            .ok_or_else(|| format!("the test target {name} of {package} is not in crates/xtask/src/targets.rs"))?;
+        Ok(Some(Self { package, target, build, directory, executable: executable.into() }))
+    }
+
+    /// The smallest run that includes the program. That before a commit builds nothing with all features.
+    pub(crate) fn tier(&self) -> Tier {
+        match self.build {
+            Build::Plain => self.target.tier,
+            Build::Full => self.target.tier.max(Tier::Landing),
+        }
     }
 
     /// The command that runs the program, with the directory and the variables that `cargo test` sets.
@@ -115,7 +195,7 @@ impl Program {
 
 /// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` if the directory has
 /// another name.
-fn name(id: &str) -> Option<String> {
+fn package_name(id: &str) -> Option<String> {
     let (path, version) = id.rsplit_once('#')?;
     let name = version.rsplit_once('@').map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name));
     name.map(str::to_owned)
@@ -135,36 +215,36 @@ mod tests {
     #[test]
     fn test_programs_are_distinguished_from_other_artifacts() {
         let read = |kind, name, test| {
-            Program::read(&message(kind, name, test)).map(|found| found.map(|p| (p.target, p.needs)))
+            let program = Program::read(&message(kind, name, test), Build::Plain);
+            program.map(|found| found.map(|program| (program.package, program.target.name)))
         };
-        assert_eq!(read("test", "server", true), Ok(Some(("server".to_owned(), Needs::Either))));
-        assert_eq!(read("lib", "a", true), Ok(Some(("unit".to_owned(), Needs::Nothing))));
+        assert_eq!(read("test", "server", true), Ok(Some(("a".to_owned(), "server"))));
+        assert_eq!(read("lib", "a", true), Ok(Some(("a".to_owned(), "unit"))));
         assert_eq!(read("bin", "a", false), Ok(None));
-        assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#), Ok(None));
+        assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#, Build::Plain), Ok(None));
         assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a is not in"));
-        assert!(Program::read("warning: x").unwrap_err().contains("cargo's message `warning: x`"));
+        assert!(Program::read("warning: x", Build::Plain).unwrap_err().contains("cargo's message `warning: x`"));
     }
 
     #[test]
-    fn test_targets_that_cargo_test_leaves_out_are_found() {
-        let target =
-            |kind: &str, name: &str, test: bool| format!(r#"{{"kind":["{kind}"],"name":"{name}","test":{test}}}"#);
-        let targets = [target("test", "real", false), target("test", "server", true), target("example", "x", false)];
-        let metadata = format!(r#"{{"packages":[{{"targets":[{}]}}]}}"#, targets.join(","));
-        assert_eq!(left_out(&metadata), Ok(["real".to_owned()].into()));
-    }
-
-    #[test]
-    fn the_fault_matrix_is_built_only_with_ci() {
-        for ci in [false, true] {
-            assert_eq!(is_wanted(needs("matrix"), true, ci), ci);
-            assert!(is_wanted(needs("real"), true, ci) && !is_wanted(needs("model-deep"), true, ci));
+    fn a_run_builds_the_targets_of_its_tier() {
+        let names = |build, tier, has_kerberos| -> Vec<_> {
+            named_targets(build, tier, has_kerberos).into_iter().filter(|word| !word.starts_with('-')).collect()
+        };
+        assert!(names(Build::Plain, Tier::Commit, true).contains(&"interop".to_owned()));
+        assert!(!names(Build::Plain, Tier::Commit, true).contains(&"hostile".to_owned()));
+        assert!(names(Build::Plain, Tier::Landing, true).contains(&"hostile".to_owned()));
+        for (has_kerberos, count) in [(true, 1), (false, 0)] {
+            let full = names(Build::Full, Tier::Landing, has_kerberos);
+            assert_eq!(full.iter().filter(|name| *name == "kerberos").count(), count);
+            assert!(full.contains(&"tls".to_owned()) && !full.contains(&"bench".to_owned()));
         }
+        assert!(names(Build::Full, Tier::Nightly, true).contains(&"bench".to_owned()));
     }
 
     #[test]
     fn the_name_of_a_package_is_read_from_its_id() {
-        assert_eq!(name("path+file:///w/crates/a#0.1.0").as_deref(), Some("a"));
-        assert_eq!(name("path+file:///w/examples#a-examples@0.1.0").as_deref(), Some("a-examples"));
+        assert_eq!(package_name("path+file:///w/crates/a#0.1.0").as_deref(), Some("a"));
+        assert_eq!(package_name("path+file:///w/examples#a-examples@0.1.0").as_deref(), Some("a-examples"));
     }
 }

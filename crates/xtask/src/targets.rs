@@ -1,36 +1,58 @@
-//! The test targets, and what each needs.
+//! The test targets: what each needs, when it runs, and how it is built.
+
+/// The smallest run that includes the tests of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// `cargo xtask test`: before each commit.
+    Commit,
+    /// `cargo xtask test --landing`: what else must pass before a commit lands.
+    Landing,
+    /// `cargo xtask test --nightly`: everything.
+    Nightly,
+}
+
+impl Tier {
+    /// Whether a run of this tier includes targets of another one. The run before a landing follows one of `Commit`.
+    pub(crate) fn includes(self, other: Self) -> bool {
+        self == Self::Nightly || self == other
+    }
+}
 
 /// The servers and programs that the tests of a target need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// No servers: unit tests, property tests, searches of the model.
+    /// No servers: unit tests, property tests, searches of the model and of simulated schedules.
     Nothing,
-    /// Servers of the selected kind. These tests run on both kinds.
+    /// Servers of the selected kind. These tests run on embedded servers and on real ones.
     Either,
-    /// Servers of the selected kind, and many minutes of processor time. These tests run on both kinds, but only with
-    /// `CI` or if they are selected.
-    EitherInCi,
     /// Servers of the selected kind. One kind is enough for these tests.
     One,
-    /// Servers of the selected kind, and other clients. These tests run on both kinds, with the clients that are
-    /// available.
+    /// Servers of the selected kind, and other clients. Real servers are enough for these tests, if there are any.
     Clients,
     /// Servers of the selected kind, and other clients. One kind is enough for these tests.
     Peers,
     /// Embedded servers, even if another kind is selected.
     Embedded,
-    /// Simulated servers, even if another kind is selected.
-    Simulated,
     /// Real servers, even if another kind is selected.
     Real,
     /// Real servers, the feature `sasl-gssapi`, and its prerequisites, including a key distribution centre.
     Kerberos,
-    /// No servers, but several minutes. These tests run only if they are selected.
-    Time,
+}
+
+/// The features that a test program is built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Build {
+    /// No feature that needs a C compiler, and no package that only tools and examples need.
+    Plain,
+    /// All features.
+    Full,
 }
 
 /// The tests that use a single server of the selected kind.
 pub(crate) const SERVER: &str = "server";
+
+/// The tests of [`SERVER`] whose outcome may depend on the release of ZooKeeper are in modules of this name.
+pub(crate) const RELEASES: &str = "releases::";
 
 /// The tests that compare embedded and simulated servers with real ones.
 pub(crate) const CONFORMANCE: &str = "conformance";
@@ -56,61 +78,60 @@ pub(crate) const KERBEROS: &str = "kerberos";
 /// The tests in the sources of a package.
 pub(crate) const UNIT: &str = "unit";
 
-/// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait. Packages share names:
-/// several may have a target `server`.
-const KNOWN: [(&str, Needs); 23] = [
-    ("model", Needs::Nothing),
-    (UNIT, Needs::Nothing),
-    ("matrix", Needs::EitherInCi),
-    ("crowd", Needs::Either),
-    (JEPSEN, Needs::Real),
-    (HOSTILE, Needs::Embedded),
-    (INTEROP, Needs::Clients),
-    ("real", Needs::Real),
-    (CONFORMANCE, Needs::Either),
-    (SERVER, Needs::Either),
-    ("transport", Needs::Simulated),
-    (SOAK, Needs::One),
-    ("run", Needs::Either),
-    ("bench", Needs::One),
-    ("service", Needs::Either),
-    (PEERS, Needs::Peers),
-    (KERBEROS, Needs::Kerberos),
-    ("embedded", Needs::Embedded),
-    ("simulation", Needs::Nothing),
-    ("search", Needs::Nothing),
-    ("determinism", Needs::Nothing),
-    ("signals", Needs::Embedded),
-    ("model-deep", Needs::Time),
+/// A test target. Packages share names: several may have a target `server`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) needs: Needs,
+    pub(crate) tier: Tier,
+    pub(crate) build: Build,
+}
+
+const fn target(name: &'static str, needs: Needs, tier: Tier, build: Build) -> Target {
+    Target { name, needs, tier, build }
+}
+
+/// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait.
+pub(crate) const TARGETS: [Target; 23] = [
+    target("model", Needs::Nothing, Tier::Commit, Build::Plain),
+    target("search", Needs::Nothing, Tier::Commit, Build::Plain),
+    target("determinism", Needs::Nothing, Tier::Commit, Build::Plain),
+    target("matrix", Needs::Nothing, Tier::Commit, Build::Plain),
+    target(UNIT, Needs::Nothing, Tier::Commit, Build::Plain),
+    target("crowd", Needs::Either, Tier::Nightly, Build::Plain),
+    target(JEPSEN, Needs::Real, Tier::Nightly, Build::Full),
+    target(HOSTILE, Needs::Embedded, Tier::Landing, Build::Plain),
+    target(INTEROP, Needs::Clients, Tier::Commit, Build::Plain),
+    target("real", Needs::Real, Tier::Landing, Build::Full),
+    target(CONFORMANCE, Needs::Either, Tier::Commit, Build::Plain),
+    target(SERVER, Needs::Either, Tier::Commit, Build::Plain),
+    target("tls", Needs::Either, Tier::Landing, Build::Full),
+    target(SOAK, Needs::One, Tier::Nightly, Build::Plain),
+    target("run", Needs::Either, Tier::Landing, Build::Full),
+    target("bench", Needs::One, Tier::Nightly, Build::Full),
+    target("service", Needs::Either, Tier::Landing, Build::Full),
+    target(PEERS, Needs::Peers, Tier::Nightly, Build::Full),
+    target(KERBEROS, Needs::Kerberos, Tier::Landing, Build::Full),
+    target("embedded", Needs::Embedded, Tier::Commit, Build::Plain),
+    target("simulation", Needs::Nothing, Tier::Commit, Build::Plain),
+    target("signals", Needs::Embedded, Tier::Landing, Build::Plain),
+    target("model-deep", Needs::Nothing, Tier::Nightly, Build::Plain),
 ];
 
-/// The needs of a target; `None` if it is unknown.
-pub(crate) fn needs(target: &str) -> Option<Needs> {
-    KNOWN.iter().find(|(name, _)| *name == target).map(|(_, needs)| *needs)
+/// The target with this name.
+pub(crate) fn named(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Whether the tests of a target use a core or more while they run. The runs under faults are the last such target in
-/// [`KNOWN`]: three concurrent runs use one and a half cores.
-pub(crate) fn is_cpu_bound(target: &str) -> bool {
-    rank(target) <= rank(JEPSEN)
-}
-
-/// The position of a target in [`KNOWN`].
-pub(crate) fn rank(target: &str) -> usize {
-    KNOWN.iter().position(|(name, _)| *name == target).unwrap_or(KNOWN.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_bound_targets_are_distinguished_from_those_that_wait() {
-        for target in ["model", UNIT, "matrix", "crowd", JEPSEN] {
-            assert!(needs(target).is_some() && is_cpu_bound(target), "{target}");
-        }
-        for target in [HOSTILE, INTEROP, SERVER, CONFORMANCE, "no such target"] {
-            assert!(!is_cpu_bound(target), "{target}");
-        }
+impl Target {
+    /// Whether the tests use a core or more while they run. The runs under faults are the last such target in
+    /// [`TARGETS`]: three concurrent runs use one and a half cores.
+    pub(crate) fn is_cpu_bound(&self) -> bool {
+        rank(self.name) <= rank(JEPSEN)
     }
+}
+
+/// The position of a target in [`TARGETS`].
+pub(crate) fn rank(target: &str) -> usize {
+    TARGETS.iter().position(|known| known.name == target).unwrap_or(TARGETS.len())
 }

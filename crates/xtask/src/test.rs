@@ -11,12 +11,12 @@ use crate::{
     kerberos,
     kind::{SERVER_VARIABLE, ServerKind},
     not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
-    plan::{self, Suite},
+    plan::{self, Role, Tests},
     prepare, print_line,
     programs::{self, Program},
     summary::{Run, Summary, is_ci},
     target_dir,
-    targets::{self, HOSTILE, JEPSEN, Needs},
+    targets::{self, Build, HOSTILE, JEPSEN, Needs, Tier},
 };
 
 /// The variable with the number of tests that libtest runs at a time.
@@ -25,25 +25,28 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 /// The variable that selects the transport of the tests' clients.
 const TRANSPORT_VARIABLE: &str = "CURATOR_TEST_TRANSPORT";
 
+/// Its value for the client's own transport.
+const NATIVE: &str = "native";
+
 /// The number of cases on hostile servers with the native transport. `.ci/run native` runs all, every night.
 const NATIVE_CASES: &str = "100";
 
 /// The row of the tests that use no server.
 const WITHOUT_SERVER: &str = "without a server";
 
-/// Runs all tests, or `cargo test` with these arguments, on the named servers, or else on embedded servers and on real ones.
-pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
+/// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on those of the tier.
+pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
     let choice = match servers {
         Some(list) => choice::named(list, chosen_kind)?,
-        None => choice::default(arguments, chosen_kind, ci),
+        None => choice::default(arguments, chosen_kind, tier),
     };
     // A server that the caller names is required.
     let required = ci || servers.is_some();
     if !arguments.is_empty() {
         return selected(choice, arguments, ci, required);
     }
-    let mut summary = everything(choice, ci)?;
+    let mut summary = everything(tier, choice, ci)?;
     if servers.is_none() {
         summary.not_run.extend(NotRun::other_kind(chosen_kind));
     }
@@ -51,65 +54,85 @@ pub(crate) fn run(servers: Option<&str>, arguments: &[String]) -> Result<(), Str
     summary.verdict(required)
 }
 
-/// An available server, and the tests to run on it.
+/// An available server, and what it is tested with.
 struct ServerRun {
     title: String,
     kind: ServerKind,
     /// The directory of this ZooKeeper; if `None`, tests find a ZooKeeper themselves.
     home: Option<PathBuf>,
-    suite: Suite,
+    role: Role,
 }
 
-/// Builds all test programs once, and runs the suite of each server.
-fn everything(choice: Choice, ci: bool) -> Result<Summary, String> {
+/// Builds all test programs of a tier once, and runs them on each server.
+fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     let mut not_run = Vec::new();
-    let wants_kerberos = choice.iter().any(|(_, suite)| *suite == Suite::Real);
+    let wants_kerberos = tier != Tier::Commit && choice.iter().any(|(_, role)| *role == Role::Newest);
     // Before the build, which must enable the feature of the Kerberos tests.
-    let has_kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
+    let kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
         let what = "the tests of clients with Kerberos tickets".to_owned();
         not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
     });
-    // All programs get the feature, as a different set of features would need a second build.
-    let features: &[_] = if has_kerberos == Ok(Some(())) { &["--features", "curator-client/sasl-gssapi"] } else { &[] };
+    let has_kerberos = kerberos == Ok(Some(()));
     let begin = Instant::now();
     // Downloads, and builds with other compilers, run concurrently with cargo's build.
     let (mut programs, server_runs, clients) = thread::scope(|scope| {
         let others = scope.spawn(|| {
             let server_runs = server_runs(choice, &mut not_run);
             not_run.extend(server_runs.iter().find_map(ServerRun::missing_3_9));
-            let (clients, missing) = clients::available();
+            let (clients, missing) = if tier == Tier::Landing { Default::default() } else { clients::available() };
             not_run.extend(missing);
             (server_runs, clients)
         });
-        let programs = programs::build(features, ci);
+        let programs = programs::build(tier, has_kerberos);
         let (server_runs, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, server_runs, clients))
     })?;
     print_line(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
-    programs.sort_by_key(|program| targets::rank(&program.target));
+    programs.sort_by_key(|program| targets::rank(program.target.name));
     let mut jobs = Vec::new();
-    if server_runs.iter().any(|server_run| server_run.suite == Suite::All) {
-        jobs.push(documentation(features));
+    if tier != Tier::Commit && server_runs.iter().any(|server_run| server_run.role == Role::Embedded) {
+        jobs.push(documentation(tier, has_kerberos));
     }
+    let has_newest = server_runs.iter().any(|server_run| server_run.role == Role::Newest);
     for program in &programs {
-        let server_runs = server_runs.iter().filter(|server_run| server_run.suite.has(&program.target, program.needs));
-        jobs.extend(server_runs.clone().filter_map(|server_run| job(program, server_run, &clients)));
-        jobs.extend(server_runs.filter_map(|server_run| native_job(program, server_run)));
+        for server_run in &server_runs {
+            let Some(filters) = filters(tier, program, server_run, has_newest) else { continue };
+            let job = job(program, server_run, &filters, &clients);
+            jobs.extend(native_job(program, server_run));
+            jobs.extend(job);
+        }
     }
-    let runs = rows(&server_runs, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
+    let runs = rows(tier, &server_runs, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
     Ok(Summary { runs, not_run })
+}
+
+/// The parts of names that select the program's tests on this server; none for all tests. `None` if no test runs.
+fn filters(tier: Tier, program: &Program, server_run: &ServerRun, has_newest: bool) -> Option<Vec<&'static str>> {
+    let package = program.package.as_str();
+    let is_included = tier.includes(program.tier());
+    let of_server = plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)?;
+    let of_build = match program.build {
+        Build::Plain => Tests::All,
+        Build::Full => plan::only_with_all_features(package, program.target.name)?,
+    };
+    match (of_server, of_build) {
+        (Tests::All, Tests::All) => Some(Vec::new()),
+        (Tests::With(texts), Tests::All) | (Tests::All, Tests::With(texts)) => Some(texts.to_vec()),
+        // No test has both texts in its name.
+        (Tests::With(_), Tests::With(_)) => None,
+    }
 }
 
 /// The available servers. The tests on missing servers are added to `not_run`.
 fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
     let mut server_runs: Vec<ServerRun> = Vec::new();
-    for (server, suite) in choice {
+    for (server, role) in choice {
         // A missing real server has been reported already.
         if server == Server::Debian && not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
             continue;
         }
-        match ServerRun::prepare(&server, suite) {
-            // The same release was found before, with a larger suite.
+        match ServerRun::prepare(&server, role) {
+            // The same release was found before, in a role with more tests.
             Ok(server_run) if server_runs.iter().any(|known| known.title == server_run.title) => {}
             Ok(server_run) => server_runs.push(server_run),
             Err(missing) => not_run.push(missing),
@@ -120,14 +143,12 @@ fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
 
 impl ServerRun {
     /// Finds the server, or installs it.
-    fn prepare(server: &Server, suite: Suite) -> Result<Self, NotRun> {
-        let real = |title, home| Self { title, kind: ServerKind::Real, home, suite };
+    fn prepare(server: &Server, role: Role) -> Result<Self, NotRun> {
+        let real = |title, home| Self { title, kind: ServerKind::Real, home, role };
         match server {
-            Server::Embedded => {
-                Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, suite })
-            }
+            Server::Embedded => Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, role }),
             Server::Simulated => {
-                Ok(Self { title: "simulated".to_owned(), kind: ServerKind::Simulated, home: None, suite })
+                Ok(Self { title: "simulated".to_owned(), kind: ServerKind::Simulated, home: None, role })
             }
             Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| NotRun {
                 what: "the tests on a real ZooKeeper".to_owned(),
@@ -137,11 +158,8 @@ impl ServerRun {
             Server::Debian => {
                 let home = Some(PathBuf::from(DEBIAN_HOME));
                 prepare::debian().map(|debian| real(title(&debian), home)).map_err(|why| {
-                    let what = match suite {
-                        Suite::Conformance => "the conformance tests on ZooKeeper 3.8",
-                        _ => "the tests on ZooKeeper 3.8, Debian's package",
-                    };
-                    NotRun { what: what.to_owned(), why, remedy: INSTALL_DEBIAN }
+                    let what = "the tests on ZooKeeper 3.8, Debian's package".to_owned();
+                    NotRun { what, why, remedy: INSTALL_DEBIAN }
                 })
             }
             Server::Release(version) => {
@@ -154,7 +172,7 @@ impl ServerRun {
 
     /// The tests that need release 3.9, if this server should run them but is another release.
     fn missing_3_9(&self) -> Option<NotRun> {
-        (self.suite == Suite::Real).then(|| NotRun::release_3_9(&self.title))?
+        (self.role == Role::Newest).then(|| NotRun::release_3_9(&self.title))?
     }
 
     /// Sets the environment variables that make tests use this server.
@@ -172,53 +190,62 @@ fn title(found: &Distribution) -> String {
     format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
 }
 
-/// The job that runs a program on a server; `None` if the program needs other clients, and none is available.
-fn job(program: &Program, server_run: &ServerRun, clients: &[Prepared]) -> Option<Job> {
-    let mut command = program.command();
-    if matches!(program.needs, Needs::Clients | Needs::Peers) {
+/// The job that runs tests of a program on a server; `None` if the program needs other clients, and none is available.
+fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[Prepared]) -> Option<Job> {
+    let (mut command, target) = (program.command(), program.target);
+    command.args(filters);
+    if matches!(target.needs, Needs::Clients | Needs::Peers) {
         let names: Vec<_> = clients.iter().map(|prepared| prepared.client).collect();
-        let filters = plan::filters(program.needs, &names);
+        let filters = plan::filters(target.needs, &names);
         // Without a filter, all tests would run.
         (!filters.is_empty()).then(|| command.args(filters))?;
     }
     // Available peers take part in the runs under faults.
-    if matches!(program.needs, Needs::Clients | Needs::Peers) || program.target == JEPSEN {
+    if matches!(target.needs, Needs::Clients | Needs::Peers) || target.name == JEPSEN {
         command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
     }
     server_run.set(&mut command);
-    let (row, on) = match program.needs {
+    if server_run.role == Role::Simulated {
+        // Simulated servers are tested with the client's own transport, and it with them.
+        command.env(TRANSPORT_VARIABLE, NATIVE);
+    }
+    let (row, on) = match target.needs {
         Needs::Nothing => (WITHOUT_SERVER.to_owned(), String::new()),
         _ => (server_run.title.clone(), format!(" on {}", server_run.title)),
     };
-    let is_cpu_bound = targets::is_cpu_bound(&program.target);
-    Some(Job { title: format!("{} {}{on}", program.package, program.target), row, command, is_cpu_bound })
+    let with = if program.build == Build::Full { " with all features" } else { "" };
+    let title = format!("{} {}{with}{on}", program.package, target.name);
+    Some(Job { title, row, command, is_cpu_bound: target.is_cpu_bound() })
 }
 
 /// The job that runs the tests on hostile servers again, with the client's own transport. `None` for other programs, and if the
 /// caller has chosen the transport of all tests.
 fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
-    if program.target != HOSTILE || env::var_os(TRANSPORT_VARIABLE).is_some() {
+    if program.target.name != HOSTILE || env::var_os(TRANSPORT_VARIABLE).is_some() {
         return None;
     }
-    let mut job = job(program, server_run, &[])?;
+    let mut job = job(program, server_run, &[], &[])?;
     job.title += ", native transport";
-    job.command.env(TRANSPORT_VARIABLE, "native").env("HOSTILE_CASES", NATIVE_CASES);
+    job.command.env(TRANSPORT_VARIABLE, NATIVE).env("HOSTILE_CASES", NATIVE_CASES);
     Some(job)
 }
 
 /// The job for the examples in the documentation.
-fn documentation(features: &[&str]) -> Job {
-    let mut command = command::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast", "--doc"]).args(features);
+fn documentation(tier: Tier, has_kerberos: bool) -> Job {
+    let mut command = programs::documentation(tier, has_kerberos);
     command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
     Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command, is_cpu_bound: true }
 }
 
 /// The results of all jobs, by row. A server without jobs has a row too.
-fn rows(server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
+fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
     let row = |title: &str, required| Run { title: title.to_owned(), required, ..Run::default() };
     let of_server_run = |server_run: &ServerRun| {
-        let is_of_all_packages = !matches!(server_run.suite, Suite::Conformance | Suite::Simulated);
+        let is_of_all_packages = match server_run.role {
+            Role::Embedded | Role::Newest => tier != Tier::Landing,
+            Role::Older | Role::OlderWithTranscripts => tier == Tier::Nightly,
+            Role::Simulated => false,
+        };
         row(&server_run.title, is_of_all_packages.then_some(server_run.kind))
     };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));

@@ -37,6 +37,7 @@ pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
 }
 
 /// The text of a regular file, for example of a certificate.
+#[cfg(feature = "tls")]
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let (text, _) = open_regular(path).and_then(contents).map_err(|error| unreadable(path, &error))?;
     Ok(text)
@@ -89,6 +90,7 @@ fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection,
 }
 
 /// Prints a warning if other users can read a private key.
+#[cfg(feature = "tls")]
 pub(crate) fn warn_of_readable_key(path: &Path) {
     if path.metadata().is_ok_and(|metadata| Permissions::of(&metadata).is_readable_by_others()) {
         warn(format_args!(

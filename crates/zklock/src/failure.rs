@@ -58,8 +58,9 @@ impl From<ClientError> for Failure {
             ClientError::InvalidPath(_)
             | ClientError::InvalidConnectString(_)
             | ClientError::InvalidRetryPolicy(_)
-            | ClientError::InvalidTlsOptions(_)
             | ClientError::InvalidOption { .. } => return Self::here(error.to_string()),
+            #[cfg(feature = "tls")]
+            ClientError::InvalidTlsOptions(_) => return Self::here(error.to_string()),
             _ => "",
         };
         Self::new(Code::NoConnection, format!("{error}{remedy}"))

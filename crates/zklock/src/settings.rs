@@ -163,7 +163,7 @@ impl Settings {
             builder = builder.sasl(SaslOptions::digest_md5(user, password));
         }
         if let Some(tls) = &self.tls {
-            builder = builder.tls(tls.options.clone());
+            builder = tls.secure(builder);
         }
         Ok(builder)
     }

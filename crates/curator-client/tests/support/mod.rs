@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use curator_client::{
     ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Error, NodeSpec,
-    Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, TlsOptions, TlsProblem,
-    Transport, ZPath,
+    Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, Transport, ZPath,
 };
+#[cfg(feature = "tls")]
+use curator_client::{TlsOptions, TlsProblem};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
@@ -29,20 +30,15 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How much later than its timeout a call may end on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// Whether the clients of this test program use `Transport::Native`: always those of the target `transport`,
-/// which are the tests of `server` for this transport; and, if the environment selects it, those of the other targets.
+/// Whether the clients of this test program use `Transport::Native`. Tests of the workarounds for `zookeeper-client` then have nothing
+/// to test.
 pub(crate) fn is_native() -> bool {
-    match env!("CARGO_CRATE_NAME") {
-        "transport" => true,
-        "server" => false,
-        _ => transport::transport() == Transport::Native,
-    }
+    transport::transport() == Transport::Native
 }
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
-    let client = CuratorClient::builder(connect_string).session_timeout(LONG);
-    if is_native() { client.transport(Transport::Native) } else { client }
+    CuratorClient::builder(connect_string).session_timeout(LONG).transport(transport::transport())
 }
 
 /// A policy that allows one attempt.
@@ -132,6 +128,7 @@ pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
 }
 
 /// The TLS problem with the single server of this connect string.
+#[cfg(feature = "tls")]
 pub(crate) async fn tls_problem(connect_string: &str, tls: Option<TlsOptions>) -> TlsProblem {
     let builder = builder(connect_string).connection_timeout(Duration::from_secs(3_600));
     let error = refusal(match tls {

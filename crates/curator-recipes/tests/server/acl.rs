@@ -3,7 +3,7 @@
 use curator_recipes::client::{Error as ClientError, Permission};
 use curator_recipes::{LossReason, SharedCount};
 
-use crate::contract::permission::{OwnerAcls, assert_permission_of_anyone, owner};
+use crate::releases::contract::permission::{OwnerAcls, assert_permission_of_anyone, owner};
 use crate::support::{client, mutex, path, read_write, soon};
 
 #[tokio::test]

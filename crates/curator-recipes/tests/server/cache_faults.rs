@@ -9,7 +9,7 @@ use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error 
 use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, within};
 
-use crate::cache::{cache, create, create_tree, next, shown};
+use crate::releases::cache::{cache, create, create_tree, next, shown};
 use crate::support::{
     FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
     client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
@@ -322,7 +322,7 @@ async fn closing_the_client_ends_its_caches() {
     }
     cache.close().await.unwrap();
     until(async || proxy.connections() == 0).await;
-    let late = crate::cache::cache(&client, &root).start().unwrap();
+    let late = crate::releases::cache::cache(&client, &root).start().unwrap();
     assert!(soon(late.ready()).await.unwrap_err().is_closed());
 }
 

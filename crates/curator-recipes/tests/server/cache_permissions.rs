@@ -7,7 +7,7 @@ use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
 use curator_recipes::{CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::cache::{cache, create, next, shown};
+use crate::releases::cache::{cache, create, next, shown};
 use crate::support::{DEFAULT_TIMEOUT, behind_proxy, owner, path, requests_of, round_trips, soon, unplug, until};
 
 /// A cache behind a proxy, of a tree with the root, `a`, `a/x`, `a/x/y` and `b`.

@@ -10,7 +10,7 @@ use curator_test::{OpCode, TestingServer};
 use tokio::runtime::Builder;
 use tracing::Level;
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, Logs, SLACK, behind_proxy, builder, client as connected, path, polled_until, proxy, requests_of,
     round_trips, soon, still_waits, unplug, until, until_watched,

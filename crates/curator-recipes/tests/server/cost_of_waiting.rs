@@ -9,7 +9,7 @@ use curator_recipes::{
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes};
 
 fn counts<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {

@@ -6,8 +6,8 @@ use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{CacheState, CuratorCache, GroupMember, PersistentNodeError, PersistentNodeState, Snapshot};
 use futures_util::FutureExt as _;
 
-use crate::cache::next;
-use crate::persistent_node::{create_node, exists, session_id};
+use crate::releases::cache::next;
+use crate::releases::persistent_node::{create_node, exists, session_id};
 use crate::support::{behind_proxy, client as connected, nothing_left, path, round_trips, soon, unplug, until};
 
 fn member(client: &CuratorClient, group: &str, id: &str) -> GroupMember {

@@ -10,7 +10,7 @@ use curator_recipes::client::{
 use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason, revoke};
 use curator_test::{Direction, TestingServer};
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected,
     create_dir_without_delete, end_session, id_and_number, nothing_left, path, queue_of, soon, until, without_probes,

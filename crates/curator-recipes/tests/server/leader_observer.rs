@@ -9,7 +9,7 @@ use curator_recipes::{
 use curator_test::{Direction, OpCode, TestingServer};
 use futures_util::{FutureExt as _, StreamExt as _};
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, end_session, path,
     proxy, queue_of, soon, unplug, until, until_watched, without_probes,

@@ -9,21 +9,16 @@
 
 mod acl;
 mod acquire_failed;
-mod atomic;
 mod atomic_faults;
 mod background_failures;
 mod bad_input;
-mod cache;
 mod cache_faults;
 mod cache_permissions;
-mod cache_watches;
 mod cancel;
 mod cancellation_token;
 mod changing_directories;
 mod config;
 mod config_faults;
-mod contract;
-mod cost;
 mod cost_at_rest;
 mod cost_of_waiting;
 #[expect(dead_code, reason = "the pages show Curator's numbers, the tests do not count them")]
@@ -50,7 +45,6 @@ mod namespaces;
 mod non_reentrant;
 mod overflow;
 mod participants;
-mod persistent_node;
 mod persistent_node_closing;
 mod persistent_node_faults;
 mod persistent_node_replaced;
@@ -60,6 +54,7 @@ mod read_write;
 mod reentry;
 mod refused;
 mod release;
+mod releases;
 mod resumed;
 mod retry_policies;
 mod revocation;

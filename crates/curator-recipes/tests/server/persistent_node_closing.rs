@@ -6,7 +6,7 @@ use curator_recipes::client::{CreateMode, Outcome};
 use curator_recipes::{PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, OpCode};
 
-use crate::persistent_node::{configured, create_node, created, data};
+use crate::releases::persistent_node::{configured, create_node, created, data};
 use crate::support::{Row, behind_proxy, behind_proxy_with, children, client as connected, path, soon, unplug, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

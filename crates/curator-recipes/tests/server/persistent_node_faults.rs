@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tracing::Level;
 
-use crate::persistent_node::{
+use crate::releases::persistent_node::{
     MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
 };
 use crate::support::{

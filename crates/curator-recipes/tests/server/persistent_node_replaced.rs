@@ -6,7 +6,9 @@ use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use crate::persistent_node::{configured, create_node, created, data, replace, started, until_foreign, until_state};
+use crate::releases::persistent_node::{
+    configured, create_node, created, data, replace, started, until_foreign, until_state,
+};
 use crate::support::{Row, behind_proxy, children, client as connected, connect, path, soon, unplug, until};
 
 /// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.

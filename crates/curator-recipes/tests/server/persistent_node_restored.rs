@@ -5,7 +5,9 @@ use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{CreateMode, CuratorClient, Stat};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::persistent_node::{configured, create_node, created, data, exists, session_id, until_foreign, until_state};
+use crate::releases::persistent_node::{
+    configured, create_node, created, data, exists, session_id, until_foreign, until_state,
+};
 use crate::support::{Row, behind_proxy, client as connected, path, requests_of, soon, until};
 
 /// Changes the next reply to a read of the node: its data, of the same length, and the zxids of its creation and of its

@@ -7,9 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod close_session;
-mod kinds;
-mod life;
 mod proxy;
 mod proxy_late;
+mod releases;
 #[path = "../support/mod.rs"]
 mod support;

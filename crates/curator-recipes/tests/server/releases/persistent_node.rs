@@ -10,7 +10,7 @@ use curator_recipes::{PersistentNode, PersistentNodeBuilder, PersistentNodeError
 use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, path,
     proxy, requests_of, round_trips, soon, unplug, until, until_watched,

@@ -1,8 +1,8 @@
-//! Sessions that a server opens, and whose handshake fails then: none is left on the server.
+//! Sessions that a server opens, and whose handshake fails then: `Transport::Native` leaves none on the server.
 
 use std::time::Duration;
 
-use curator_client::{CuratorClientBuilder, Error};
+use curator_client::{CuratorClientBuilder, Error, Transport};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{builder, cause_of_failure, refusal, soon, until};
@@ -19,7 +19,7 @@ async fn server_behind_proxy() -> (TestingServer, FaultProxy) {
 }
 
 fn client(proxy: &FaultProxy) -> CuratorClientBuilder {
-    builder(proxy.connect_string()).session_timeout(HOUR)
+    builder(proxy.connect_string()).session_timeout(HOUR).transport(Transport::Native)
 }
 
 /// A client with credentials, whose handshake is not finished before the reply to them.

@@ -9,7 +9,7 @@ use curator_recipes::client::{
 use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CuratorCache, CuratorCacheBuilder, Lookup};
 use curator_test::OpCode;
 
-use crate::cost::{counted, spent, stated};
+use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     Replay, behind_proxy, client as connected, owner, path, requests_of, soon, until, without_probes,
 };

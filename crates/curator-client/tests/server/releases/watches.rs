@@ -4,7 +4,7 @@ use curator_client::{CreateMode, WatchEvent};
 use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
-use crate::support::{begin_outage, behind_proxy, direct, ephemeral, node, soon, until};
+use crate::support::{begin_outage, behind_proxy, direct, ephemeral, is_native, node, soon, until};
 
 /// Whether the server keeps a data watch on `path`. It does not report child watches.
 async fn is_watched(path: &str) -> bool {
@@ -142,76 +142,80 @@ async fn a_watch_ends_with_its_client() {
     assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
 }
 
-of_zookeeper_client! {
-    #[tokio::test]
-    async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_its_path() {
-        let (proxy, client) = behind_proxy().await;
-        let path = node(&client).await;
-        // Excludes the probes.
-        proxy.exempt_path("/");
-        proxy.reset_counts();
-        let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
+#[tokio::test]
+async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_its_path() {
+    // Of the other transport.
+    if is_native() {
+        return;
+    }
+    let (proxy, client) = behind_proxy().await;
+    let path = node(&client).await;
+    // Excludes the probes.
+    proxy.exempt_path("/");
+    proxy.reset_counts();
+    let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
+    let data = client.watch_data(&path).await.unwrap();
+    let children = client.watch_children(&path).await.unwrap();
+    drop(data);
+    let data = client.watch_data(&path).await.unwrap();
+    assert_eq!(syncs(), 0);
+    // The events of both watches are held behind this reply.
+    proxy.hold_replies(OpCode::Exists);
+    drop(client.check_exists(&path).now_or_never());
+    proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
+    let other = direct().await;
+    other.set_data(&path, "1", None).await.unwrap();
+    other.create().for_path(format!("{path}/child"), "").await.unwrap();
+    drop((data, children));
+    let watch = tokio::spawn({
+        let (client, path) = (client.clone(), path.clone());
+        async move { client.watch_data(&path).await }
+    });
+    proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
+    proxy.release_held();
+    let (value, _, mut watch) = soon(watch).await.unwrap().unwrap();
+    assert_eq!((value.as_slice(), syncs(), proxy.notifications()), (&b"1"[..], 2, 2));
+    other.set_data(&path, "2", None).await.unwrap();
+    assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
+    // Nothing is being removed now, so the next watch needs no sync.
+    let again = client.watch_data(&path).await.unwrap();
+    drop(again);
+    assert_eq!(syncs(), 2);
+}
+
+/// If the connection did not end, `zookeeper-client` would use freed memory (`docs/upstream.md`).
+#[tokio::test]
+async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
+    // Of the other transport.
+    if is_native() {
+        return;
+    }
+    let (proxy, client) = behind_proxy().await;
+    let (path, other) = (node(&client).await, direct().await);
+    let session = client.session().await.unwrap();
+    for is_awaited in [true, false] {
         let data = client.watch_data(&path).await.unwrap();
         let children = client.watch_children(&path).await.unwrap();
-        drop(data);
-        let data = client.watch_data(&path).await.unwrap();
-        assert_eq!(syncs(), 0);
-        // The events of both watches are held behind this reply.
+        proxy.reset_counts();
+        // Both events are in flight when the next watch is requested.
         proxy.hold_replies(OpCode::Exists);
         drop(client.check_exists(&path).now_or_never());
         proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
-        let other = direct().await;
         other.set_data(&path, "1", None).await.unwrap();
-        other.create().for_path(format!("{path}/child"), "").await.unwrap();
+        other.create().for_path(format!("{path}/child-{is_awaited}"), "").await.unwrap();
+        let mut next = Box::pin(client.watch_data(&path));
+        assert!((&mut next).now_or_never().is_none());
+        if !is_awaited {
+            drop(next);
+            next = Box::pin(client.watch_data(&path));
+        }
         drop((data, children));
-        let watch = tokio::spawn({
-            let (client, path) = (client.clone(), path.clone());
-            async move { client.watch_data(&path).await }
-        });
-        proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
         proxy.release_held();
-        let (value, _, mut watch) = soon(watch).await.unwrap().unwrap();
-        assert_eq!((value.as_slice(), syncs(), proxy.notifications()), (&b"1"[..], 2, 2));
+        let (_, _, mut watch) = soon(next).await.unwrap();
+        assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
+        assert!(proxy.handshakes() >= 1, "the connection has not ended");
         other.set_data(&path, "2", None).await.unwrap();
         assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
-        // Nothing is being removed now, so the next watch needs no sync.
-        let again = client.watch_data(&path).await.unwrap();
-        drop(again);
-        assert_eq!(syncs(), 2);
     }
-}
-
-of_zookeeper_client! {
-    /// If the connection did not end, `zookeeper-client` would use freed memory (`docs/upstream.md`).
-    #[tokio::test]
-    async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_is_set() {
-        let (proxy, client) = behind_proxy().await;
-        let (path, other) = (node(&client).await, direct().await);
-        let session = client.session().await.unwrap();
-        for is_awaited in [true, false] {
-            let data = client.watch_data(&path).await.unwrap();
-            let children = client.watch_children(&path).await.unwrap();
-            proxy.reset_counts();
-            // Both events are in flight when the next watch is requested.
-            proxy.hold_replies(OpCode::Exists);
-            drop(client.check_exists(&path).now_or_never());
-            proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
-            other.set_data(&path, "1", None).await.unwrap();
-            other.create().for_path(format!("{path}/child-{is_awaited}"), "").await.unwrap();
-            let mut next = Box::pin(client.watch_data(&path));
-            assert!((&mut next).now_or_never().is_none());
-            if !is_awaited {
-                drop(next);
-                next = Box::pin(client.watch_data(&path));
-            }
-            drop((data, children));
-            proxy.release_held();
-            let (_, _, mut watch) = soon(next).await.unwrap();
-            assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
-            assert!(proxy.handshakes() >= 1, "the connection has not ended");
-            other.set_data(&path, "2", None).await.unwrap();
-            assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
-        }
-        assert!(client.session().await.unwrap().is_same(&session));
-    }
+    assert!(client.session().await.unwrap().is_same(&session));
 }

@@ -1,0 +1,9 @@
+//! Tests whose outcome may depend on the release of ZooKeeper. Before a commit lands, they also run on the oldest supported
+//! releases; the other tests do so every night.
+
+mod atomic;
+pub(crate) mod cache;
+mod cache_watches;
+pub(crate) mod contract;
+pub(crate) mod cost;
+pub(crate) mod persistent_node;

@@ -1,0 +1,5 @@
+//! TLS files in the configuration.
+
+mod keys;
+mod rotating;
+mod tls_server;
