@@ -269,7 +269,7 @@ pub(crate) mod tests {
         }
         assert_eq!(kinds("-p curator-test --test real"), [Real]);
         assert_eq!(kinds("--test=real x"), [Real]);
-        assert_eq!(kinds("--test peers --test embedded"), [Embedded]);
+        assert_eq!(kinds("--test peers --test hostile"), [Embedded]);
         for kind in ServerKind::ALL {
             assert_eq!(super::kinds(&words("--test real"), Some(kind)), [kind]);
         }

@@ -54,6 +54,9 @@ pub(crate) const SERVER: &str = "server";
 /// The tests of [`SERVER`] whose outcome may depend on the release of ZooKeeper are in modules of this name.
 pub(crate) const RELEASES: &str = "releases::";
 
+/// The tests of [`SERVER`] that use embedded servers only are in modules of this name.
+pub(crate) const EMBEDDED: &str = "embedded::";
+
 /// The tests that compare embedded and simulated servers with real ones.
 pub(crate) const CONFORMANCE: &str = "conformance";
 
@@ -92,10 +95,9 @@ const fn target(name: &'static str, needs: Needs, tier: Tier, build: Build) -> T
 }
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait.
-pub(crate) const TARGETS: [Target; 23] = [
+pub(crate) const TARGETS: [Target; 21] = [
     target("model", Needs::Nothing, Tier::Commit, Build::Plain),
     target("search", Needs::Nothing, Tier::Commit, Build::Plain),
-    target("determinism", Needs::Nothing, Tier::Commit, Build::Plain),
     target("matrix", Needs::Nothing, Tier::Commit, Build::Plain),
     target(UNIT, Needs::Nothing, Tier::Commit, Build::Plain),
     target("crowd", Needs::Either, Tier::Nightly, Build::Plain),
@@ -112,7 +114,6 @@ pub(crate) const TARGETS: [Target; 23] = [
     target("service", Needs::Either, Tier::Landing, Build::Full),
     target(PEERS, Needs::Peers, Tier::Nightly, Build::Full),
     target(KERBEROS, Needs::Kerberos, Tier::Landing, Build::Full),
-    target("embedded", Needs::Embedded, Tier::Commit, Build::Plain),
     target("simulation", Needs::Nothing, Tier::Commit, Build::Plain),
     target("signals", Needs::Embedded, Tier::Landing, Build::Plain),
     target("model-deep", Needs::Nothing, Tier::Nightly, Build::Plain),

@@ -16,7 +16,7 @@ use crate::{
     programs::{self, Program},
     summary::{Run, Summary, is_ci},
     target_dir,
-    targets::{self, Build, HOSTILE, JEPSEN, Needs, Tier},
+    targets::{self, Build, EMBEDDED, HOSTILE, JEPSEN, Needs, Tier},
 };
 
 /// The variable with the number of tests that libtest runs at a time.
@@ -205,6 +205,9 @@ fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[P
         command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
     }
     server_run.set(&mut command);
+    if server_run.role != Role::Embedded {
+        command.args(["--skip", EMBEDDED]);
+    }
     if server_run.role == Role::Simulated {
         // Simulated servers are tested with the client's own transport, and it with them.
         command.env(TRANSPORT_VARIABLE, NATIVE);

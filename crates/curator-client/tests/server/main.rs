@@ -15,6 +15,7 @@ mod connections;
 mod data;
 mod deadlines;
 mod deletes;
+mod embedded;
 #[cfg(unix)]
 mod exhausted;
 mod health;

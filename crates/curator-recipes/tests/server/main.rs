@@ -25,6 +25,7 @@ mod cost_of_waiting;
 mod costs;
 mod directory;
 mod downgrade;
+mod embedded;
 mod exclusive;
 mod foreign_executor;
 #[cfg(unix)]

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod close_session;
+mod embedded;
 mod proxy;
 mod proxy_late;
 mod releases;

@@ -2,11 +2,8 @@
 //!
 //! Only this suite finds a fault that affects another request than the intended one, a server that does not survive
 //! some input, and a stop, pause or restart that loses or keeps too much.
-#![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod faults;
 mod fuzz;
 mod life;
-#[path = "../support/mod.rs"]
-mod support;
 mod surroundings;

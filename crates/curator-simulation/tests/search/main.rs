@@ -1,4 +1,6 @@
-//! A few schedules of each workload pass, and one of a recipe with a known defect fails.
+//! Schedules of each workload pass, and one of a recipe with a known defect fails.
+
+mod determinism;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,29 +9,9 @@ use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_simulation::checks::{Entry, Kind};
 use curator_simulation::life::Life;
-use curator_simulation::schedule::Verdict;
 use curator_simulation::search::{Found, Search, seed_of_commit};
 use curator_simulation::simulated;
 use curator_simulation::workload::{self, Workload};
-
-const SEEDS: u64 = 4;
-
-fn assert_passes(workload: &str, seed: u64, verdict: &Verdict) {
-    assert_eq!(
-        verdict.failure, None,
-        "{workload} with seed {seed}: cargo xtask simulate --workload {workload} --seed {seed} --trace"
-    );
-}
-
-#[test]
-fn some_schedules_of_each_workload_pass() {
-    for workload in workload::names() {
-        for seed in 0..SEEDS {
-            let (verdict, _) = simulated::run(seed, workload, false);
-            assert_passes(workload, seed, &verdict);
-        }
-    }
-}
 
 /// In an exported tree, which has no commit, the same seeds each time.
 #[test]
