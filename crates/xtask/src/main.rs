@@ -1,5 +1,6 @@
 //! The commands for set-up, tests, checks and generated pages: see `cargo xtask help`.
 
+mod calibration;
 mod choice;
 mod class_archive;
 mod clients;
@@ -79,6 +80,9 @@ cargo xtask <command>
                        all tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian` (Debian's
                        package) or releases, as in 3.6.4,debian,3.9.5; without a list on embedded and on real servers;
                        `-- -p curator-recipes --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
+  calibrate <seconds> <budget>
+                       print how long a fixed computation takes here, and how many times as long a run took; the budget is
+                       such a number
   jepsen [--peers curator,kazoo] <args>
                        prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
                        `cargo xtask jepsen --help` lists the arguments
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
             test::run(Tier::Nightly, Some(list), arguments)
         }
         ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(Tier::Commit, None, arguments),
+        ("calibrate", [seconds, budget]) => calibration::print(seconds, budget),
         ("environment", clients) => environment::run(clients),
         ("jepsen", arguments) => jepsen::run(arguments),
         ("docs", []) => docs::write(),

@@ -3,6 +3,7 @@
 use std::{env, io, num::NonZero, path::PathBuf, process::Command, thread, time::Instant};
 
 use crate::{
+    calibration::Calibration,
     choice::{self, Choice, Server},
     clients::{self, Client, Prepared},
     command,
@@ -46,12 +47,25 @@ pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Re
     if !arguments.is_empty() {
         return selected(choice, arguments, ci, required);
     }
+    let (calibration, begin) = (Calibration::measure(), Instant::now());
     let mut summary = everything(tier, choice, ci)?;
     if servers.is_none() {
         summary.not_run.extend(NotRun::other_kind(chosen_kind));
     }
     println!("\n{}", summary.text());
+    if let (None, Some(budget)) = (servers, budget(tier)) {
+        print_line(&calibration.report(begin.elapsed(), budget));
+    }
     summary.verdict(required)
+}
+
+/// How many times as long as the calibration a run may take from a fresh clone. See CONTRIBUTING.md.
+fn budget(tier: Tier) -> Option<u32> {
+    match tier {
+        Tier::Commit => Some(2_000),
+        Tier::Landing => Some(1_500),
+        Tier::Nightly => None,
+    }
 }
 
 /// An available server, and what it is tested with.
