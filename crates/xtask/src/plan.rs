@@ -32,7 +32,7 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
     };
     if all_need(&[Needs::Real, Needs::Kerberos]) {
         vec![ServerKind::Real]
-    } else if all_need(&[Needs::Nothing, Needs::Embedded, Needs::One, Needs::Peers]) {
+    } else if all_need(&[Needs::Nothing, Needs::Sample, Needs::Embedded, Needs::One, Needs::Peers]) {
         vec![ServerKind::Embedded]
     } else {
         vec![ServerKind::Embedded, ServerKind::Real]
@@ -89,7 +89,11 @@ pub(crate) fn tests(
             ((is_client || target.name == CONFORMANCE) && is_included).then_some(Tests::All)
         }
         Role::Newest => {
-            let runs = matches!(target.needs, Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos);
+            let runs = match target.needs {
+                Needs::Either | Needs::Clients | Needs::Real | Needs::Kerberos => true,
+                Needs::Sample => tier == Tier::Nightly,
+                _ => false,
+            };
             (runs && is_included).then_some(Tests::All)
         }
         Role::Older | Role::OlderWithTranscripts => match (tier, target.name) {

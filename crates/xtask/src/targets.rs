@@ -23,6 +23,8 @@ impl Tier {
 pub(crate) enum Needs {
     /// No servers: unit tests, property tests, searches of the model and of simulated schedules.
     Nothing,
+    /// No servers. Every night, a sample of these tests also runs on real servers.
+    Sample,
     /// Servers of the selected kind. These tests run on embedded servers and on real ones.
     Either,
     /// Servers of the selected kind. One kind is enough for these tests.
@@ -98,7 +100,7 @@ const fn target(name: &'static str, needs: Needs, tier: Tier, build: Build) -> T
 pub(crate) const TARGETS: [Target; 21] = [
     target("model", Needs::Nothing, Tier::Commit, Build::Plain),
     target("search", Needs::Nothing, Tier::Commit, Build::Plain),
-    target("matrix", Needs::Nothing, Tier::Commit, Build::Plain),
+    target("matrix", Needs::Sample, Tier::Commit, Build::Plain),
     target(UNIT, Needs::Nothing, Tier::Commit, Build::Plain),
     target("crowd", Needs::Either, Tier::Nightly, Build::Plain),
     target(JEPSEN, Needs::Real, Tier::Nightly, Build::Full),

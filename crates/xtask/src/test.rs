@@ -226,8 +226,8 @@ fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[P
         // Simulated servers are tested with the client's own transport, and it with them.
         command.env(TRANSPORT_VARIABLE, NATIVE);
     }
-    let (row, on) = match target.needs {
-        Needs::Nothing => (WITHOUT_SERVER.to_owned(), String::new()),
+    let (row, on) = match (target.needs, server_run.role) {
+        (Needs::Nothing, _) | (Needs::Sample, Role::Embedded) => (WITHOUT_SERVER.to_owned(), String::new()),
         _ => (server_run.title.clone(), format!(" on {}", server_run.title)),
     };
     let with = if program.build == Build::Full { " with all features" } else { "" };
