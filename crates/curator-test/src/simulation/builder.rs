@@ -46,7 +46,7 @@ impl SimulationBuilder {
         self
     }
 
-    /// The command that repeats the run, for the report of a failure. For `cargo xtask simulate` only.
+    /// The command that repeats the run, for the report of a failure. For the tests and tools of this repository only.
     #[doc(hidden)]
     pub fn command(mut self, command: String) -> Self {
         self.command = Some(command);

@@ -222,8 +222,8 @@ impl Simulation {
     }
 
     /// Ends all faults, also those by chance: servers run, reach each other and all processes; they grant timeouts, and
-    /// frames take a time, as at the start; processes are polled, and nodes accessible. What was deleted or lost is not
-    /// restored, and no killed process.
+    /// frames take a time, as at the start; processes are polled, and nodes accessible; replies that are held are delivered.
+    /// What was deleted or lost is not restored, and no killed process.
     pub fn heal(&self) {
         self.shared.update(World::heal);
     }
