@@ -8,6 +8,7 @@
 
 mod close_session;
 mod embedded;
+mod kinds;
 mod proxy;
 mod proxy_late;
 mod releases;

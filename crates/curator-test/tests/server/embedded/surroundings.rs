@@ -38,7 +38,7 @@ fn a_server_needs_neither_io_nor_timers_of_the_runtime() {
 #[test]
 fn a_server_accepts_connections_again_when_its_process_can_open_files_again() {
     // The limit of open files applies to the whole process.
-    alone("surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again", || {
+    alone("embedded::surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again", || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
         let server = EmbeddedServer::start().unwrap();
         let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
