@@ -39,7 +39,9 @@
 //! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds `TestingCa`, which
 //! issues certificates for tests.
 //!
-//! The feature `simulation`, which is on by default, adds [`Simulation`].
+//! The feature `simulation`, which is on by default, adds [`Simulation`]. The servers use the protocol's codec of
+//! `curator-client`, which does not compile without a transport: also on by default, the feature `native` enables one.
+//! Without default features, enable it, or a transport of the client.
 //!
 //! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 
