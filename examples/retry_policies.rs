@@ -5,14 +5,16 @@
 //!
 //! ```console
 //! cargo run --example retry_policies
+//! # Also with a policy of the crate `backoff`:
+//! cargo run --example retry_policies --features backoff
 //! ```
 
 use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{
-    BackoffRetry, BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryContext,
-    RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
+    BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryContext, RetryForever,
+    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
 };
 
 const NODE: &str = "/curator-examples/retry-policies";
@@ -86,16 +88,20 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_delays() -> Result<(), Failure> {
-    // The policies of the `backoff` crate can be used too; this one has no randomness, and ends after a second.
-    let curve = backoff::ExponentialBackoff {
+/// The policies of the crate `backoff` can be used too; this one has no randomness, and ends after a second.
+#[cfg(feature = "backoff")]
+fn backoff_policy() -> impl RetryPolicy {
+    curator_recipes::client::BackoffRetry::new(backoff::ExponentialBackoff {
         initial_interval: 50 * MS,
         multiplier: 3.0,
         randomization_factor: 0.0,
         max_elapsed_time: Some(1_000 * MS),
         ..Default::default()
-    };
-    let policies: [(&str, Box<dyn RetryPolicy>); 8] = [
+    })
+}
+
+fn print_delays() -> Result<(), Failure> {
+    let policies: &[(&str, Box<dyn RetryPolicy>)] = &[
         ("RetryOneTime(50)", Box::new(RetryOneTime::new(50 * MS)?)),
         ("RetryNTimes(5, 50)", Box::new(RetryNTimes::new(5, 50 * MS)?)),
         ("RetryForever(50)", Box::new(RetryForever::new(50 * MS)?)),
@@ -105,12 +111,13 @@ fn print_delays() -> Result<(), Failure> {
             "BoundedExponentialBackoffRetry(50, 400, 29)",
             Box::new(BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?),
         ),
-        ("BackoffRetry(50 * 3^n, within 1000)", Box::new(BackoffRetry::new(curve))),
+        #[cfg(feature = "backoff")]
+        ("BackoffRetry(50 * 3^n, within 1000)", Box::new(backoff_policy())),
         ("FibonacciRetry(50, 7), custom", Box::new(FibonacciRetry { first: 50 * MS, max_retries: 7 })),
     ];
     println!("The wait before each retry in milliseconds, if a try takes no time; `-` is giving up.\n");
     println!("{:<43}{}", "", (1..=DELAYS).map(|retry| format!("{retry:>7}")).collect::<String>());
-    for (name, policy) in &policies {
+    for (name, policy) in policies {
         let (mut row, mut elapsed) = (String::new(), Duration::ZERO);
         for retries in 0..DELAYS {
             let Some(delay) = policy.next_delay(&RetryContext::new(retries, elapsed)) else {

@@ -266,6 +266,7 @@ fn retry_policies() {
         let row = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         assert_eq!(row("RetryOneTime(50)"), "50      -");
         assert_eq!(row("RetryUntilElapsed(220, 50)"), "50     50     50     50     20      -");
+        #[cfg(feature = "backoff")]
         assert_eq!(row("BackoffRetry(50 * 3^n, within 1000)"), "50    150    450      -");
         assert_eq!(row("FibonacciRetry(50, 7), custom"), "50     50    100    150    250    400    650      -");
         let bounded: Vec<u64> = row("BoundedExponentialBackoffRetry(50, 400, 29)")
