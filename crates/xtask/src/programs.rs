@@ -66,7 +66,8 @@ const FULL_PACKAGES: [&str; 9] = [
 const NIGHTLY_PACKAGES: [&str; 1] = ["curator-bench"];
 
 /// The features of [`Build::Full`], besides the default ones and those with Kerberos tickets.
-const FULL_FEATURES: &str = "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full,curator-examples/backoff";
+const FULL_FEATURES: &str =
+    "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full,curator-examples/backoff";
 
 /// The feature with Kerberos tickets.
 const KERBEROS_FEATURE: &str = "curator-client/sasl-gssapi";

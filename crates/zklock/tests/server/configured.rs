@@ -13,14 +13,14 @@ use tokio::process::{Child, Command};
 
 use crate::support::{Printed, client, finished, path, proxy, signal, zklock};
 
-fn write(file: &Path, text: &str, mode: u32) {
+pub(crate) fn write(file: &Path, text: &str, mode: u32) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, text).unwrap();
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// `zklock tree` with these variables and without servers in the environment; a `None` removes the variable.
-async fn printed(variables: &[(&str, Option<&Path>)]) -> Printed {
+pub(crate) async fn printed(variables: &[(&str, Option<&Path>)]) -> Printed {
     printed_by(&format!("tree {}", path("configured")), variables).await
 }
 

@@ -1,5 +1,9 @@
 //! Files with keys.
 
+use curator_test::TestingCa;
+
+use crate::configured::{printed, write};
+
 #[tokio::test]
 async fn a_key_that_others_can_read_draws_a_warning() {
     let (directory, ca) = (tempfile::tempdir().unwrap(), TestingCa::new("keys").unwrap());
