@@ -47,8 +47,7 @@ pub(crate) struct Failure {
 /// At most how many jobs run at a time: more than CI has cores, because most of the jobs mostly wait.
 const LANES: usize = 4;
 
-/// At most how many CPU-bound jobs run at a time. With four on two cores, one session of the fault matrix could not be
-/// closed within 10 s.
+/// At most how many CPU-bound jobs run at a time: the others wait for servers, which need time too.
 const CPU_BOUND_LANES: usize = 2;
 
 /// The most lines of a failed job's output to repeat at the end.

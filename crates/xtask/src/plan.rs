@@ -6,7 +6,7 @@ use crate::{
     clients::Client,
     kind::{SERVER_VARIABLE, ServerKind},
     programs::{CLIENT, PAGES, PLAIN_PACKAGES},
-    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, Target, Tier, UNIT, named},
+    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, TLS, Target, Tier, UNIT, named},
 };
 
 /// The kind of servers that the environment selects, if any.
@@ -100,22 +100,16 @@ pub(crate) fn tests(
             (Tier::Commit, _) => None,
             (_, CONFORMANCE) => (role == Role::OlderWithTranscripts).then_some(Tests::All),
             (Tier::Landing, SERVER) => Some(Tests::With(&[RELEASES])),
-            (Tier::Nightly, SERVER) => Some(Tests::All),
+            (Tier::Nightly, SERVER | TLS) => Some(Tests::All),
             (Tier::Nightly, _) if target.needs == Needs::Clients => Some(Tests::All),
             _ => None,
         },
     }
 }
 
-/// The tests of a program that is built with all features: those that the same target does not have, or does not run, without
-/// them. `None` if there are none.
-pub(crate) fn only_with_all_features(package: &str, target: &str) -> Option<Tests> {
-    match (package, target) {
-        (CLIENT, UNIT) => Some(Tests::With(&["tls", "diagnosis"])),
-        ("zklock", SERVER) => Some(Tests::With(&["tls::"])),
-        (_, UNIT | SERVER) if PLAIN_PACKAGES.contains(&package) && package != PAGES => None,
-        _ => Some(Tests::All),
-    }
+/// Whether a program that is built with all features has tests that the same target does not have without them.
+pub(crate) fn needs_all_features(package: &str, target: &str) -> bool {
+    target != UNIT || !PLAIN_PACKAGES.contains(&package) || [CLIENT, PAGES, "zklock"].contains(&package)
 }
 
 /// The command line after `cargo` for the tests that the caller selects.

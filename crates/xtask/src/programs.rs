@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     command,
-    targets::{self, Build, Needs, SERVER, TARGETS, Target, Tier, UNIT},
+    targets::{self, Build, CONFORMANCE, Needs, SERVER, TARGETS, Target, Tier, UNIT},
 };
 
 /// A program that runs tests.
@@ -50,16 +50,19 @@ const PLAIN_FEATURES: &str = "curator-client/zookeeper-client,curator-discovery/
                               curator-recipes/zookeeper-client,curator-test/simulation";
 
 /// The packages with tests that need all features, or that only tools and examples need.
-const FULL_PACKAGES: [&str; 9] = [
+const FULL_PACKAGES: [&str; 12] = [
     CLIENT,
+    "curator-discovery",
     "curator-example-discovery",
     "curator-example-service",
     "curator-example-tls",
     "curator-examples",
     "curator-jepsen",
     PAGES,
+    "curator-protocol",
     "curator-recipes",
     "curator-test",
+    "zklock",
 ];
 
 /// The packages with tests that only a run of all tests builds.
@@ -75,9 +78,15 @@ const KERBEROS_FEATURE: &str = "curator-client/sasl-gssapi";
 /// Builds the test programs of a run: once without the features that need a C compiler, and, unless the run is that before a
 /// commit, once with all of them.
 pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, String> {
-    let mut programs = cargo(Build::Plain, &plain(), &[])?;
-    programs.extend(cargo(Build::Plain, &plain(), &named_targets(Build::Plain, tier, true))?);
+    let mut programs = cargo(Build::Plain, &plain(), &named_targets(Build::Plain, tier, has_kerberos))?;
+    if tier != Tier::Landing {
+        // The targets that need nothing which may be missing.
+        programs.extend(cargo(Build::Plain, &plain(), &[])?);
+    }
     if tier != Tier::Commit {
+        // Some tests run examples. `cargo test --examples` would make test programs of these.
+        let examples = ["build", "--profile", "test", "--examples"].map(str::to_owned);
+        command::run(command::cargo().args(examples).args(full(tier, has_kerberos)))?;
         programs.extend(cargo(
             Build::Full,
             &full(tier, has_kerberos),
@@ -107,25 +116,22 @@ fn full(tier: Tier, has_kerberos: bool) -> Vec<String> {
     if has_kerberos {
         features = format!("{features},{KERBEROS_FEATURE}");
     }
-    [
-        packages(FULL_PACKAGES.into_iter().chain(["zklock"]).chain(nightly.iter().copied())),
-        vec!["--features".to_owned(), features],
-    ]
-    .concat()
+    [packages(FULL_PACKAGES.into_iter().chain(nightly.iter().copied())), vec!["--features".to_owned(), features]]
+        .concat()
 }
 
 /// The arguments for the targets of this build that plain `cargo test` leaves out, and for the tests in the sources, without
 /// which cargo would not enable the features of packages that have none of these targets.
 fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
+    // These run on older releases too.
+    let is_of_older_releases = |name| tier != Tier::Commit && [SERVER, CONFORMANCE].contains(&name);
     let is_wanted = |target: &&Target| {
         target.build == build
-            && (tier.includes(target.tier) || target.tier == Tier::Commit)
-            && (has_kerberos || target.needs != Needs::Kerberos)
             && target.name != UNIT
+            && (tier.includes(target.tier) || is_of_older_releases(target.name))
+            && (has_kerberos || target.needs != Needs::Kerberos)
     };
     let names = TARGETS.iter().filter(is_wanted).map(|target| target.name);
-    // The targets `server` of all packages.
-    let names = names.chain((build == Build::Full).then_some(SERVER));
     ["--lib", "--bins"]
         .map(str::to_owned)
         .into_iter()

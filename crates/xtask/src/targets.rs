@@ -71,6 +71,9 @@ pub(crate) const PEERS: &str = "peers";
 /// The short runs under faults, in which peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
+/// The tests with TLS.
+pub(crate) const TLS: &str = "tls";
+
 /// The tests on servers that lie, or do not speak the protocol.
 pub(crate) const HOSTILE: &str = "hostile";
 
@@ -97,7 +100,7 @@ const fn target(name: &'static str, needs: Needs, tier: Tier, build: Build) -> T
 }
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait.
-pub(crate) const TARGETS: [Target; 21] = [
+pub(crate) const TARGETS: [Target; 22] = [
     target("model", Needs::Nothing, Tier::Commit, Build::Plain),
     target("search", Needs::Nothing, Tier::Commit, Build::Plain),
     target("matrix", Needs::Sample, Tier::Commit, Build::Plain),
@@ -109,10 +112,11 @@ pub(crate) const TARGETS: [Target; 21] = [
     target("real", Needs::Real, Tier::Landing, Build::Full),
     target(CONFORMANCE, Needs::Either, Tier::Commit, Build::Plain),
     target(SERVER, Needs::Either, Tier::Commit, Build::Plain),
-    target("tls", Needs::Either, Tier::Landing, Build::Full),
+    target(TLS, Needs::Either, Tier::Landing, Build::Full),
     target(SOAK, Needs::One, Tier::Nightly, Build::Plain),
     target("run", Needs::Either, Tier::Landing, Build::Full),
     target("bench", Needs::One, Tier::Nightly, Build::Full),
+    target("workers", Needs::Either, Tier::Landing, Build::Full),
     target("service", Needs::Either, Tier::Landing, Build::Full),
     target(PEERS, Needs::Peers, Tier::Nightly, Build::Full),
     target(KERBEROS, Needs::Kerberos, Tier::Landing, Build::Full),

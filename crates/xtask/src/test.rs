@@ -17,7 +17,7 @@ use crate::{
     programs::{self, Program},
     summary::{Run, Summary, is_ci},
     target_dir,
-    targets::{self, Build, EMBEDDED, HOSTILE, JEPSEN, Needs, Tier},
+    targets::{self, Build, EMBEDDED, HOSTILE, JEPSEN, Needs, TLS, Tier},
 };
 
 /// The variable with the number of tests that libtest runs at a time.
@@ -124,16 +124,12 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
 fn filters(tier: Tier, program: &Program, server_run: &ServerRun, has_newest: bool) -> Option<Vec<&'static str>> {
     let package = program.package.as_str();
     let is_included = tier.includes(program.tier());
-    let of_server = plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)?;
-    let of_build = match program.build {
-        Build::Plain => Tests::All,
-        Build::Full => plan::only_with_all_features(package, program.target.name)?,
-    };
-    match (of_server, of_build) {
-        (Tests::All, Tests::All) => Some(Vec::new()),
-        (Tests::With(texts), Tests::All) | (Tests::All, Tests::With(texts)) => Some(texts.to_vec()),
-        // No test has both texts in its name.
-        (Tests::With(_), Tests::With(_)) => None,
+    if program.build == Build::Full && !plan::needs_all_features(package, program.target.name) {
+        return None;
+    }
+    match plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)? {
+        Tests::All => Some(Vec::new()),
+        Tests::With(texts) => Some(texts.to_vec()),
     }
 }
 
@@ -235,10 +231,13 @@ fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[P
     Some(Job { title, row, command, is_cpu_bound: target.is_cpu_bound() })
 }
 
-/// The job that runs the tests on hostile servers again, with the client's own transport. `None` for other programs, and if the
+/// The job that runs the tests on hostile servers, and those with TLS, again, with the client's own transport. `None` for other programs, and if the
 /// caller has chosen the transport of all tests.
 fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
-    if program.target.name != HOSTILE || env::var_os(TRANSPORT_VARIABLE).is_some() {
+    if ![HOSTILE, TLS].contains(&program.target.name)
+        || program.package == "zklock"
+        || env::var_os(TRANSPORT_VARIABLE).is_some()
+    {
         return None;
     }
     let mut job = job(program, server_run, &[], &[])?;
@@ -260,7 +259,7 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
     let of_server_run = |server_run: &ServerRun| {
         let is_of_all_packages = match server_run.role {
             Role::Embedded | Role::Newest => tier != Tier::Landing,
-            Role::Older | Role::OlderWithTranscripts => tier == Tier::Nightly,
+            Role::Older | Role::OlderWithTranscripts => true,
             Role::Simulated => false,
         };
         row(&server_run.title, is_of_all_packages.then_some(server_run.kind))

@@ -8,7 +8,7 @@ mod balance;
 mod cache;
 mod foreign_data;
 mod query;
-mod registration;
 mod registration_faults;
+mod releases;
 #[path = "../support/mod.rs"]
 mod support;

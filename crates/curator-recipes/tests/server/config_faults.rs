@@ -7,7 +7,7 @@ use curator_recipes::{Config, ConfigError, ConfigStatus, IfAbsent};
 use curator_test::{Direction, OpCode};
 use tokio::runtime::Builder;
 
-use crate::config::{delete, is_absent, is_ended, is_invalid, number, until_status, until_value, write};
+use crate::releases::config::{delete, is_absent, is_ended, is_invalid, number, until_status, until_value, write};
 use crate::support::{
     SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, connect, end_session, owner, path,
     proxy, requests_of, round_trips, soon, unplug, until,

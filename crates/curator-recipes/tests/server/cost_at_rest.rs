@@ -14,7 +14,7 @@ use curator_recipes::{
 };
 use curator_test::{FaultProxy, OpCode};
 
-use crate::config::number;
+use crate::releases::config::number;
 use crate::support::{
     LONG_SESSION, acquiring, arc, behind_proxy, builder, client, mutex, owner, path, queue_of, read_write, round_trips,
     soon, spawn_acquire, until, without_probes,

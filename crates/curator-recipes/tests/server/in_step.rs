@@ -15,8 +15,8 @@ use curator_test::OpCode;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
-use crate::config::{number, write};
 use crate::releases::cache::create;
+use crate::releases::config::{number, write};
 use crate::support::{
     LONG_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, in_wake, mutex, path, soon, unplug,
     until,

@@ -7,7 +7,7 @@ use curator_recipes::client::{CuratorClient, SessionEnd};
 use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
+use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
 use crate::support::{
     FAULTS, Row, behind_proxy, behind_proxy_with, children, client as connected, connect, end_session, nothing_left,
     path, queue_of, requests_of, server_at, soon, unplug, until,

@@ -1,7 +1,6 @@
 //! Settings from configuration files.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
@@ -11,29 +10,8 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::support::{Printed, client, finished, path, proxy, signal, zklock};
-
-pub(crate) fn write(file: &Path, text: &str, mode: u32) {
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
-}
-
-/// `zklock tree` with these variables and without servers in the environment; a `None` removes the variable.
-pub(crate) async fn printed(variables: &[(&str, Option<&Path>)]) -> Printed {
-    printed_by(&format!("tree {}", path("configured")), variables).await
-}
-
-async fn printed_by(options: &str, variables: &[(&str, Option<&Path>)]) -> Printed {
-    let mut command = zklock("", options, None);
-    for (name, value) in variables {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    finished(command.spawn().unwrap()).await
-}
+use crate::configuration::{printed, printed_by, write};
+use crate::support::{client, finished, path, proxy, signal, zklock};
 
 #[tokio::test]
 async fn the_default_file_is_read_unless_another_one_or_none_is_named() {
@@ -167,4 +145,15 @@ async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
     assert!(line.starts_with("zklock: connected again after "), "{line}");
     let (quiet, other) = (finished(quiet).await, finished(other).await);
     assert_eq!((quiet.code, quiet.error.as_str(), other.code), (Some(121), "", Some(121)));
+}
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn without_the_feature_a_configuration_with_tls_files_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    write(&file, "connect = \"127.0.0.1:1\"\n[tls]\nca = \"ca.pem\"\n", 0o600);
+    let printed = printed(&[("ZKLOCK_CONFIG", Some(&file))]).await;
+    assert_eq!(printed.code, Some(125), "{printed:?}");
+    assert!(printed.error.contains("this zklock was built without the feature `tls`"), "{printed:?}");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 mod command_line;
+mod configuration;
 mod configured;
 mod inherited;
 mod leading;
@@ -15,6 +16,4 @@ mod releases;
 mod running;
 mod support;
 mod text;
-#[cfg(feature = "tls")]
-mod tls;
 mod waiting;

@@ -4,6 +4,10 @@
 mod atomic;
 pub(crate) mod cache;
 mod cache_watches;
+pub(crate) mod config;
 pub(crate) mod contract;
 pub(crate) mod cost;
+mod cost_of_waiting;
+pub(crate) mod leader_latch;
+pub(crate) mod leader_observer;
 pub(crate) mod persistent_node;

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-use super::tls_server::TlsServer;
 use crate::support::{Notes, PATIENCE, SHORT, finished, path, runs, signal, zklock};
+use crate::tls_server::TlsServer;
 
 /// A server with a certificate of an authority, and a configuration file of a client that trusts this authority.
 struct Setup {

@@ -2,7 +2,7 @@
 
 use curator_test::TestingCa;
 
-use crate::configured::{printed, write};
+use crate::configuration::{printed, write};
 
 #[tokio::test]
 async fn a_key_that_others_can_read_draws_a_warning() {
