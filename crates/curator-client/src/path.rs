@@ -23,7 +23,7 @@ use crate::debug::debug_as_text;
 ///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java represents those, emoji among them, as
 ///   surrogates, and ZooKeeper forbids surrogates.
 ///
-/// Paths are ordered by their bytes. Clones share the text, and so do the paths above a path.
+/// Paths are ordered by their bytes. Clones share the text.
 ///
 /// ```
 /// use curator_client::ZPath;
@@ -93,11 +93,15 @@ impl ZPath {
     /// The path without its last part: `/a` for `/a/b`. `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        match self.as_str().rsplit_once('/') {
-            Some(("", "")) | None => None,
-            Some(("", _)) => Some(self.first("/".len())),
-            Some((parent, _)) => Some(self.first(parent.len())),
-        }
+        let length = match self.as_str().rsplit_once('/') {
+            Some(("", "")) | None => return None,
+            Some(("", _)) => "/".len(),
+            Some((parent, _)) => parent.len(),
+        };
+        let parent = self.first(length);
+        // A parent that is kept for long must not keep a much longer text. Each copy on the way up has half the length of the
+        // one before at most.
+        Some(if length < self.text.len() / 2 { Self::of(parent.as_str().into()) } else { parent })
     }
 
     /// The node called `name` directly below this one.
@@ -178,7 +182,7 @@ impl ZPath {
 
     /// The nodes above this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
-    /// They include neither the root, which always exists, nor the path itself.
+    /// They include neither the root, which always exists, nor the path itself. They share its text.
     #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
         self.as_str().match_indices('/').filter(|(at, _)| *at > 0).map(|(at, _)| self.first(at))
@@ -404,9 +408,8 @@ mod tests {
     #[test]
     fn the_paths_above_a_path_share_its_text_and_equal_those_that_do_not() {
         let path = path("/a/bc/d");
-        let (bc, root) = (path.parent().unwrap(), ZPath::root());
-        let above: Vec<_> = path.ancestors().chain([bc.clone(), bc.parent().unwrap()]).collect();
-        let texts = ["/a", "/a/bc", "/a/bc", "/a"];
+        let above: Vec<_> = path.ancestors().chain(path.parent()).collect();
+        let texts = ["/a", "/a/bc", "/a/bc"];
         assert_eq!(above.iter().map(ZPath::as_str).collect::<Vec<_>>(), texts);
         for (shared, text) in above.iter().zip(texts) {
             assert_eq!(shared.as_str().as_ptr(), path.as_str().as_ptr());
@@ -415,8 +418,24 @@ mod tests {
             assert!(std::collections::HashSet::from([separate]).contains(shared));
             assert_eq!(shared.to_string(), text);
         }
-        assert_eq!(above[0].parent(), Some(root.clone()));
-        assert!(above[0].parent().unwrap().is_root() && above[0] > root && above[1] > above[0]);
+        let root = above[0].parent().unwrap();
+        assert!(root.is_root() && root == ZPath::root() && above[0] > root && above[1] > above[0]);
+    }
+
+    #[test]
+    fn the_parent_of_a_path_with_a_long_name_does_not_keep_the_name() {
+        let child = path(&format!("/a/{}", "x".repeat(1_000)));
+        let parent = child.parent().unwrap();
+        assert_eq!((parent.as_str(), parent.text.len()), ("/a", 2));
+        let (mut above, mut kept) = (path(&"/a".repeat(1_000)), 0);
+        while let Some(parent) = above.parent() {
+            if parent.text.as_ptr() != above.text.as_ptr() {
+                kept += parent.text.len();
+            }
+            assert!(parent.text.len() <= 2 * parent.as_str().len() + 1);
+            above = parent;
+        }
+        assert!(kept <= 2_000, "{kept} bytes are copied");
     }
 
     #[test]

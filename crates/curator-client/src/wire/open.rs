@@ -62,6 +62,10 @@ struct Opening<'a> {
     granted: &'a Granted,
 }
 
+/// How long an attempt that has failed may take to end the session that the server has granted: the caller, or the next server,
+/// waits for that.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
+
 impl Connect for Opening<'_> {
     type Link = Link;
 
@@ -80,7 +84,7 @@ impl Connect for Opening<'_> {
         let ended = |problem| record_end(pass, index, &target, problem);
         let tls = pass.step(index, pass.diagnosis.no_reply(), limits, secure(&socket, server, pass.options)).await?;
         let tls = tls.map_err(ended)?;
-        let mut unused = UnusedSession::none(&socket);
+        let mut unused = UnusedSession::new(&socket);
         let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, server, &socket, &mut unused)).await?;
         let key = match shaken {
             Ok(key) => key,
@@ -89,6 +93,7 @@ impl Connect for Opening<'_> {
                     tokio::select! {
                         biased;
                         () = unused.close_over_another_connection(server, &target, pass.options) => {}
+                        () = pass.timer.sleep(CLOSE_TIME) => {}
                         () = pass.timer.sleep_until(limits.1) => {}
                     }
                 }

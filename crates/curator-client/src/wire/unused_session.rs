@@ -16,6 +16,9 @@ use crate::process::Process;
 
 /// The session of a connection that is being opened. Dropping it requests the end of a new session: it writes what the
 /// system takes at once, and does not wait.
+///
+/// A server that requires SASL of each client does not close a session for a client whose exchange has failed: this one ends
+/// at its timeout.
 pub(super) struct UnusedSession {
     socket: Arc<Socket>,
     state: State,
@@ -24,7 +27,7 @@ pub(super) struct UnusedSession {
 
 enum State {
     /// There is no session, it is not new, or a client uses it.
-    None,
+    NothingToClose,
     /// The server may have opened a session. The requests of a connection need no id.
     Requested,
     Granted(SessionKey),
@@ -32,8 +35,8 @@ enum State {
 
 impl UnusedSession {
     /// Without a session so far.
-    pub(super) fn none(socket: &Arc<Socket>) -> Self {
-        Self { socket: Arc::clone(socket), state: State::None, process: Process::current() }
+    pub(super) fn new(socket: &Arc<Socket>) -> Self {
+        Self { socket: Arc::clone(socket), state: State::NothingToClose, process: Process::current() }
     }
 
     /// A new session is about to be requested.
@@ -48,20 +51,18 @@ impl UnusedSession {
 
     /// The client uses the session.
     pub(super) fn used(mut self) {
-        self.state = State::None;
+        self.state = State::NothingToClose;
     }
 
     /// Ends the session over another connection, if the server has granted one. A server that refuses credentials ends
-    /// the connection, and reads nothing more from it.
-    ///
-    /// The session has no other credentials, and needs none to be closed, unless the server requires SASL of each client.
+    /// the connection, and reads nothing more from it. A session whose future is dropped meanwhile ends at its timeout.
     pub(super) async fn close_over_another_connection(
         mut self,
         server: &HostPort,
         target: &Target,
         options: &SessionOptions,
     ) {
-        let State::Granted(key) = std::mem::replace(&mut self.state, State::None) else { return };
+        let State::Granted(key) = std::mem::replace(&mut self.state, State::NothingToClose) else { return };
         let Ok(socket) = key.route.connect(server, target).await else { return };
         if secure(&socket, server, options).await.is_err() {
             return;
@@ -85,7 +86,10 @@ impl UnusedSession {
 /// parent's.
 impl Drop for UnusedSession {
     fn drop(&mut self) {
-        if !matches!(self.state, State::None) && matches!(*self.socket, Socket::Tcp(_)) && !self.process.has_forked() {
+        if !matches!(self.state, State::NothingToClose)
+            && matches!(*self.socket, Socket::Tcp(_))
+            && !self.process.has_forked()
+        {
             close_session(&self.socket);
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use curator_client::ZPath;
 use rpds::RedBlackTreeSetSync;
 
-/// What the order of paths depends on.
+/// What the order of paths depends on. Tests count how often it is read.
 pub(super) trait Text: Clone {
     fn text(&self) -> &str;
 }
@@ -45,6 +45,9 @@ impl<P: Text> Denied<P> {
 
     /// The node that is at or above `path`, if there is one.
     pub(super) fn at_or_above(&self, path: &P) -> Option<&P> {
+        if self.nodes.is_empty() {
+            return None;
+        }
         let until = Bound::Included(InTreeOrder(path.clone()));
         let InTreeOrder(last) = self.nodes.range((Bound::Unbounded, until)).next_back()?;
         is_at_or_below(path.text(), last.text()).then_some(last)

@@ -94,6 +94,44 @@ async fn a_long_reply_to_the_handshake_is_not_awaited() {
     );
 }
 
+fn closes_session(request: &[u8]) -> bool {
+    request.get(4..8) == Some(&(-11_i32).to_be_bytes())
+}
+
+#[tokio::test]
+async fn a_new_session_is_closed_over_another_connection_if_the_server_ends_the_first() {
+    let (client, requests) = serve(&[
+        |conversation| {
+            conversation.grant_session()?;
+            // The credentials.
+            conversation.read().map(drop)
+        },
+        |conversation| {
+            conversation.grant_session()?;
+            conversation.read()?;
+            conversation.wait_for_end()
+        },
+    ]);
+    cause_of_failure(client.authorization("digest", "alice:wonderland")).await;
+    until(async || requests.lock().unwrap().iter().any(|request| closes_session(request))).await;
+}
+
+/// The client does not use up the time of the attempt, here an hour.
+#[tokio::test]
+async fn a_refusal_is_reported_although_the_server_does_not_end_the_session() {
+    let (client, _) = serve(&[
+        |conversation| {
+            conversation.grant_session()?;
+            conversation.read()?;
+            conversation.write(&frame![int(-4), long(0), int(-115)])
+        },
+        Conversation::wait_for_end,
+    ]);
+    let client = client.authorization("digest", "alice:wonderland").connection_timeout(Duration::from_secs(3_600));
+    let error = soon(client.connect()).await.unwrap_err();
+    assert!(!error.is_retryable(), "{error}");
+}
+
 #[cfg(feature = "sasl-digest-md5")]
 mod sasl {
     use super::*;
@@ -312,7 +350,11 @@ mod sasl {
                 // Breaks the connection in place of a reply.
                 conversation.read().map(drop)
             },
-            |conversation| conversation.authenticate("looking-glass"),
+            |conversation| {
+                conversation.authenticate("looking-glass")?;
+                // Nothing: a request to close the session would end it.
+                conversation.read().map(drop)
+            },
             |conversation| {
                 conversation.authenticate("wonderland")?;
                 conversation.answer_requests(usize::MAX)
@@ -329,6 +371,7 @@ mod sasl {
         assert_eq!(ops[..3], [SASL, SASL, AUTH], "{ops:?}");
         assert_eq!(ops.iter().filter(|op| **op == SASL).count(), 6);
         assert_eq!(ops.iter().filter(|op| **op == AUTH).count(), 2);
+        assert!(!ops.contains(&CLOSE), "{ops:?}");
         let requests = requests.lock().unwrap();
         let texts = requests.iter().map(|request| String::from_utf8_lossy(request));
         let mut nonces: Vec<_> =
