@@ -62,8 +62,8 @@ pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Re
 /// How many times as long as the calibration a run may take from a fresh clone. See CONTRIBUTING.md.
 fn budget(tier: Tier) -> Option<u32> {
     match tier {
-        Tier::Commit => Some(2_000),
-        Tier::Landing => Some(1_500),
+        Tier::Commit => Some(2_500),
+        Tier::Landing => Some(2_400),
         Tier::Nightly => None,
     }
 }
