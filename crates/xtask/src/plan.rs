@@ -55,15 +55,8 @@ pub(crate) enum Role {
     OlderWithTranscripts,
 }
 
-/// The tests of a program that run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Tests {
-    All,
-    /// Those with one of these texts in their names.
-    With(&'static [&'static str]),
-}
-
-/// The tests of a package's target in a run of this tier, on a server in this role. `None` if there are none.
+/// The tests of a package's target in a run of this tier, on a server in this role: those with one of these texts in their
+/// names, or all if there is no text. `None` if no test runs.
 ///
 /// `is_included`: whether the tier includes the target's program. `has_newest`: whether there is a server in the role
 /// [`Role::Newest`] too.
@@ -74,7 +67,8 @@ pub(crate) fn tests(
     target: &Target,
     is_included: bool,
     has_newest: bool,
-) -> Option<Tests> {
+) -> Option<&'static [&'static str]> {
+    const ALL: &[&str] = &[];
     match role {
         Role::Embedded => {
             let runs = match target.needs {
@@ -82,11 +76,11 @@ pub(crate) fn tests(
                 Needs::Clients => !has_newest || tier == Tier::Nightly,
                 _ => true,
             };
-            (runs && is_included).then_some(Tests::All)
+            (runs && is_included).then_some(ALL)
         }
         Role::Simulated => {
             let is_client = package == CLIENT && target.name == SERVER;
-            ((is_client || target.name == CONFORMANCE) && is_included).then_some(Tests::All)
+            ((is_client || target.name == CONFORMANCE) && is_included).then_some(ALL)
         }
         Role::Newest => {
             let runs = match target.needs {
@@ -94,14 +88,14 @@ pub(crate) fn tests(
                 Needs::Sample => tier == Tier::Nightly,
                 _ => false,
             };
-            (runs && is_included).then_some(Tests::All)
+            (runs && is_included).then_some(ALL)
         }
         Role::Older | Role::OlderWithTranscripts => match (tier, target.name) {
             (Tier::Commit, _) => None,
-            (_, CONFORMANCE) => (role == Role::OlderWithTranscripts).then_some(Tests::All),
-            (Tier::Landing, SERVER) => Some(Tests::With(&[RELEASES])),
-            (Tier::Nightly, SERVER | TLS) => Some(Tests::All),
-            (Tier::Nightly, _) if target.needs == Needs::Clients => Some(Tests::All),
+            (_, CONFORMANCE) => (role == Role::OlderWithTranscripts).then_some(ALL),
+            (Tier::Landing, SERVER) => Some(&[RELEASES]),
+            (Tier::Nightly, SERVER | TLS) => Some(ALL),
+            (Tier::Nightly, _) if target.needs == Needs::Clients => Some(ALL),
             _ => None,
         },
     }
@@ -225,8 +219,8 @@ pub(crate) mod tests {
         assert_eq!(targets(Tier::Landing, Role::Older), [SERVER]);
         assert_eq!(targets(Tier::Landing, Role::OlderWithTranscripts), [CONFORMANCE, SERVER]);
         let server = named(SERVER).unwrap();
-        assert_eq!(tests(Tier::Landing, Role::Older, "x", server, false, true), Some(Tests::With(&[RELEASES])));
-        assert_eq!(tests(Tier::Nightly, Role::Older, "x", server, true, true), Some(Tests::All));
+        assert_eq!(tests(Tier::Landing, Role::Older, "x", server, false, true), Some(&[RELEASES][..]));
+        assert_eq!(tests(Tier::Nightly, Role::Older, "x", server, true, true), Some(&[][..]));
     }
 
     #[test]

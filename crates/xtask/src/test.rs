@@ -12,7 +12,7 @@ use crate::{
     kerberos,
     kind::{SERVER_VARIABLE, ServerKind},
     not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
-    plan::{self, Role, Tests},
+    plan::{self, Role},
     prepare, print_line,
     programs::{self, Program},
     summary::{Run, Summary, is_ci},
@@ -111,7 +111,7 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     for program in &programs {
         for server_run in &server_runs {
             let Some(filters) = filters(tier, program, server_run, has_newest) else { continue };
-            let job = job(program, server_run, &filters, &clients);
+            let job = job(program, server_run, filters, &clients);
             jobs.extend(native_job(program, server_run));
             jobs.extend(job);
         }
@@ -121,16 +121,13 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
 }
 
 /// The parts of names that select the program's tests on this server; none for all tests. `None` if no test runs.
-fn filters(tier: Tier, program: &Program, server_run: &ServerRun, has_newest: bool) -> Option<Vec<&'static str>> {
+fn filters(tier: Tier, program: &Program, server_run: &ServerRun, has_newest: bool) -> Option<&'static [&'static str]> {
     let package = program.package.as_str();
     let is_included = tier.includes(program.tier());
     if program.build == Build::Full && !plan::needs_all_features(package, program.target.name) {
         return None;
     }
-    match plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)? {
-        Tests::All => Some(Vec::new()),
-        Tests::With(texts) => Some(texts.to_vec()),
-    }
+    plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)
 }
 
 /// The available servers. The tests on missing servers are added to `not_run`.

@@ -136,7 +136,7 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
     }
 }
 
-/// The server hears of the session at each connect, and keeps it. But this client may not be the one that it accepts.
+/// Each connect keeps the session alive on the server, but the lease may not count on that before the client is authenticated.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_ends_before_the_session_if_the_authentication_of_a_resumed_one_is_never_answered() {
     let server = shared_sasl_server().await;

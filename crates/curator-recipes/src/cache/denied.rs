@@ -1,4 +1,4 @@
-//! The nodes of a cache that its client may not read.
+//! The nodes that the client of a cache may not read.
 
 use std::cmp::Ordering;
 use std::ops::Bound;

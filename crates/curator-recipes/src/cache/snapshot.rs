@@ -118,7 +118,7 @@ pub enum CacheState {
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
-    /// Those of `nodes` that this client may not read.
+    /// The unreadable ones among `nodes`.
     pub(super) denied: Denied,
     pub(super) scope: Arc<Scope>,
     pub(super) state: CacheState,

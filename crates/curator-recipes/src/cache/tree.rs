@@ -19,7 +19,7 @@ const MAX_CHANGES: usize = 65_536;
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
     pub(super) nodes: Nodes,
-    /// Those of `nodes` that this client may not read.
+    /// The unreadable ones among `nodes`.
     pub(super) denied: Denied,
     /// The `pzxid` and the number of children at the last listing of each node, if each child that it names is in the
     /// cache, or remains to be read.

@@ -160,10 +160,9 @@ pub trait InterProcessLock: Debug + Send + Sync {
 /// Implements the trait for a type that has the `enter` of `acquire_methods!`, and `participants`, `paths` and
 /// `client`.
 ///
-/// The methods have the signatures that `async_trait` gives those of the trait. With its attribute, the futures would be
-/// made in functions with bounds on lifetimes, and the compiler, which proves that everything in a future is `Send`,
-/// would repeat the proof in each: 5 s of the 14 s that it took for this crate. It proves this once for all functions
-/// without bounds, as the inner ones.
+/// Written out as `async_trait` would expand it, but the futures are made in inner functions without bounds on lifetimes.
+/// The compiler proves once for all such functions that the futures are `Send`; for functions with bounds, it repeats the
+/// proof in each, which took 5 of the 14 s for this crate.
 macro_rules! implement_inter_process_lock {
     ($lock:ty) => {
         impl $crate::lock::InterProcessLock for $lock {

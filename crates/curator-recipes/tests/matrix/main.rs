@@ -13,7 +13,7 @@
 //! Only this target injects every fault at every single request of a lock, also at the requests that a lock sends only
 //! because of another fault.
 //!
-//! Each cell runs in a [simulation](curator_test::Simulation) of its own, with one server and the native transport: so it
+//! Each cell runs in a [simulation](curator_test::Simulation) of its own, with one server and the native transport. It therefore
 //! sends the same requests in each run, and takes milliseconds. On real servers (`CURATOR_TEST_SERVER=real`), or if
 //! `CURATOR_FAULT_SAMPLE` is set to a number, only so many cells run, on such a server, through a
 //! [`FaultProxy`](curator_test::FaultProxy), with the transport of all other tests; on real servers, 100 by default.

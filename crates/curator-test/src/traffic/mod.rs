@@ -5,16 +5,14 @@
 //! | Module | |
 //! |---|---|
 //! | `counts` | requests, round trips, events, bytes |
-//! | `delivery` | what happens to a frame |
 //! | `faults` | the armed faults |
+//! | `frame` | the start of a frame, and what happens to it |
 //! | `methods` | what a test calls, for each type that carries frames |
-//! | `parse` | the start of a frame |
 
 mod counts;
-mod delivery;
 mod faults;
+mod frame;
 mod methods;
-mod parse;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,11 +22,11 @@ pub use self::faults::Direction;
 use self::{
     counts::{Counts, Pipelines},
     faults::Faults,
-    parse::{parse, path},
+    frame::{parse, path},
 };
 pub(crate) use self::{
-    delivery::{Delivery, Note, Verdict},
     faults::{Alteration, Fault},
+    frame::{Delivery, Note, Verdict},
     methods::{WAIT_LIMIT, traffic_methods},
 };
 use crate::{OpCode, SessionCredentials};

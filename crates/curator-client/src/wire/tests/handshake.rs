@@ -112,8 +112,9 @@ async fn a_new_session_is_closed_over_another_connection_if_the_server_ends_the_
             conversation.wait_for_end()
         },
     ]);
-    cause_of_failure(client.authorization("digest", "alice:wonderland")).await;
+    let connecting = tokio::spawn(client.authorization("digest", "alice:wonderland").connect());
     until(async || requests.lock().unwrap().iter().any(|request| closes_session(request))).await;
+    connecting.abort();
 }
 
 /// The client does not use up the time of the attempt, here an hour and more.

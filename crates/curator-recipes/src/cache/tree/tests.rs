@@ -188,7 +188,7 @@ impl Client {
         self.replay();
     }
 
-    /// Checks that the nodes which this client may not read are those of the tree, and have no nodes below them.
+    /// Checks that `denied` has exactly the unreadable nodes of the tree, and that nothing is kept below them.
     fn check_denied(&self, server: &Server) {
         for (path, entry) in &self.tree.nodes {
             let denied = self.tree.denied.at_or_above(path);
