@@ -7,9 +7,6 @@
 //! machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
-#[path = "../../curator-client/tests/support/transport.rs"]
-mod transport;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -18,7 +15,6 @@ use std::sync::{Mutex, PoisonError};
 use curator_jepsen::history::{CACHE, CACHE_SLOW, Event, Histories, SERVICE, What};
 use curator_jepsen::peer::Peer;
 use curator_jepsen::report::{Report, check_directory};
-use curator_jepsen::work::Transport;
 use curator_test::until;
 use tempfile::TempDir;
 
@@ -65,7 +61,7 @@ fn run(arguments: &[&str]) -> Conducted {
     let directory = TempDir::new().unwrap();
     let mut command = program();
     command.arg("run").args(arguments).arg("--directory").arg(directory.path());
-    command.arg("--transport").arg(transport::transport().to_string());
+    command.arg("--transport").arg(test_support::transport::name());
     let (process, lines, begun) = start(&mut command);
     let lines: Vec<_> = begun.into_iter().chain(lines).collect();
     let (status, errors) = status_and_text(&process.wait_with_output().unwrap());

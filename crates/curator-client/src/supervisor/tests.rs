@@ -1,15 +1,13 @@
 //! Tests of the supervisor without a session: panics, and its log in an outage.
 
 #[allow(dead_code, reason = "each test program uses its own part")]
-mod log;
-
 use std::net::TcpListener;
 
 use curator_test::{EmbeddedServer, soon, until};
 use tokio::runtime::Handle;
 
-use self::log::{Line, all_lines_of, listen};
 use super::*;
+use test_support::log::{Line, all_lines_of, listen};
 
 /// A supervisor of a client named `name` for `server`, with very long timeouts. In an outage it logs a line every
 /// `log_interval`.

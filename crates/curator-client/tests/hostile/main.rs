@@ -20,8 +20,8 @@ use curator_client::{Error, RetryNTimes, SessionEnd, ZPath};
 use tokio::runtime::Builder;
 use tokio::sync::RwLock;
 
-use crate::support::log::{all_lines_of, listen};
 use crate::support::{builder, is_native, soon, until};
+use test_support::log::{all_lines_of, listen};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a server sends if the client does not disconnect.

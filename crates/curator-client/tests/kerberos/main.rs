@@ -19,8 +19,8 @@ use curator_test::TestingServer;
 use tokio::runtime::Runtime;
 
 use self::realm::{LOGIN, REALM, Realm, SERVER, log};
-use crate::support::sasl_server::sasl_server;
 use crate::support::{builder, cause_of_failure, unique_path};
+use test_support::sasl_server::sasl_server;
 
 const TRANSPORTS: [Transport; 2] = [Transport::ZookeeperClient, Transport::Native];
 

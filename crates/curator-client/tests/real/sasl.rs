@@ -8,9 +8,12 @@ use curator_client::{
     TlsOptions, Transport, WatchEvent,
 };
 use curator_test::{FaultProxy, OpCode, ServerTls, TestingCa, TestingServer};
+use test_support::sasl_server::{USERS, sasl_server, shared_sasl_server, write_login_configuration};
 
-use crate::support::sasl_server::{USERS, sasl_server, shared_sasl_server, write_login_configuration};
 use crate::support::{builder, ephemeral, expect, reconnect, refusal, soon, unique_path, until, watch_over};
+
+/// The folder of the login configurations.
+const LOGINS: &str = env!("CARGO_TARGET_TMPDIR");
 
 const ALICE: (&str, &str) = USERS[0];
 const WRONG: (&str, &str) = ("alice", "looking-glass");
@@ -44,7 +47,7 @@ async fn assert_refused(client: CuratorClientBuilder, why: &str) {
 async fn each_sasl_user_is_authenticated_by_name() {
     for transport in TRANSPORTS {
         for (user, password) in USERS {
-            let client = with_credentials(shared_sasl_server().await, transport, (user, password));
+            let client = with_credentials(shared_sasl_server(LOGINS).await, transport, (user, password));
             assert_is(client, user).await;
         }
     }
@@ -63,7 +66,7 @@ async fn assert_is(client: CuratorClientBuilder, user: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
     let user = ("jürgen", "größe");
-    let login = write_login_configuration("users-latin-1.jaas", &[user]);
+    let login = write_login_configuration(LOGINS, "users-latin-1.jaas", &[user]);
     let server = sasl_server(&login).start().await.unwrap();
     assert_is(with_credentials(&server, Transport::Native, user), user.0).await;
     let refused = with_credentials(&server, Transport::ZookeeperClient, user).connect().await.unwrap_err();
@@ -75,7 +78,7 @@ async fn a_latin_1_user_and_password_are_accepted_with_the_native_transport() {
 async fn a_sasl_user_can_have_another_identity_too() {
     for transport in TRANSPORTS {
         let client =
-            with_credentials(shared_sasl_server().await, transport, ALICE).authorization("digest", "bob:secret");
+            with_credentials(shared_sasl_server(LOGINS).await, transport, ALICE).authorization("digest", "bob:secret");
         let client = client.connect().await.unwrap();
         let create = client.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
         let path = create.for_path(unique_path("node"), "").await.unwrap();
@@ -91,7 +94,7 @@ async fn a_sasl_user_can_have_another_identity_too() {
 async fn sasl_users_are_authenticated_by_password_over_tls() {
     let ca = TestingCa::new("ours").unwrap();
     let of_server = ca.issue(&["127.0.0.1"]).unwrap();
-    let login = write_login_configuration("users-tls.jaas", &USERS);
+    let login = write_login_configuration(LOGINS, "users-tls.jaas", &USERS);
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem);
     let server = sasl_server(&login).tls(tls).start().await.unwrap();
     for transport in TRANSPORTS {
@@ -106,7 +109,7 @@ async fn sasl_users_are_authenticated_by_password_over_tls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_an_unknown_user_are_refused_immediately() {
-    let server = shared_sasl_server().await;
+    let server = shared_sasl_server(LOGINS).await;
     for transport in TRANSPORTS {
         for credentials in [WRONG, ("unknown", "wonderland"), ("alice", ""), ("super", "wonderland")] {
             assert_refused(with_credentials(server, transport, credentials), REFUSED).await;
@@ -116,7 +119,7 @@ async fn a_wrong_password_and_an_unknown_user_are_refused_immediately() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_resumed_is_authenticated_again() {
-    let server = shared_sasl_server().await;
+    let server = shared_sasl_server(LOGINS).await;
     for transport in TRANSPORTS {
         let proxy = FaultProxy::start(server.address()).unwrap();
         let client = authenticating(builder(proxy.connect_string()).transport(transport), ALICE);
@@ -139,7 +142,7 @@ async fn a_session_that_is_resumed_is_authenticated_again() {
 /// Each connect keeps the session alive on the server, but the lease may not count on that before the client is authenticated.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_ends_before_the_session_if_the_authentication_of_a_resumed_one_is_never_answered() {
-    let server = shared_sasl_server().await;
+    let server = shared_sasl_server(LOGINS).await;
     let observer = with_credentials(server, Transport::Native, ALICE).connect().await.unwrap();
     for transport in TRANSPORTS {
         let proxy = FaultProxy::start(server.address()).unwrap();
@@ -174,7 +177,7 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
     let cases = [(false, REFUSED), (true, ANONYMOUS)];
     for (transport, (accepts_failed, why)) in TRANSPORTS.into_iter().flat_map(|one| cases.map(|case| (one, case))) {
         let name = format!("users-{accepts_failed}.jaas");
-        let login = write_login_configuration(&name, &[ALICE]);
+        let login = write_login_configuration(LOGINS, &name, &[ALICE]);
         let server =
             sasl_server(&login).property("allowSaslFailedClients", accepts_failed.to_string()).start().await.unwrap();
         // The session timeout is longer than a restart of the server.
@@ -182,13 +185,13 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
         let client = client.connect().await.unwrap();
         let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
         expect(&mut states, Connected).await;
-        write_login_configuration(&name, &[WRONG]);
+        write_login_configuration(LOGINS, &name, &[WRONG]);
         server.restart().await.unwrap();
         assert!(soon(states.wait_for(Lost)).await, "{why}");
         assert_eq!(session.end(), Some(SessionEnd::AuthFailed), "{why}");
         until(async || client.health().last_failure.is_some_and(|failure| failure.cause.contains(why))).await;
         // The client keeps retrying.
-        write_login_configuration(&name, &[ALICE]);
+        write_login_configuration(LOGINS, &name, &[ALICE]);
         server.restart().await.unwrap();
         assert!(soon(states.wait_for(Reconnected)).await, "{why}");
         assert_eq!(client.session().await.unwrap().epoch(), 2);
@@ -197,7 +200,7 @@ async fn a_session_whose_user_has_been_removed_ends_with_auth_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
-    let login = write_login_configuration("users-open.jaas", &USERS);
+    let login = write_login_configuration(LOGINS, "users-open.jaas", &USERS);
     let server = sasl_server(&login).property("allowSaslFailedClients", "true").start().await.unwrap();
     for transport in TRANSPORTS {
         assert_refused(with_credentials(&server, transport, WRONG), ANONYMOUS).await;
@@ -207,7 +210,7 @@ async fn a_client_that_a_server_accepts_unauthenticated_fails_to_connect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_requires_sasl_refuses_clients_without_it() {
-    let login = write_login_configuration("users-required.jaas", &USERS);
+    let login = write_login_configuration(LOGINS, "users-required.jaas", &USERS);
     for (property, value) in [("sessionRequireClientSASLAuth", "true"), ("enforce.auth.enabled", "true")] {
         let server = sasl_server(&login).property(property, value).property("enforce.auth.schemes", "sasl");
         let server = server.start().await.unwrap();

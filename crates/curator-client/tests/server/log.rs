@@ -9,10 +9,10 @@ use curator_client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permissio
 use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
-use crate::support::log::{Line, all_lines_of, lines_of, listen, read_by};
 use crate::support::{
     begin_outage, behind_proxy_with, builder, is_native, proxy, reconnect, replace_session, soon, unique_path, until,
 };
+use test_support::log::{Line, all_lines_of, lines_of, listen, read_by};
 
 /// A client whose lines are captured.
 async fn client(name: &str) -> (FaultProxy, CuratorClient) {

@@ -1,14 +1,6 @@
 //! Clients, proxies and waits that the tests share.
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
-#[path = "../../../curator-test/tests/support/alone.rs"]
-mod alone;
-// This file is in `src` because a unit test includes it too, and is packaged with the sources.
-#[path = "../../src/supervisor/tests/log.rs"]
-pub(crate) mod log;
-pub(crate) mod sasl_server;
-mod transport;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,8 +13,8 @@ use curator_client::{TlsOptions, TlsProblem};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::alone::alone;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
+pub(crate) use test_support::alone::alone;
 
 /// A session timeout that no test exceeds accidentally.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -33,12 +25,12 @@ pub(crate) const SLACK: Duration = Duration::from_secs(5);
 /// Whether the clients of this test program use `Transport::Native`. Tests of the workarounds for `zookeeper-client` then have nothing
 /// to test.
 pub(crate) fn is_native() -> bool {
-    transport::transport() == Transport::Native
+    test_support::transport::transport() == Transport::Native
 }
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
-    CuratorClient::builder(connect_string).session_timeout(LONG).transport(transport::transport())
+    CuratorClient::builder(connect_string).session_timeout(LONG).transport(test_support::transport::transport())
 }
 
 /// A policy that allows one attempt.

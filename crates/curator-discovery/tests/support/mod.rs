@@ -1,16 +1,12 @@
 //! Helpers for the tests.
 
-#[path = "../../../curator-client/src/supervisor/tests/log.rs"]
-#[allow(dead_code, reason = "the tests of other packages use the rest")]
-pub(crate) mod log;
-#[path = "../../../curator-client/tests/support/transport.rs"]
-mod transport;
-
 use std::time::Duration;
 
-use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes, Transport};
+use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
 use curator_discovery::{FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance};
 use curator_test::{FaultProxy, OpCode, TestingServer};
+use test_support::log::Listener;
+use test_support::transport::transport;
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use curator_test::{soon, unique_path as path, until};
@@ -20,7 +16,7 @@ pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 
 pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> CuratorClientBuilder {
     CuratorClient::builder(connect_string)
-        .transport(transport::transport())
+        .transport(transport())
         .session_timeout(session_timeout)
         .retry_policy(RetryNTimes::new(20, Duration::from_millis(50)).unwrap())
 }
@@ -92,11 +88,11 @@ pub(crate) fn id<P>(instance: &FoundInstance<P>) -> String {
 }
 
 /// Captures the lines of service discovery.
-pub(crate) fn listener() -> log::Listener {
+pub(crate) fn listener() -> Listener {
     // With one subscriber, `tracing` caches whether the subscriber of the first thread that reaches an event is interested.
     // With a second one, it asks each time.
     static DISABLED: std::sync::Once = std::sync::Once::new();
-    let listener = |level| log::Listener::to("curator_discovery", level);
+    let listener = |level| Listener::to("curator_discovery", level);
     DISABLED.call_once(|| tracing::subscriber::set_global_default(listener(LevelFilter::OFF)).unwrap());
     listener(LevelFilter::TRACE)
 }

@@ -1,9 +1,6 @@
 //! Shared by the tests: a run that consists only of workers and the store.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-#[path = "../../../curator-client/tests/support/transport.rs"]
-mod transport;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,12 +12,18 @@ use curator_jepsen::store::Store;
 use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Transport, Variant, Work};
 use curator_jepsen::worker::cached_nodes;
 use curator_jepsen::{Process, boottime_offset};
-use curator_recipes::client::{ClockInstant, CuratorClient};
+use curator_recipes::client::{self, ClockInstant, CuratorClient};
 use curator_test::{FaultProxy, TestingServer, close_session, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-pub(crate) use self::transport::transport;
+/// The transport of the workers.
+pub(crate) fn transport() -> Transport {
+    match test_support::transport::transport() {
+        client::Transport::Native => Transport::Native,
+        _ => Transport::ZookeeperClient,
+    }
+}
 
 /// A session timeout that every server grants, and that no test exceeds accidentally.
 pub(crate) const SESSION: Duration = Duration::from_secs(30);

@@ -18,7 +18,7 @@ use super::Numbers;
 use super::reply::BODY;
 use super::server::HostileServer;
 use super::survey::Survey;
-use super::transport::transport;
+use test_support::transport::transport;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTION_TIMEOUT: Duration = Duration::from_millis(600);

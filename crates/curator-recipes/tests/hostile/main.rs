@@ -17,27 +17,19 @@ mod named;
 
 mod act;
 mod case;
-#[path = "../support/environment.rs"]
-mod environment;
 mod lies;
-#[path = "../../../curator-test/tests/support/numbers.rs"]
-mod numbers;
 mod process;
 mod reply;
 mod server;
-#[path = "../support/status.rs"]
-mod status;
 mod survey;
-#[path = "../../../curator-client/tests/support/transport.rs"]
-mod transport;
 
-use curator_recipes::client::Transport;
-use curator_test::EmbeddedServer;
-
-use self::environment::{new_seed, number, say};
-use self::numbers::Numbers;
 use self::process::Limited;
 use self::survey::Survey;
+use curator_recipes::client::Transport;
+use curator_test::EmbeddedServer;
+use test_support::environment::{new_seed, number, say};
+use test_support::numbers::Numbers;
+use test_support::transport::transport;
 
 /// The environment variable that is set in the process with the clients.
 const CLIENTS: &str = "HOSTILE_CLIENTS";
@@ -66,7 +58,7 @@ fn the_announced_count_of_a_list_is_allocated_without_a_check() {
         return case::list_children_with_huge_count();
     }
     let process = Limited::run("the_announced_count_of_a_list_is_allocated_without_a_check", &[(CLIENTS, 1)]);
-    if transport::transport() == Transport::Native {
+    if transport() == Transport::Native {
         return process.assert_success();
     }
     let died_of = process.died_of();

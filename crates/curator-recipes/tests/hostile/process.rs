@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::environment::{number, say};
+use test_support::environment::{number, say};
 
 /// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the process. Stacks
 /// count, and most of their memory is never used.

@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::case;
-use super::environment::say;
 use super::process::{Panics, descriptors, has_memory_limit};
-use super::status::status;
+use test_support::environment::say;
+use test_support::environment::status;
 
 /// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is buffered until about a
 /// second after its session ends: these frames are the larger part.

@@ -7,34 +7,23 @@
 //! installs the clients, and runs this on every kind of server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
 
-mod agent;
 mod curator;
-#[path = "../support/environment.rs"]
-mod environment;
 mod go;
 mod kazoo;
-#[path = "../../../curator-test/tests/support/numbers.rs"]
-mod numbers;
 mod ours;
 mod sharing;
-#[path = "../support/still_waits.rs"]
-mod still_waits;
-#[path = "../../../curator-client/tests/support/transport.rs"]
-mod transport;
 mod turns;
 
 use std::time::Duration;
 
-use curator_recipes::client::Transport;
 use curator_test::{TestingServer, until};
-
-use self::{
-    environment::{new_seed, number, say},
-    numbers::Numbers,
+use test_support::{
+    agent::{self, LONG},
+    environment::{self, new_seed, number, say},
+    numbers::{self, Numbers},
+    still_waits, transport,
 };
 
-/// A session timeout so long that a session ends only when a test ends it.
-const LONG: Duration = Duration::from_secs(30);
 /// A session timeout so short that a test can wait for its end, and long enough for a busy machine.
 const SHORT: Duration = Duration::from_secs(5);
 

@@ -4,7 +4,5 @@
 
 mod restored;
 mod sasl;
-#[path = "../../../curator-client/tests/support/sasl_server.rs"]
-mod sasl_server;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
 //! Locks whose nodes belong to SASL users, as `docs/production.md` shows.
 
-use crate::sasl_server::{USERS, shared_sasl_server};
 use crate::support::{mutex, path, soon};
+use test_support::sasl_server::{USERS, shared_sasl_server};
 
 include!("sasl_example.rs");
 
@@ -9,7 +9,8 @@ include!("sasl_example.rs");
 async fn the_documented_sasl_example_denies_the_locks_of_a_user_to_others() {
     let page = include_str!("../../../../docs/production.md");
     assert!(page.contains(include_str!("sasl_example.rs")), "the page must contain `sasl_example.rs`");
-    let (connect_string, (_, password)) = (shared_sasl_server().await.connect_string(), USERS[3]);
+    let (connect_string, (_, password)) =
+        (shared_sasl_server(env!("CARGO_TARGET_TMPDIR")).await.connect_string(), USERS[3]);
     let (shop, path) = (connect(&connect_string, password).await.unwrap(), path("sasl"));
     let guard = mutex(&shop, &path).acquire().await.unwrap();
     let only_for_shop = [Acl::new(Permission::ALL, AuthId::new("sasl", "shop"))];

@@ -6,7 +6,7 @@ use tracing::Level;
 use tracing::instrument::{WithDispatch, WithSubscriber as _};
 use tracing::level_filters::LevelFilter;
 
-use super::log::{Line, Listener};
+use test_support::log::{Line, Listener};
 
 const LOCKS: &str = "curator_recipes";
 

@@ -4,32 +4,21 @@
 #[macro_use]
 mod named;
 
-#[path = "../../../curator-test/tests/support/alone.rs"]
-mod alone;
 mod caches;
 mod driver;
 mod dropped;
-mod environment;
 #[cfg(unix)]
 mod fork;
 mod in_wake;
 mod left;
-#[path = "../../../curator-client/src/supervisor/tests/log.rs"]
-mod log;
 mod logs;
-#[path = "../../../curator-test/tests/support/numbers.rs"]
-mod numbers;
 mod overflow;
 mod quiet;
 mod replay;
 mod row;
 mod settings;
 mod shared;
-mod status;
-mod still_waits;
 pub(crate) mod subjects;
-#[path = "../../../curator-client/tests/support/transport.rs"]
-mod transport;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -49,25 +38,24 @@ use tokio::task::JoinHandle;
 pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache};
 pub(crate) use self::driver::Plain;
 pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
-pub(crate) use self::environment::{new_seed, number, say};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::in_wake::in_wake;
 pub(crate) use self::left::{free, nothing_left};
-pub(crate) use self::log::Line;
 pub(crate) use self::logs::Logs;
-pub(crate) use self::numbers::Numbers;
 pub(crate) use self::overflow::{KINDS, overflow_server, path_of, server_at};
 pub(crate) use self::quiet::QuietServer;
 pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::settings::adjusted_server;
 pub(crate) use self::shared::{alone_on_shared_server, shared_address};
-pub(crate) use self::status::status;
-pub(crate) use self::still_waits::{round_trips, still_waits};
-pub(crate) use self::transport::transport;
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
+pub(crate) use test_support::environment::{new_seed, number, say, status};
+pub(crate) use test_support::log::Line;
+pub(crate) use test_support::numbers::Numbers;
+pub(crate) use test_support::still_waits::{round_trips, still_waits};
+pub(crate) use test_support::transport::transport;
 
 /// The session timeout in tests in which no session should expire.
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);

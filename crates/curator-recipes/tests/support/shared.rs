@@ -7,7 +7,7 @@ use std::process::Command;
 use curator_test::TestingServer;
 use tokio::runtime::Builder;
 
-use super::alone::alone_with;
+use test_support::alone::alone_with;
 
 /// Set in such a process: the address of the server.
 const ADDRESS: &str = "CURATOR_TEST_SHARED_ADDRESS";
@@ -20,7 +20,7 @@ pub(crate) async fn shared_address() -> SocketAddr {
     }
 }
 
-/// Like [`alone`](super::alone::alone), on the server that this process's tests share.
+/// Like [`alone`](test_support::alone::alone), on the server that this process's tests share.
 ///
 /// Paths are unique in a process only, so no other test may use the same names. `TestingServer::shared` would start
 /// another server.

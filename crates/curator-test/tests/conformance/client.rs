@@ -13,14 +13,13 @@ use curator_client::codec::{
     AUTH_XID, EVENT_XID, Malformed, OpCode, PING_XID, Reader, ReplyHeader, RequestHeader, Writer, framed,
 };
 
-use crate::{
-    hello,
+use test_support::transcripts::{
     names::{self, OPERATIONS},
     op::Op,
-    reply,
-    transcript::Transcript,
     words::Words,
 };
+
+use crate::{hello, reply, transcript::Transcript};
 
 /// The longest wait for a reply. Only a broken server lets a test wait that long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,7 +3,9 @@
 use curator_client::codec::{ConnectRequest, ConnectResponse, Malformed, Reader, Trailing};
 use curator_test::SessionCredentials;
 
-use super::{normal::Normal, words::Words};
+use test_support::transcripts::words::Words;
+
+use super::normal::Normal;
 
 /// The handshake that a transcript calls `connect`.
 pub(crate) fn connect(text: &str, normal: &mut Normal) -> ConnectRequest<Vec<u8>> {

@@ -30,37 +30,34 @@
 mod client;
 mod golden;
 mod hello;
-mod names;
 mod normal;
-mod op;
-mod recorded;
 mod reply;
 mod scenario;
 mod scenarios;
 mod server;
 mod transcript;
-mod words;
 
 /// Other tests change these bytes.
 #[test]
 fn the_recorded_replies_are_bytes_again() {
     use curator_client::codec::{Event, Reader};
+    use test_support::transcripts::{Recorded, op::Op, recorded, transcripts};
 
     let (mut replies, mut events) = (0, 0);
-    for transcript in recorded::transcripts(env!("CARGO_MANIFEST_DIR")) {
-        for received in recorded::recorded(&transcript) {
-            let (recorded::Recorded::Event(body) | recorded::Recorded::Reply { body, .. }) = &received;
+    for transcript in transcripts() {
+        for received in recorded(&transcript) {
+            let (Recorded::Event(body) | Recorded::Reply { body, .. }) = &received;
             let mut reader = Reader::new(body);
             match received {
-                recorded::Recorded::Event(_) => {
+                Recorded::Event(_) => {
                     events += 1;
                     reader.read::<Event<Option<String>>>("an event").unwrap();
                 }
-                recorded::Recorded::Reply { error, .. } if error != 0 => replies += 1,
-                recorded::Recorded::Reply { op, .. } => {
+                Recorded::Reply { error, .. } if error != 0 => replies += 1,
+                Recorded::Reply { op, .. } => {
                     replies += 1;
                     let mut normal = normal::Normal::new(0);
-                    let request = op::Op { code: op, body: Vec::new(), parts: Vec::new() };
+                    let request = Op { code: op, body: Vec::new(), parts: Vec::new() };
                     let text = reply::body(&request, 0, body, &mut normal);
                     assert!(!text.contains("malformed") && !text.contains("and then"), "{op:?}: {text}");
                     continue;

@@ -5,12 +5,13 @@ use curator_client::{
     codec::{AclEntry, Event, Malformed, OpCode, PartHeader, Reader, Reply},
 };
 
-use crate::{
+use test_support::transcripts::{
+    INDENT,
     names::{self, EVENTS, OPERATIONS},
-    normal::Normal,
     op::Op,
-    recorded::INDENT,
 };
+
+use crate::normal::Normal;
 
 /// The body of a reply to `op`.
 pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> String {

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{client::Client, golden, recorded::lines, server::Server, transcript::Transcript, words::Words};
+use test_support::transcripts::{lines, words::Words};
+
+use crate::{client::Client, golden, server::Server, transcript::Transcript};
 
 /// The environment of a scenario.
 #[derive(Debug)]

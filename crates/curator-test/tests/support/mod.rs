@@ -2,9 +2,6 @@
 #![allow(dead_code, reason = "each test program uses only a part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
 
-pub(crate) mod alone;
-pub(crate) mod numbers;
-
 use std::{
     fs, io,
     io::{Read, Write},

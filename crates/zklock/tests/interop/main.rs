@@ -1,12 +1,6 @@
 //! `zklock ls` shows the holders and waiters of other clients: real programs in Java, Python and Go.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
-#[allow(dead_code, reason = "the tests of the locks use more of it")]
-#[path = "../../../curator-recipes/tests/interop/agent.rs"]
-mod agent;
-#[allow(dead_code, reason = "the tests of the locks use more of it")]
-#[path = "../../../curator-recipes/tests/interop/curator/java.rs"]
-mod java;
 #[allow(dead_code, reason = "the tests on one server use it")]
 #[path = "../server/pseudo_terminal.rs"]
 mod pseudo_terminal;
@@ -18,11 +12,9 @@ use std::time::Duration;
 
 use curator_test::{TestingServer, until};
 use serde_json::Value;
+use test_support::agent::LONG;
 
 use crate::support::printed;
-
-/// A session timeout so long that a session ends only when a test ends it.
-const LONG: Duration = Duration::from_secs(30);
 
 /// Waits until `zklock ls` shows this many contenders in one queue at `path`. Returns their sessions, and whether each
 /// holds the lock.
@@ -45,7 +37,7 @@ async fn listed(path: &str, kind: &str, count: usize) -> Vec<(i64, bool)> {
 
 mod curator {
     use super::*;
-    use crate::java::java;
+    use test_support::java::java;
 
     #[tokio::test]
     async fn ls_shows_a_java_holder_and_a_java_waiter() {
@@ -61,7 +53,7 @@ mod curator {
 
 mod kazoo {
     use super::*;
-    use crate::agent::Agent;
+    use test_support::agent::Agent;
 
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-recipes/tests/interop/kazoo/agent.py");
 
@@ -83,7 +75,7 @@ mod kazoo {
 
 mod go {
     use super::*;
-    use crate::agent::Agent;
+    use test_support::agent::Agent;
 
     #[tokio::test]
     async fn ls_shows_a_go_holder_and_a_go_waiter() {

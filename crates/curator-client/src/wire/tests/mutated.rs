@@ -11,18 +11,8 @@ use std::task::{Context, Waker};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use test_support::transcripts::{self, Recorded, transcripts};
 
-#[path = "../../../../curator-test/tests/conformance/names.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod names;
-#[path = "../../../../curator-test/tests/conformance/recorded.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod recorded;
-#[path = "../../../../curator-test/tests/conformance/words.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod words;
-
-use self::recorded::Recorded;
 use super::super::frames::Frames;
 use super::super::link::Link;
 use super::super::reply::Reply;
@@ -78,8 +68,7 @@ async fn watched<E>(watch: Result<Watch, E>) {
 
 /// What the real ZooKeeper has sent.
 fn recorded() -> Vec<Recorded> {
-    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../curator-test");
-    let recorded: Vec<_> = recorded::transcripts(package).iter().flat_map(|text| recorded::recorded(text)).collect();
+    let recorded: Vec<_> = transcripts().iter().flat_map(|text| transcripts::recorded(text)).collect();
     assert!(recorded.len() > 1_000);
     recorded
 }

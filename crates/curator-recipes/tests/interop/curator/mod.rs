@@ -4,7 +4,6 @@ mod counters;
 mod discovery;
 mod failover;
 mod groups;
-mod java;
 mod killed;
 mod kinds;
 mod latch_cost;
@@ -19,3 +18,5 @@ mod replica;
 mod revocation;
 mod semaphore;
 mod stage;
+
+use test_support::java;

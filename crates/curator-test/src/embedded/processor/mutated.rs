@@ -7,25 +7,13 @@ use std::collections::BTreeMap;
 
 use curator_client::codec::{ConnectRequest, ConnectResponse, PING_XID, Reader, ReplyHeader, RequestHeader, Writer};
 
-use self::{op::Op, words::Words};
+use test_support::{
+    numbers::Numbers,
+    transcripts::{lines, op::Op, transcripts, words::Words},
+};
+
 use super::{Now, Output, Processor};
 use crate::embedded::builder::Settings;
-
-#[path = "../../../tests/conformance/names.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod names;
-#[path = "../../../tests/support/numbers.rs"]
-mod numbers;
-#[path = "../../../tests/conformance/op.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod op;
-#[path = "../../../tests/conformance/recorded.rs"]
-#[allow(dead_code, reason = "the conformance tests use the rest")]
-mod recorded;
-#[path = "../../../tests/conformance/words.rs"]
-mod words;
-
-use self::numbers::Numbers;
 
 /// Values at which lengths, counts and codes change their meaning.
 const EDGES: [i32; 8] = [0, 1, -1, -2, i32::MAX, i32::MIN, 1 << 20, 256];
@@ -51,7 +39,7 @@ fn sent(transcript: &str) -> Vec<Sent> {
         writer.write(&RequestHeader { xid: PING_XID, op: request.code }).raw(&request.body);
         writer.into_frame()
     };
-    let lines = recorded::lines(transcript);
+    let lines = lines(transcript);
     let sent = lines.iter().filter_map(|line| line.split_once(" -> "));
     sent.map(|(client, text)| Sent { client: client.to_owned(), frame: frame(text) }).collect()
 }
@@ -105,7 +93,7 @@ fn converse(numbers: &mut Numbers, transcript: &[Sent]) {
 fn no_changed_request_of_a_transcript_makes_a_server_panic() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let first = number("CURATOR_MUTATIONS_FROM", 0);
-    let transcripts = recorded::transcripts(env!("CARGO_MANIFEST_DIR"));
+    let transcripts = transcripts();
     let transcripts: Vec<Vec<Sent>> = transcripts.iter().map(|transcript| sent(transcript)).collect();
     assert!(transcripts.iter().map(Vec::len).sum::<usize>() > 1_500);
     for seed in first..first + number("CURATOR_MUTATIONS", 2_000) {

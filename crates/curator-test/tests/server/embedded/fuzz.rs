@@ -15,31 +15,14 @@ use curator_client::codec::{
 };
 use curator_test::{EmbeddedServer, until};
 
-use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client, numbers::Numbers};
+use test_support::numbers::Numbers;
+
+use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 type Writes<'a> = Write<&'a str, &'a [u8], Vec<AclEntry<&'a str>>>;
 
 /// Enough for each kind of nonsense to occur some hundred times, within a second or two.
 const CASES: u64 = 3000;
-
-impl Numbers {
-    fn bytes(&mut self, longest: usize) -> Vec<u8> {
-        (0..self.below(longest + 1)).map(|_| self.next() as u8).collect()
-    }
-
-    /// Changes some bytes, or cuts some off.
-    fn spoil(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..self.below(4) {
-            let at = self.below(bytes.len().max(1));
-            if let Some(byte) = bytes.get_mut(at) {
-                *byte = [0, 1, 0x7f, 0x80, 0xff, self.next() as u8][self.below(6)];
-            }
-        }
-        if self.below(4) == 0 {
-            bytes.truncate(self.below(bytes.len() + 1));
-        }
-    }
-}
 
 fn handshake() -> Vec<u8> {
     framed(&ConnectRequest::new(1_000, 0, vec![0; 16]).frame())

@@ -6,7 +6,9 @@ use curator_test::{EmbeddedServer, Error, Mode, TestingServer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{runtime, time::Instant};
 
-use crate::support::{RawClient, alone::alone};
+use test_support::alone::alone;
+
+use crate::support::RawClient;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_starts_and_replies_while_the_tokio_clock_is_paused() {

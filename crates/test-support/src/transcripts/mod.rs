@@ -1,5 +1,9 @@
 //! What the transcripts record: requests and replies as bytes again, for tests that change them.
 
+pub mod names;
+pub mod op;
+pub mod words;
+
 use std::{fs, path::Path};
 
 use curator_client::{
@@ -7,19 +11,19 @@ use curator_client::{
     codec::{AclEntry, Encode, Event, OpCode, Reply, Writer, write_end, write_part},
 };
 
-use super::{
-    names::{self, EVENTS, OPERATIONS},
+use self::{
+    names::{EVENTS, OPERATIONS},
     words::Words,
 };
 
 type Replies = Reply<Option<String>, Option<Vec<u8>>, AclEntry<String>>;
 
 /// The indentation of the lines that belong to the line before them.
-pub(crate) const INDENT: &str = "       ";
+pub const INDENT: &str = "       ";
 
-/// The recorded transcripts, below the folder of this package.
-pub(crate) fn transcripts(package: &str) -> Vec<String> {
-    let folder = Path::new(package).join("tests/conformance/transcripts");
+/// The transcripts that the conformance tests of `curator-test` have recorded.
+pub fn transcripts() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../curator-test/tests/conformance/transcripts");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
@@ -27,7 +31,7 @@ pub(crate) fn transcripts(package: &str) -> Vec<String> {
 }
 
 /// The lines of a transcript, each including the indented lines below it.
-pub(crate) fn lines(transcript: &str) -> Vec<String> {
+pub fn lines(transcript: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in transcript.lines() {
         match lines.last_mut() {
@@ -40,7 +44,7 @@ pub(crate) fn lines(transcript: &str) -> Vec<String> {
 
 /// What a client has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub enum Recorded {
     Event(Vec<u8>),
     /// The reply to a request of this kind, without its header.
     Reply {
@@ -51,7 +55,7 @@ pub(crate) enum Recorded {
 }
 
 /// What the clients of a transcript have received, except handshakes and what is not recorded byte by byte.
-pub(crate) fn recorded(transcript: &str) -> Vec<Recorded> {
+pub fn recorded(transcript: &str) -> Vec<Recorded> {
     // The requests with parts whose replies follow, each after its client's name.
     let mut asked: Vec<(&str, &str)> = Vec::new();
     let mut received = Vec::new();

@@ -2,37 +2,37 @@
 
 /// The rest of a line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Words<'a>(pub(crate) &'a str);
+pub struct Words<'a>(pub &'a str);
 
 impl<'a> Words<'a> {
     /// The next word; empty at the end.
-    pub(crate) fn next(&mut self) -> &'a str {
+    pub fn next(&mut self) -> &'a str {
         self.up_to(self.0.find(' ').unwrap_or(self.0.len()))
     }
 
     /// The value of `name=value`, if that is next. A list is one value.
-    pub(crate) fn value(&mut self, name: &str) -> Option<&'a str> {
+    pub fn value(&mut self, name: &str) -> Option<&'a str> {
         let value = self.0.strip_prefix(name)?.strip_prefix('=')?;
         self.0 = value;
         Some(if value.starts_with('[') { self.up_to(value.find(']')? + 1) } else { self.next() })
     }
 
-    pub(crate) fn number(&mut self, name: &str) -> Option<i64> {
+    pub fn number(&mut self, name: &str) -> Option<i64> {
         self.value(name).map(|number| number.parse().expect("a number"))
     }
 
     /// The offset from the initial zxid: 3 for `name=z+3`.
-    pub(crate) fn zxid(&mut self, name: &str) -> Option<i64> {
+    pub fn zxid(&mut self, name: &str) -> Option<i64> {
         self.value(name)?.strip_prefix("z+")?.parse().ok()
     }
 
     /// Text in quotes.
-    pub(crate) fn text(&mut self) -> String {
+    pub fn text(&mut self) -> String {
         self.data().map(String::from_utf8).expect("not null").expect("text")
     }
 
     /// Text in quotes, or null.
-    pub(crate) fn data(&mut self) -> Option<Vec<u8>> {
+    pub fn data(&mut self) -> Option<Vec<u8>> {
         let Some(quoted) = self.0.strip_prefix('"') else {
             assert_eq!(self.next(), "null", "neither text nor null");
             return None;
@@ -51,7 +51,7 @@ impl<'a> Words<'a> {
     }
 
     /// Bytes such as `<00ff>`, if they are next.
-    pub(crate) fn bytes(&mut self) -> Option<Vec<u8>> {
+    pub fn bytes(&mut self) -> Option<Vec<u8>> {
         let digits = self.0.strip_prefix('<')?;
         let end = digits.find('>')?;
         self.0 = &digits[end + 1..];

@@ -6,16 +6,17 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use curator_test::DEFAULT_TIMEOUT;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::LONG;
+/// A session timeout so long that a session ends only when a test ends it.
+pub const LONG: Duration = Duration::from_secs(30);
 
 /// A running program. Killed on drop.
-pub(crate) struct Program {
+pub struct Program {
     process: Child,
     commands: ChildStdin,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Program {
 impl Program {
     /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until the program ends or
     /// `on_line` returns false.
-    pub(crate) fn start(mut command: Command, mut on_line: impl FnMut(String) -> bool + Send + 'static) -> Self {
+    pub fn start(mut command: Command, mut on_line: impl FnMut(String) -> bool + Send + 'static) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -36,29 +37,29 @@ impl Program {
     }
 
     /// Writes a line to the program's input.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub fn tell(&mut self, line: &str) {
         writeln!(self.commands, "{line}").unwrap();
     }
 
     /// Kills the program: it sends nothing more to the server.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
     /// Stops the program with SIGSTOP: when this returns, it does nothing until [`resume`](Self::resume).
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
         let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap().unwrap();
         assert!(status.stopped(), "{status:?}");
     }
 
     /// Resumes the stopped program.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
 
@@ -82,7 +83,7 @@ impl Drop for Program {
 
 /// A program with one session. It answers each command with a line that begins with `ok` or `error`; its first line is
 /// `ok`, when it has its session.
-pub(crate) struct Agent {
+pub struct Agent {
     /// The client library, for messages.
     client: &'static str,
     program: Program,
@@ -91,7 +92,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Starts the program that the variable names, and waits until it has a session.
-    pub(crate) fn start(client: &'static str, variable: &str, arguments: &[&str]) -> Self {
+    pub fn start(client: &'static str, variable: &str, arguments: &[&str]) -> Self {
         let Some(program) = env::var_os(variable) else {
             panic!(
                 "{variable} is not set: run `cargo xtask test -- -p curator-recipes --test interop`: it installs {client}"
@@ -107,12 +108,12 @@ impl Agent {
     }
 
     /// Sends a command without waiting for its reply.
-    pub(crate) fn send(&mut self, command: &str) {
+    pub fn send(&mut self, command: &str) {
         self.program.tell(command);
     }
 
     /// The reply to the first unanswered command. Blocks the thread.
-    pub(crate) fn answer(&self) -> String {
+    pub fn answer(&self) -> String {
         // The program's timeouts are shorter.
         match self.answers.recv_timeout(DEFAULT_TIMEOUT) {
             Ok(line) => line,
@@ -121,20 +122,19 @@ impl Agent {
         }
     }
 
-    /// Whether no reply has arrived. Call it only when a reply would have arrived by now: see
-    /// [`until_watched`](crate::until_watched).
-    pub(crate) fn is_silent(&self) -> bool {
+    /// Whether no reply has arrived. Call it only when a reply would have arrived by now.
+    pub fn is_silent(&self) -> bool {
         self.answers.try_recv().is_err()
     }
 
     /// Sends a command and returns its reply. Blocks the thread.
-    pub(crate) fn ask(&mut self, command: &str) -> String {
+    pub fn ask(&mut self, command: &str) -> String {
         self.send(command);
         self.answer()
     }
 
     /// Repeats a command until this is the reply.
-    pub(crate) fn ask_until(&mut self, command: &str, expected: &str) {
+    pub fn ask_until(&mut self, command: &str, expected: &str) {
         let end = Instant::now() + DEFAULT_TIMEOUT;
         loop {
             let answer = self.ask(command);
@@ -146,12 +146,12 @@ impl Agent {
     }
 
     /// Kills the program: it sends nothing more to the server.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.program.kill();
     }
 
     /// Closes the session and ends the program, which must exit successfully.
-    pub(crate) fn stop(mut self) {
+    pub fn stop(mut self) {
         assert_eq!(self.ask("stop"), "ok");
         self.program.wait();
     }

@@ -14,7 +14,7 @@ use std::{
 use curator_test::{DEFAULT_TIMEOUT, Error, SessionCredentials, TestingServer, close_session, until, within};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::{LONG, agent::Program};
+use crate::agent::{LONG, Program};
 
 /// The environment variable with the class path of Curator and of the agent.
 const CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
@@ -85,17 +85,17 @@ impl Java {
 
 /// A session in the shared Java process, on the shared server. Its timeout is so long that it ends only if a test ends
 /// it.
-pub(crate) async fn java() -> JavaSession {
+pub async fn java() -> JavaSession {
     java_at(&TestingServer::shared().await.connect_string(), LONG).await
 }
 
 /// A session in the shared Java process.
-pub(crate) async fn java_at(connect_string: &str, timeout: Duration) -> JavaSession {
+pub async fn java_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::shared().open(connect_string, timeout).await
 }
 
 /// A session in a separate Java process, which may be killed or stopped.
-pub(crate) async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSession {
+pub async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSession {
     Java::start().open(connect_string, timeout).await
 }
 
@@ -145,7 +145,7 @@ impl JavaThread {
 }
 
 /// A session of Curator. Its commands are executed in turn, on a separate thread.
-pub(crate) struct JavaSession {
+pub struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
     beside: JavaThread,
@@ -155,75 +155,75 @@ pub(crate) struct JavaSession {
 
 impl JavaSession {
     /// The session's name, which is in the data of its nodes.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.thread.name
     }
 
     /// The session's id on the server.
-    pub(crate) fn id(&self) -> i64 {
+    pub fn id(&self) -> i64 {
         self.credentials.session_id
     }
 
     /// Sends a command without waiting for its reply.
-    pub(crate) fn send(&self, command: &str) {
+    pub fn send(&self, command: &str) {
         self.thread.send(command);
     }
 
     /// The reply to the first unanswered command.
-    pub(crate) async fn answer(&mut self) -> String {
+    pub async fn answer(&mut self) -> String {
         self.thread.answer().await
     }
 
     /// Sends a command and returns its reply.
-    pub(crate) async fn ask(&mut self, command: &str) -> String {
+    pub async fn ask(&mut self, command: &str) -> String {
         self.thread.ask(command).await
     }
 
     /// Sends a command that must succeed. Returns the words of the reply.
-    pub(crate) async fn tell(&mut self, command: &str) -> Vec<String> {
+    pub async fn tell(&mut self, command: &str) -> Vec<String> {
         self.thread.tell(command).await
     }
 
     /// Repeats a command until this is the reply.
-    pub(crate) async fn ask_until(&mut self, command: &str, expected: &str) {
+    pub async fn ask_until(&mut self, command: &str, expected: &str) {
         until(async || self.ask(command).await == expected).await;
     }
 
     /// Whether the command is still unanswered after some round trips, in which the session could react to earlier
     /// events; as for our sessions in `still_waits`.
-    pub(crate) async fn still_waits(&mut self) -> bool {
+    pub async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");
         self.thread.answers.try_recv().is_err()
     }
 
     /// Ends the session on the server, without the client.
-    pub(crate) async fn end(&self) {
+    pub async fn end(&self) {
         close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
     }
 
     /// Whether the session had ended on the server. If not, this ends it.
-    pub(crate) async fn had_ended(&self) -> bool {
+    pub async fn had_ended(&self) -> bool {
         let closed = close_session(TestingServer::shared().await.address(), &self.credentials).await;
         matches!(closed, Err(Error::NoSession(_)))
     }
 
     /// Records the client's current session.
-    pub(crate) async fn renew(&mut self) {
+    pub async fn renew(&mut self) {
         self.credentials = credentials_of(&self.thread.tell("session").await);
     }
 
     /// Kills the session's process.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.thread.java.program.lock().unwrap().kill();
     }
 
     /// Stops the session's process.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.thread.java.program.lock().unwrap().stop();
     }
 
     /// Resumes the session's process.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.thread.java.program.lock().unwrap().resume();
     }
 }

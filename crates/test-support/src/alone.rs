@@ -10,12 +10,12 @@ const ALONE: &str = "CURATOR_TEST_ALONE";
 ///
 /// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or
 /// that would abort it.
-pub(crate) fn alone(test: &str, work: impl FnOnce()) {
+pub fn alone(test: &str, work: impl FnOnce()) {
     alone_with(test, |_| {}, work);
 }
 
 /// Like [`alone`], in a process with these settings.
-pub(crate) fn alone_with(test: &str, settings: impl FnOnce(&mut Command), work: impl FnOnce()) {
+pub fn alone_with(test: &str, settings: impl FnOnce(&mut Command), work: impl FnOnce()) {
     if env::var(ALONE).is_ok_and(|alone| alone == test) {
         return work();
     }

@@ -3,8 +3,8 @@
 use curator_client::codec::{self, AclEntry, Control, NewNode, OpCode, PartHeader, SetWatches, Writer, write_end};
 
 use super::{
+    INDENT,
     names::{self, MODES, OPERATIONS, WATCH_MODES, WATCHES},
-    recorded::INDENT,
     words::Words,
 };
 
@@ -13,12 +13,12 @@ type About = Control<String, String, Option<Vec<u8>>>;
 
 /// A request, except its xid.
 #[derive(Debug, Clone)]
-pub(crate) struct Op {
-    pub(crate) code: OpCode,
+pub struct Op {
+    pub code: OpCode,
     /// In wire format.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// The kinds of its parts: the operations of a `multi` or `multiRead`.
-    pub(crate) parts: Vec<OpCode>,
+    pub parts: Vec<OpCode>,
 }
 
 impl Op {
@@ -26,7 +26,7 @@ impl Op {
     ///
     /// Its name is followed by the words that [`encode`] expects, or the bytes of its body, in hexadecimal digits. The
     /// parts of a `multi` follow, one per line, indented and with their numbers.
-    pub(crate) fn read(text: &str, base: i64) -> Self {
+    pub fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = Words(first);
         let code = OPERATIONS.number(words.next()).into();

@@ -1,7 +1,7 @@
 //! ZooKeeper's names for its numbers, as far as the transcripts contain them.
 
 /// The names of one kind of numbers: the kind, and runs of names, each with the number of its first one.
-pub(crate) struct Names(&'static str, &'static [(i32, &'static str)]);
+pub struct Names(&'static str, &'static [(i32, &'static str)]);
 
 impl Names {
     fn known(&self) -> impl Iterator<Item = (i32, &'static str)> {
@@ -9,13 +9,13 @@ impl Names {
     }
 
     /// A number's name; without one, the kind and the number.
-    pub(crate) fn name(&self, number: i32) -> String {
+    pub fn name(&self, number: i32) -> String {
         let known = self.known().find(|(known, _)| *known == number);
         known.map_or_else(|| format!("{}={number}", self.0), |(_, name)| name.to_owned())
     }
 
     /// The number of a name returned by [`Self::name`].
-    pub(crate) fn number(&self, name: &str) -> i32 {
+    pub fn number(&self, name: &str) -> i32 {
         let known = self.known().find(|(_, known)| *known == name).map(|(number, _)| number);
         let number = || name.strip_prefix(self.0)?.strip_prefix('=')?.parse().ok();
         known.or_else(number).unwrap_or_else(|| panic!("{name:?} names no {}", self.0))
@@ -23,7 +23,7 @@ impl Names {
 }
 
 /// An error's name and number.
-pub(crate) fn error(code: i32) -> String {
+pub fn error(code: i32) -> String {
     format!("{} ({code})", ERRORS.name(code))
 }
 
@@ -44,7 +44,7 @@ const ERRORS: Names = Names(
 );
 
 /// Requests.
-pub(crate) const OPERATIONS: Names = Names(
+pub const OPERATIONS: Names = Names(
     "operation",
     &[
         (-11, "closeSession createSession"),
@@ -56,25 +56,25 @@ pub(crate) const OPERATIONS: Names = Names(
 );
 
 /// The flags of a create.
-pub(crate) const MODES: Names = Names(
+pub const MODES: Names = Names(
     "flags",
     &[(0, "persistent ephemeral persistent_sequential ephemeral_sequential container ttl ttl_sequential")],
 );
 
 /// The types of events.
-pub(crate) const EVENTS: Names = Names("event", &[(1, "NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged")]);
+pub const EVENTS: Names = Names("event", &[(1, "NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged")]);
 
 /// The watch types in `removeWatches` and `checkWatches`.
-pub(crate) const WATCHES: Names = Names("type", &[(1, "children data any persistent persistent_recursive")]);
+pub const WATCHES: Names = Names("type", &[(1, "children data any persistent persistent_recursive")]);
 
 /// The modes of `addWatch`.
-pub(crate) const WATCH_MODES: Names = Names("mode", &[(0, "persistent persistent_recursive")]);
+pub const WATCH_MODES: Names = Names("mode", &[(0, "persistent persistent_recursive")]);
 
 /// The letter of each permission.
 const PERMISSIONS: [(i32, char); 5] = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
 
 /// Permissions as letters; undefined bits as a number.
-pub(crate) fn permissions(bits: i32) -> String {
+pub fn permissions(bits: i32) -> String {
     if bits & !31 != 0 {
         return bits.to_string();
     }
@@ -85,7 +85,7 @@ pub(crate) fn permissions(bits: i32) -> String {
 }
 
 /// The bits of [`permissions`].
-pub(crate) fn bits(permissions: &str) -> i32 {
+pub fn bits(permissions: &str) -> i32 {
     let letters = || PERMISSIONS.iter().filter(|(_, letter)| permissions.contains(*letter)).map(|(bit, _)| bit).sum();
     permissions.parse().unwrap_or_else(|_| letters())
 }

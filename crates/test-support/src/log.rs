@@ -1,4 +1,4 @@
-//! Collects the log lines of clients, by client name. The tests of `curator-recipes` include this file too.
+//! Collects the log lines of clients, by client name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// One event.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
-    pub(crate) level: Level,
-    pub(crate) message: String,
+pub struct Line {
+    pub level: Level,
+    pub message: String,
     /// All other fields, as text. For an event in a span, also the fields of the span, and its name as `span`.
-    pub(crate) fields: BTreeMap<&'static str, String>,
+    pub fields: BTreeMap<&'static str, String>,
 }
 
 impl Line {
     #[track_caller]
-    pub(crate) fn get(&self, name: &str) -> &str {
+    pub fn get(&self, name: &str) -> &str {
         self.fields.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 }
@@ -32,18 +32,18 @@ static CLIENTS: LazyLock<Listener> = LazyLock::new(|| Listener::to("curator_clie
 
 /// Starts to collect every event. All tests of the program share the listener, so each test must give its client a
 /// unique name.
-pub(crate) fn listen() {
+pub fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());
 }
 
 /// The lines that the client of that name has logged at `info` or above.
-pub(crate) fn lines_of(client: &str) -> Vec<Line> {
+pub fn lines_of(client: &str) -> Vec<Line> {
     all_lines_of(client).into_iter().filter(|line| line.level <= Level::INFO).collect()
 }
 
 /// All lines that the client of that name has logged.
-pub(crate) fn all_lines_of(client: &str) -> Vec<Line> {
+pub fn all_lines_of(client: &str) -> Vec<Line> {
     CLIENTS.lines_with("client", client)
 }
 
@@ -52,14 +52,14 @@ type Reader = Arc<dyn Fn() + Send + Sync>;
 static READERS: Mutex<BTreeMap<String, Reader>> = Mutex::new(BTreeMap::new());
 
 /// Calls `reader` for each event of the client of that name, while the event is being logged.
-pub(crate) fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
+pub fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
     listen();
     READERS.lock().unwrap().insert(client.to_owned(), Arc::new(reader));
 }
 
 /// Keeps the events of one crate up to a level. Clones share the events.
 #[derive(Debug, Clone)]
-pub(crate) struct Listener {
+pub struct Listener {
     target: &'static str,
     level: LevelFilter,
     heard: Arc<Mutex<Heard>>,
@@ -77,22 +77,22 @@ thread_local! {
 }
 
 impl Listener {
-    pub(crate) fn to(target: &'static str, level: LevelFilter) -> Self {
+    pub fn to(target: &'static str, level: LevelFilter) -> Self {
         Self { target, level, heard: Arc::default() }
     }
 
-    pub(crate) fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<Line> {
         self.heard.lock().unwrap().lines.clone()
     }
 
     /// The lines in which `field` has `value`.
-    pub(crate) fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
+    pub fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
         let heard = self.heard.lock().unwrap();
         heard.lines.iter().filter(|line| line.fields.get(field).is_some_and(|text| text == value)).cloned().collect()
     }
 
     /// The names of the spans that are open.
-    pub(crate) fn open_spans(&self) -> Vec<String> {
+    pub fn open_spans(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         heard.spans.iter().filter(|(_, handles)| *handles > 0).map(|(span, _)| span.message.clone()).collect()
     }

@@ -1,0 +1,24 @@
+//! What the tests of several packages share, and `curator-test` does not offer to other projects. Development dependencies name
+//! this package by its path: published packages are packed without it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::should_implement_trait,
+    clippy::must_use_candidate,
+    reason = "only tests of this workspace use it"
+)]
+#![allow(clippy::missing_panics_doc, reason = "a failure here is the test's failure")]
+
+#[cfg(unix)]
+pub mod agent;
+pub mod alone;
+pub mod environment;
+#[cfg(unix)]
+pub mod java;
+pub mod log;
+pub mod numbers;
+pub mod sasl_server;
+pub mod still_waits;
+pub mod transcripts;
+pub mod transport;
