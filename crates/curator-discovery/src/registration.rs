@@ -250,16 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn after_refused_updates_the_accepted_contents_are_the_latest() {
-        let (mut contents, updates) = contents(2);
-        assert_eq!(contents.latest().port, Some(2));
-        contents.settle(&updates[0], true);
-        assert_eq!(contents.latest().port, Some(2));
-        contents.settle(&updates[1], true);
-        assert_eq!(contents.latest().port, Some(0));
-    }
-
-    #[test]
     fn an_accepted_update_replaces_the_updates_before_it() {
         let (mut contents, updates) = contents(3);
         contents.settle(&updates[1], false);

@@ -1,5 +1,7 @@
 //! Tests of the JSON of instances.
 
+use std::fmt::Debug;
+
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -144,157 +146,89 @@ fn the_uri_is_built_from_the_uri_spec() {
     assert_eq!(error("a{other}"), InvalidInstance::UnknownVariable { part: 1 });
 }
 
-/// As Curator 5.9 reads them, with Jackson 2.18: `None` if it fails.
-#[test]
-fn fields_are_read_as_java_reads_them() {
-    fn read_with<T>(field: &str, get: impl Fn(ServiceInstance) -> T) -> Option<T> {
-        read::<RawJson>(&format!(r#"{{"id":"b","name":"a",{field}}}"#)).ok().map(get)
+/// Checks how these JSON values of a field are read: `None` if that fails.
+fn check_values<T: PartialEq + Debug>(field: &str, get: fn(ServiceInstance) -> T, read_as: &[(Option<T>, &[&str])]) {
+    for (expected, values) in read_as {
+        for value in *values {
+            let found = read::<RawJson>(&format!(r#"{{"id":"b","name":"a","{field}":{value}}}"#));
+            assert_eq!(found.ok().map(get), *expected, "{field}: {value}");
+        }
     }
-    for (json, port) in [
-        ("null", Some(None)),
-        ("8080", Some(Some(8080))),
-        ("0", Some(Some(0))),
-        (r#""8080""#, Some(Some(8080))),
-        (r#"" 8080\n""#, Some(Some(8080))),
-        (r#""+80""#, Some(Some(80))),
-        (r#""-0""#, Some(Some(0))),
-        (r#""007""#, Some(Some(7))),
-        (r#""""#, Some(None)),
-        (r#""  ""#, Some(None)),
-        (r#""null""#, Some(None)),
-        ("8080.0", Some(Some(8080))),
-        ("8080.9", Some(Some(8080))),
-        ("-0.5", Some(Some(0))),
-        ("1e3", Some(Some(1000))),
-        // Java also reads numbers that are no ports.
-        ("70000", None),
-        ("-1", None),
-        (r#""8080.5""#, None),
-        (r#""1e3""#, None),
-        (r#""0x10""#, None),
-        (r#""x""#, None),
-        ("99999999999999999999", None),
-        ("1e400", None),
-        ("true", None),
-        ("[8080]", None),
-        ("{}", None),
-    ] {
-        assert_eq!(read_with(&format!(r#""port":{json}"#), |read| read.port), port, "{json}");
-        assert_eq!(read_with(&format!(r#""sslPort":{json}"#), |read| read.ssl_port), port, "{json}");
-    }
-    for (json, time) in [
-        ("null", Some(0)),
-        (r#""123""#, Some(123)),
-        (r#"" 12 ""#, Some(12)),
-        (r#""""#, Some(0)),
-        (r#""null""#, Some(0)),
-        ("123.9", Some(123)),
-        ("-5", Some(-5)),
-        ("9223372036854775807", Some(i64::MAX)),
-        ("9.3e18", None),
-        ("99999999999999999999", None),
-        (r#""99999999999999999999""#, None),
-        (r#""123.5""#, None),
-        ("true", None),
-    ] {
-        let field = format!(r#""registrationTimeUTC":{json}"#);
-        assert_eq!(read_with(&field, |read| read.registration_time_utc), time, "{json}");
-    }
-    for (json, enabled) in [
-        ("null", Some(false)),
-        ("true", Some(true)),
-        (r#""true""#, Some(true)),
-        (r#""True""#, Some(true)),
-        (r#"" TRUE ""#, Some(true)),
-        (r#""false""#, Some(false)),
-        (r#""FALSE""#, Some(false)),
-        (r#""""#, Some(false)),
-        (r#""  ""#, Some(false)),
-        (r#""null""#, Some(false)),
-        ("1", Some(true)),
-        ("-1", Some(true)),
-        ("0", Some(false)),
-        ("-0", Some(false)),
-        ("18446744073709551616", Some(true)),
-        ("-9223372036854775809", Some(true)),
-        ("1.0", None),
-        ("0.0", None),
-        (r#""1""#, None),
-        (r#""yes""#, None),
-        (r#""tRue""#, None),
-        ("[true]", None),
-    ] {
-        assert_eq!(read_with(&format!(r#""enabled":{json}"#), |read| read.enabled), enabled, "{json}");
-    }
-    for (json, service_type) in [
-        ("null", Some(ServiceType::Dynamic)),
-        (r#""STATIC""#, Some(ServiceType::Static)),
-        (r#"" STATIC ""#, Some(ServiceType::Static)),
-        (r#""DYNAMIC_SEQUENTIAL""#, Some(ServiceType::DynamicSequential)),
-        ("0", Some(ServiceType::Dynamic)),
-        ("-0", Some(ServiceType::Dynamic)),
-        ("1", Some(ServiceType::Static)),
-        (r#""2""#, Some(ServiceType::Permanent)),
-        (r#"" 3 ""#, Some(ServiceType::DynamicSequential)),
-        ("9", None),
-        ("-1", None),
-        ("1.0", None),
-        ("true", None),
-        (r#""9""#, None),
-        (r#""""#, None),
-        (r#""static""#, None),
-        (r#""OTHER""#, None),
-    ] {
-        let field = format!(r#""serviceType":{json}"#);
-        assert_eq!(read_with(&field, |read| read.service_type), service_type, "{json}");
-    }
-    for (json, text) in [
-        ("5", Some("5")),
-        ("5.50", Some("5.50")),
-        ("1e3", Some("1e3")),
-        ("123456789012345678901234567890", Some("123456789012345678901234567890")),
-        ("true", Some("true")),
-        (r#""""#, Some("")),
-        ("[]", None),
-        (r#"["x"]"#, None),
-        ("{}", None),
-    ] {
-        assert_eq!(read_with(&format!(r#""address":{json}"#), |read| read.address.unwrap()).as_deref(), text, "{json}");
-        assert_eq!(read_with(&format!(r#""id":{json}"#), |read| read.id).as_deref(), text, "{json}");
-        assert_eq!(read_with(&format!(r#""name":{json}"#), |read| read.name).as_deref(), text, "{json}");
-    }
-    assert_eq!(read_with(r#""address":null"#, |read| read.address), Some(None));
 }
 
-/// As Curator 5.9 reads it, with Jackson 2.18: `None` if it fails.
+/// As Curator 5.9 reads them, with Jackson 2.18.
+#[test]
+fn fields_are_read_as_java_reads_them() {
+    let ports: &[(_, &[_])] = &[
+        (Some(None), &["null", r#""""#, r#""  ""#, r#""null""#]),
+        (Some(Some(8080)), &["8080", r#""8080""#, r#"" 8080\n""#, "8080.0", "8080.9"]),
+        (Some(Some(0)), &["0", r#""-0""#, "-0.5"]),
+        (Some(Some(80)), &[r#""+80""#]),
+        (Some(Some(7)), &[r#""007""#]),
+        (Some(Some(1000)), &["1e3"]),
+        // Java also reads numbers that are no ports.
+        (None, &["70000", "-1", "99999999999999999999", "1e400"]),
+        (None, &[r#""8080.5""#, r#""1e3""#, r#""0x10""#, r#""x""#, "true", "[8080]", "{}"]),
+    ];
+    check_values("port", |read| read.port, ports);
+    check_values("sslPort", |read| read.ssl_port, ports);
+    let times: &[(_, &[_])] = &[
+        (Some(0), &["null", r#""""#, r#""null""#]),
+        (Some(123), &[r#""123""#, r#"" 123 ""#, "123.9"]),
+        (Some(-5), &["-5"]),
+        (Some(i64::MAX), &["9223372036854775807"]),
+        (None, &["9.3e18", "99999999999999999999", r#""99999999999999999999""#, r#""123.5""#, "true"]),
+    ];
+    check_values("registrationTimeUTC", |read| read.registration_time_utc, times);
+    let booleans: &[(_, &[_])] = &[
+        (Some(true), &["true", r#""true""#, r#""True""#, r#"" TRUE ""#, "1", "-1"]),
+        (Some(true), &["18446744073709551616", "-9223372036854775809"]),
+        (Some(false), &["null", r#""false""#, r#""FALSE""#, r#""""#, r#""  ""#, r#""null""#, "0", "-0"]),
+        (None, &["1.0", "0.0", r#""1""#, r#""yes""#, r#""tRue""#, "[true]"]),
+    ];
+    check_values("enabled", |read| read.enabled, booleans);
+    let types: &[(_, &[_])] = &[
+        (Some(ServiceType::Dynamic), &["null", "0", "-0"]),
+        (Some(ServiceType::Static), &[r#""STATIC""#, r#"" STATIC ""#, "1"]),
+        (Some(ServiceType::Permanent), &[r#""2""#]),
+        (Some(ServiceType::DynamicSequential), &[r#""DYNAMIC_SEQUENTIAL""#, r#"" 3 ""#]),
+        (None, &["9", "-1", "1.0", "true", r#""9""#, r#""""#, r#""static""#, r#""OTHER""#]),
+    ];
+    check_values("serviceType", |read| read.service_type, types);
+    for text in ["5", "5.50", "1e3", "123456789012345678901234567890", "true", ""] {
+        let json = if text.is_empty() { r#""""# } else { text };
+        let text = &[(Some(text.to_owned()), &[json][..]), (None, &["[]", r#"["x"]"#, "{}"])];
+        check_values("address", |read| read.address.unwrap(), text);
+        check_values("id", |read| read.id, text);
+        check_values("name", |read| read.name, text);
+    }
+    check_values("address", |read| read.address, &[(Some(None), &["null"])]);
+}
+
+/// As Curator 5.9 reads it, with Jackson 2.18.
 #[test]
 fn a_uri_spec_is_read_as_java_reads_it() {
-    for (json, parts) in [
-        (r#"{}"#, Some(vec![])),
-        (r#""""#, Some(vec![])),
-        (r#""x{port}""#, Some(vec![("x", false), ("port", true)])),
-        (r#"{"parts":[],"other":1}"#, Some(vec![])),
-        (r#"{"parts":[{"value":"a"}]}"#, Some(vec![("a", false)])),
-        (r#"{"parts":[{"value":"a","variable":null,"more":1}]}"#, Some(vec![("a", false)])),
-        (r#"{"parts":[{"value":"a","variable":"true"}]}"#, Some(vec![("a", true)])),
-        (r#"{"parts":[{"value":5,"variable":1}]}"#, Some(vec![("5", true)])),
-        (r#"{"parts":[{"variable":true}]}"#, Some(vec![("", true)])),
-        (r#"{"parts":[{}]}"#, Some(vec![("", false)])),
+    let parts = |parts: &[(&str, bool)]| {
+        let part = |&(value, variable): &(&str, bool)| (value.to_owned(), variable);
+        Some(parts.iter().map(part).collect::<Vec<_>>())
+    };
+    let read_as: &[(_, &[_])] = &[
         // Java keeps the nulls.
-        (r#"{"parts":null}"#, Some(vec![])),
-        (r#"{"parts":[null]}"#, Some(vec![("", false)])),
-        (r#"{"parts":[{"value":null}]}"#, Some(vec![("", false)])),
-        (r#"{"parts":[{"variable":-0}]}"#, Some(vec![("", false)])),
-        (r#"{"parts":["a"]}"#, None),
-        (r#"{"parts":{}}"#, None),
-        ("5", None),
-        ("true", None),
-    ] {
-        let read = read::<RawJson>(&format!(r#"{{"id":"b","name":"a","uriSpec":{json}}}"#)).ok();
-        let spec = read.map(|read| read.uri_spec.unwrap());
-        let read = spec.as_ref().map(|spec| spec.parts.iter().map(|part| (&*part.value, part.variable)).collect());
-        assert_eq!(read, parts, "{json}");
-    }
+        (parts(&[]), &["{}", r#""""#, r#"{"parts":[],"other":1}"#, r#"{"parts":null}"#]),
+        (parts(&[("x", false), ("port", true)]), &[r#""x{port}""#]),
+        (parts(&[("a", false)]), &[r#"{"parts":[{"value":"a"}]}"#]),
+        (parts(&[("a", false)]), &[r#"{"parts":[{"value":"a","variable":null,"more":1}]}"#]),
+        (parts(&[("a", true)]), &[r#"{"parts":[{"value":"a","variable":"true"}]}"#]),
+        (parts(&[("5", true)]), &[r#"{"parts":[{"value":5,"variable":1}]}"#]),
+        (parts(&[("", true)]), &[r#"{"parts":[{"variable":true}]}"#]),
+        (parts(&[("", false)]), &[r#"{"parts":[{}]}"#, r#"{"parts":[null]}"#]),
+        (parts(&[("", false)]), &[r#"{"parts":[{"value":null}]}"#, r#"{"parts":[{"variable":-0}]}"#]),
+        (None, &[r#"{"parts":["a"]}"#, r#"{"parts":{}}"#, "5", "true"]),
+    ];
+    let of = |read: ServiceInstance| {
+        read.uri_spec.unwrap().parts.iter().map(|part| (part.value.clone(), part.variable)).collect()
+    };
+    check_values("uriSpec", of, read_as);
 }
 
 /// Jackson stops after the first value.

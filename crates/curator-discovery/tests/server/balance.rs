@@ -73,28 +73,21 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_cache_removes_all_services_only_with_when_stale_empty() {
+async fn a_stale_or_ended_cache_removes_all_services_only_with_when_stale_empty() {
     let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-stale"));
-    let a = registered(&others, &base, "a").await;
-    let cache = discovery(&client, &base).start_cache("orders").unwrap();
+    let _a = registered(&others, &base, "a").await;
+    let [cache, other] = [(); 2].map(|()| discovery(&client, &base).start_cache("orders").unwrap());
     let (mut kept, mut emptied) = (services(&cache), services(&cache.clone().when_stale(WhenStale::Empty)));
-    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a at 10.0.0.7:8080"; 2]);
+    let mut emptied_before_the_end = services(&other.clone().when_stale(WhenStale::Empty));
+    for changes in [&mut kept, &mut emptied, &mut emptied_before_the_end] {
+        assert_eq!(next(changes).await, "a at 10.0.0.7:8080");
+    }
     unplug(&proxy, &client).await;
-    assert_eq!(next(&mut emptied).await, "a removed");
+    assert_eq!([next(&mut emptied).await, next(&mut emptied_before_the_end).await], ["a removed"; 2]);
+    soon(other.close()).await.unwrap();
+    assert!(soon(emptied_before_the_end.next()).await.is_none());
     proxy.refuse(false).unwrap();
     assert_eq!(next(&mut emptied).await, "a at 10.0.0.7:8080");
-    soon(a.drain()).await.unwrap();
-    // No change was reported before this one.
-    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a removed"; 2]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_that_ends_removes_all_services_only_with_when_stale_empty() {
-    let (client, base) = (connected().await, path("balance-ended"));
-    let _a = registered(&client, &base, "a").await;
-    let cache = discovery(&client, &base).start_cache("orders").unwrap();
-    let (mut kept, mut emptied) = (services(&cache), services(&cache.clone().when_stale(WhenStale::Empty)));
-    assert_eq!([next(&mut kept).await, next(&mut emptied).await], ["a at 10.0.0.7:8080"; 2]);
     soon(cache.close()).await.unwrap();
     assert_eq!(next(&mut emptied).await, "a removed");
     assert!(soon(kept.next()).await.is_none() && soon(emptied.next()).await.is_none());
@@ -137,17 +130,4 @@ async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
     assert_eq!([&cache, &hiding].map(|cache| cache.instances().iter().count()), [INSTANCES; 2]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cache_that_ends_while_it_is_stale_reports_no_hidden_instances() {
-    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-ends-stale"));
-    let _a = registered(&others, &base, "a").await;
-    let cache = discovery(&client, &base).start_cache("orders").unwrap();
-    let mut changes = services(&cache.clone().when_stale(WhenStale::Empty));
-    assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
-    unplug(&proxy, &client).await;
-    assert_eq!(next(&mut changes).await, "a removed");
-    soon(cache.close()).await.unwrap();
-    assert!(soon(changes.next()).await.is_none());
 }

@@ -6,7 +6,6 @@
 
 mod balance;
 mod cache;
-mod foreign_data;
 mod query;
 mod registration_faults;
 mod releases;

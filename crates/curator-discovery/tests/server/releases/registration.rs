@@ -1,11 +1,9 @@
 //! Tests of a registered instance.
 
+use curator_discovery::{DiscoveryError, InvalidInstance, PersistentNodeError, PersistentNodeState, ServiceInstance};
 use std::time::Duration;
 
-use curator_discovery::client::Error as ClientError;
-use curator_discovery::{DiscoveryError, InvalidInstance, PersistentNodeError, PersistentNodeState, ServiceInstance};
-
-use crate::support::{connected, discovery, instance, path, registered, soon, until};
+use crate::support::{connected, discovery, instance, path, registered, soon};
 
 #[tokio::test]
 async fn an_instance_is_updated_and_drained_and_deregistered() {
@@ -61,41 +59,6 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
     soon(second.registered()).await.unwrap();
     assert_eq!(soon(discovery(&other, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));
     drop(first);
-}
-
-#[tokio::test]
-async fn dropping_the_last_registration_handle_deregisters_the_instance() {
-    let (client, base) = (connected().await, path("dropped"));
-    let registration = registered(&client, &base, "a").await;
-    let clone = registration.clone();
-    drop(registration);
-    let services = discovery(&client, &base);
-    soon(clone.update(instance("a").port(1))).await.unwrap();
-    assert!(soon(services.instance("orders", "a")).await.unwrap().is_some());
-    drop(clone);
-    until(async || services.instance("orders", "a").await.unwrap().is_none()).await;
-}
-
-#[tokio::test]
-async fn of_concurrent_updates_the_last_begun_wins() {
-    let (client, base) = (connected().await, path("order"));
-    let registration = registered(&client, &base, "a").await;
-    let updates = (1..=50).map(|port| registration.update(instance("a").port(port)));
-    for done in soon(futures_util::future::join_all(updates)).await {
-        done.unwrap();
-    }
-    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(50));
-}
-
-#[tokio::test]
-async fn a_closed_client_ends_the_registration() {
-    let (client, base) = (connected().await, path("closed"));
-    let registration = registered(&client, &base, "a").await;
-    soon(client.close()).await.unwrap();
-    let error = soon(registration.registered()).await.unwrap_err();
-    assert!(error.is_closed(), "{error:?}");
-    let error = discovery(&client, &base).names().await.unwrap_err();
-    assert!(matches!(error, DiscoveryError::Client(ClientError::Closed)), "{error:?}");
 }
 
 #[tokio::test]
