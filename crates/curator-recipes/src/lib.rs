@@ -181,138 +181,55 @@ struct Readme;
 mod tests {
     use super::*;
 
-    fn assert_send_and_sync<T: Send + Sync>() {}
-    fn assert_type_is_send<T: Send>() {}
+    const fn assert_send_and_sync<T: Send + Sync>() {}
+    const fn assert_type_is_send<T: Send>() {}
     fn assert_send<T: Send>(_: &T) {}
 
-    /// The test is that this compiles.
-    #[test]
-    fn public_types_are_send_and_sync_and_streams_are_send() {
-        assert_send_and_sync::<AtomicValue<u8>>();
-        assert_send_and_sync::<BigEndian>();
-        assert_send_and_sync::<DistributedAtomicLong>();
-        assert_send_and_sync::<DistributedAtomicValue<u8>>();
-        assert_send_and_sync::<IdGenerator>();
-        assert_send_and_sync::<CacheError>();
-        assert_send_and_sync::<CacheEvent>();
-        assert_send_and_sync::<CacheState>();
-        assert_send_and_sync::<CachedNode>();
-        assert_send_and_sync::<CuratorCache>();
-        assert_send_and_sync::<CuratorCacheBuilder>();
-        assert_send_and_sync::<Lookup>();
-        assert_send_and_sync::<Snapshot>();
-        assert_send_and_sync::<CodecError>();
-        assert_send_and_sync::<Config<u8>>();
-        assert_send_and_sync::<ConfigBuilder<u8>>();
-        assert_send_and_sync::<ConfigError>();
-        assert_send_and_sync::<ConfigStatus>();
-        assert_send_and_sync::<IfAbsent<u8>>();
-        assert_send_and_sync::<Error>();
-        assert_send_and_sync::<LockLost>();
-        assert_send_and_sync::<LossReason>();
-        assert_send_and_sync::<fencing::FencedResource<u8>>();
-        assert_send_and_sync::<fencing::FencingChecker>();
-        assert_send_and_sync::<FencingToken>();
-        assert_send_and_sync::<fencing::InvalidFencingToken>();
-        assert_send_and_sync::<fencing::StaleToken>();
-        assert_send_and_sync::<GroupMember>();
-        assert_send_and_sync::<GroupMemberBuilder>();
-        assert_send_and_sync::<LeaderLatch>();
-        assert_send_and_sync::<LeaderLatchBuilder>();
-        assert_send_and_sync::<LeaderObserver>();
-        assert_send_and_sync::<LeaderSelector>();
-        assert_send_and_sync::<LeaderSelectorBuilder>();
-        assert_send_and_sync::<LeaderSelectorError<u8>>();
-        assert_send_and_sync::<LeaderState>();
-        assert_send_and_sync::<Leadership>();
-        assert_send_and_sync::<ObservedLeader>();
-        assert_send_and_sync::<GuardedTransaction<'_>>();
-        assert_send_and_sync::<std::sync::Arc<dyn InterProcessLock>>();
-        assert_send_and_sync::<InterProcessMultiLock>();
-        assert_send_and_sync::<InterProcessMutex>();
-        assert_send_and_sync::<InterProcessReadWriteLock>();
-        assert_send_and_sync::<InterProcessSemaphoreMutex>();
-        assert_send_and_sync::<InterProcessSemaphoreV2>();
-        assert_send_and_sync::<LockGuard>();
-        assert_send_and_sync::<LossHandle>();
-        assert_send_and_sync::<Participant>();
-        assert_send_and_sync::<ParticipantKind>();
-        assert_send_and_sync::<ReadLock>();
-        assert_send_and_sync::<SemaphoreLease>();
-        assert_send_and_sync::<WriteGuard>();
-        assert_send_and_sync::<WriteLock>();
-        assert_send_and_sync::<OwnerId>();
-        assert_send_and_sync::<PersistentNode>();
-        assert_send_and_sync::<PersistentNodeBuilder>();
-        assert_send_and_sync::<PersistentNodeError>();
-        assert_send_and_sync::<PersistentNodeState>();
-        assert_send_and_sync::<SharedCount>();
-        assert_send_and_sync::<SharedValue<u8>>();
-        assert_send_and_sync::<UnsuitableNode>();
-        assert_send_and_sync::<ValueError>();
-        assert_send_and_sync::<VersionedCount>();
-        assert_send_and_sync::<VersionedValue<u8>>();
-        assert_send_and_sync::<Wait>();
-        // A stream has one consumer.
-        assert_type_is_send::<CacheEvents>();
-        assert_type_is_send::<CountChanges>();
-        assert_type_is_send::<ValueChanges<u8>>();
-    }
+    /// The public types, by module.
+    const _: () = assert_send_and_sync::<(
+        (AtomicValue<u8>, BigEndian, CodecError, DistributedAtomicLong, DistributedAtomicValue<u8>, IdGenerator),
+        (CacheError, CacheEvent, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot),
+        (Config<u8>, ConfigBuilder<u8>, ConfigError, ConfigStatus, IfAbsent<u8>),
+        (Error, LockLost, LossReason, LossHandle, OwnerId, Wait),
+        (fencing::FencedResource<u8>, fencing::FencingChecker, fencing::InvalidFencingToken, fencing::StaleToken),
+        (FencingToken, GroupMember, GroupMemberBuilder),
+        (LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder),
+        (LeaderSelectorError<u8>, LeaderState, Leadership, ObservedLeader),
+        (std::sync::Arc<dyn InterProcessLock>, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock),
+        (InterProcessSemaphoreMutex, InterProcessSemaphoreV2, ReadLock, WriteLock),
+        (GuardedTransaction<'static>, LockGuard, SemaphoreLease, WriteGuard, Participant, ParticipantKind),
+        (PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState),
+        (SharedCount, SharedValue<u8>, UnsuitableNode, ValueError, VersionedCount, VersionedValue<u8>),
+    )>();
+    /// A stream has one consumer.
+    const _: () = assert_type_is_send::<(CacheEvents, CountChanges, ValueChanges<u8>)>();
 
-    /// The test is that this compiles. The futures missing here are spawned by other tests.
-    #[test]
-    fn all_futures_can_be_spawned() {
-        let _looking =
-            async |mutex: InterProcessMutex, semaphore: InterProcessSemaphoreV2, lock: InterProcessMultiLock| {
-                assert_send(&mutex.participants());
-                assert_send(&semaphore.participants());
-                assert_send(&lock.participants());
-            };
-        let _held = async |guard: LockGuard, count: SharedCount| {
-            assert_send(&guard.run(async {}));
-            assert_send(&guard.try_run(async { Ok::<_, Error>(()) }));
-            assert_send(&guard.release_timeout(std::time::Duration::ZERO));
-            assert_send(&count.get());
-            assert_send(&count.changes().next());
-        };
-        let _leading = async |latch: LeaderLatch, leadership: Leadership| {
-            assert_send(&latch.leadership());
-            assert_send(&latch.participants());
-            assert_send(&latch.leader());
-            assert_send(&latch.resign());
-            assert_send(&latch.stand_aside());
-            assert_send(&latch.close());
-            assert_send(&leadership.lost());
-            assert_send(&leadership.run(async {}));
-            assert_send(&leadership.try_run(async { Ok::<_, Error>(()) }));
-        };
-        let _caching = async |cache: CuratorCache| {
-            assert_send(&cache.ready());
-            assert_send(&cache.caught_up());
-            assert_send(&cache.close());
-            assert_send(&cache.events());
-            assert_send(&cache.events().next());
-        };
-        let _observing = async |observer: LeaderObserver| {
-            assert_send(&observer.leader());
-            assert_send(&observer.changes());
-        };
-        let _configured = async |builder: ConfigBuilder<u8>, again: ConfigBuilder<u8>, config: Config<u8>| {
-            assert_send(&builder.open());
-            assert_send(&again.open_timeout(std::time::Duration::ZERO));
-            assert_send(&config.ended());
-        };
-        let _kept = async |node: PersistentNode, member: GroupMember| {
-            assert_send(&node.created());
-            assert_send(&node.created_timeout(std::time::Duration::ZERO));
-            assert_send(&node.set_data(""));
-            assert_send(&node.close());
-            assert_send(&member.close());
-        };
-        let _given_back = async |writing: WriteGuard, lease: SemaphoreLease| {
-            assert_send(&writing.release_timeout(std::time::Duration::ZERO));
-            assert_send(&lease.release_timeout(std::time::Duration::ZERO));
-        };
-        let _asking = async |client: client::CuratorClient, path: client::ZPath| assert_send(&revoke(&client, &path));
-    }
+    /// The futures that no test spawns.
+    const _: fn(InterProcessMutex, InterProcessSemaphoreV2, InterProcessMultiLock) = |mutex, semaphore, lock| {
+        assert_send(&(mutex.participants(), semaphore.participants(), lock.participants()));
+    };
+    const _: fn(LockGuard, WriteGuard, SemaphoreLease, client::CuratorClient) = |guard, writing, lease, client| {
+        assert_send(&(guard.run(async {}), guard.try_run(async { Ok::<_, Error>(()) })));
+        assert_send(&revoke(&client, guard.node()));
+        assert_send(&guard.release_timeout(std::time::Duration::ZERO));
+        assert_send(&writing.release_timeout(std::time::Duration::ZERO));
+        assert_send(&lease.release_timeout(std::time::Duration::ZERO));
+    };
+    const _: fn(LeaderLatch, Leadership, LeaderObserver) = |latch, leadership, observer| {
+        assert_send(&(latch.leadership(), latch.participants(), latch.leader()));
+        assert_send(&(latch.resign(), latch.stand_aside(), latch.close()));
+        assert_send(&(leadership.lost(), leadership.run(async {}), leadership.try_run(async { Ok::<_, Error>(()) })));
+        assert_send(&(observer.leader(), observer.changes()));
+    };
+    const _: fn(CuratorCache, SharedCount) = |cache, count| {
+        assert_send(&(cache.ready(), cache.caught_up(), cache.close(), cache.events(), cache.events().next()));
+        assert_send(&(count.get(), count.changes().next()));
+    };
+    const _: fn(ConfigBuilder<u8>, ConfigBuilder<u8>, Config<u8>) = |builder, again, config| {
+        assert_send(&(builder.open(), again.open_timeout(std::time::Duration::ZERO), config.ended()));
+    };
+    const _: fn(PersistentNode, GroupMember) = |node, member| {
+        assert_send(&(node.created(), node.created_timeout(std::time::Duration::ZERO), node.set_data("")));
+        assert_send(&(node.close(), member.close()));
+    };
 }

@@ -231,45 +231,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_reply_is_resolved_by_the_attempt_number_in_the_receipt() {
-        let (client, mut receipt) = receipt();
-        assert!(!receipt.is_settled() && receipt.attempt(&client).is_none());
-        assert_eq!(receipt.take(None), Some(Settlement::NotApplied));
-        let (attempt, operation) = receipt.attempt(&client).unwrap();
-        let (written, version) = data(operation);
-        assert!(version.is_none() && written.starts_with("1 ") && written.ends_with(" 1"), "{written}");
-        assert!(receipt.is_in_doubt() && !receipt.is_settled());
-        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(0)))), Some(Settlement::Applied(attempt)));
-        let (_, operation) = receipt.attempt(&client).unwrap();
-        let (written, version) = data(operation);
-        assert!(version == Some(0) && written.starts_with("2 ") && written.ends_with(" 2"), "{written}");
-        receipt.answered(Some(&TransactionResult::DataSet(stat(1))));
-        // Reading the same state again has no effect.
-        assert_eq!(receipt.take(Some((written.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
-    }
-
-    #[tokio::test]
-    async fn a_fence_settles_whether_a_lost_attempt_was_applied() {
-        let (client, mut receipt) = receipt();
-        receipt.take(None);
-        let (late, operation) = receipt.attempt(&client).unwrap();
-        let (applied_late, _) = data(operation);
-        assert_eq!(receipt.take(None), None, "the attempt may still be applied");
-        let (fence, version) = data(receipt.fence(&client).unwrap());
-        assert!(
-            version.is_none() && fence.starts_with("0 ") && fence.ends_with(" 2"),
-            "expects the same version as the attempt: {fence}"
-        );
-        // The attempt was applied before the fence.
-        assert_eq!(receipt.take(Some((applied_late.as_bytes(), &stat(0)))), Some(Settlement::Applied(late)));
-        let (_, operation) = receipt.attempt(&client).unwrap();
-        drop(operation);
-        let (fence, _) = data(receipt.fence(&client).unwrap());
-        assert_eq!(receipt.take(Some((fence.as_bytes(), &stat(1)))), Some(Settlement::NotApplied));
-        assert!(data(receipt.attempt(&client).unwrap().1).0.starts_with("2 "), "only the late attempt was applied");
-    }
-
-    #[tokio::test]
     async fn a_node_with_other_data_than_a_receipt_is_recognized() {
         let (client, mut receipt) = receipt();
         receipt.take(None);

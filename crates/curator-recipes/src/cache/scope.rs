@@ -81,17 +81,6 @@ mod tests {
         assert_eq!(contained(&top, &["/", "/a", "/a/b"]), [true, true, false]);
     }
 
-    #[test]
-    fn a_hidden_root_is_read_but_not_shown() {
-        for root in ["/a", "/"] {
-            let scope = Scope { shows_root: false, ..scope_of(root, 1, None) };
-            let (root, child) = (path(root), path(root).child("b").unwrap());
-            assert!(scope.contains(&root) && !scope.shows(&root));
-            assert!(scope.contains(&child) && scope.shows(&child));
-            assert!(!scope.shows(&child.child("c").unwrap()));
-        }
-    }
-
     /// Otherwise, the bytes of all ancestors of a deep path would be copied.
     #[test]
     fn the_filter_gets_each_ancestor_once_and_without_a_copy_of_the_text() {

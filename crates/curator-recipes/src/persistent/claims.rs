@@ -319,23 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn forget_returns_a_node_that_is_being_adopted() {
-        let mut claims = claims(Recognition::Confirmed { adopts: Adopts::Anything }, &Arc::default());
-        let [old, adopted] = [1, 2].map(|czxid| node(czxid, 0));
-        claims.confirm(&old);
-        claims.adopt(adopted.clone());
-        assert_eq!(claims.owner(&adopted, SESSION), Owner::Adoptable);
-        assert_eq!(claims.forget(), Some(adopted.clone()));
-        assert_eq!(claims.forget(), None);
-        claims.adopt(adopted.clone());
-        claims.was_not_adopted();
-        assert_eq!(claims.forget(), None);
-        claims.adopt(adopted.clone());
-        claims.confirm(&old);
-        assert_eq!(claims.forget(), Some(old));
-    }
-
-    #[test]
     fn an_earlier_node_that_a_restore_has_brought_back_is_recognized() {
         let in_client = Arc::default();
         let mut ephemeral = claims(Recognition::Ephemeral, &in_client);

@@ -124,29 +124,6 @@ mod tests {
     }
 
     #[test]
-    fn data_is_pending_until_it_is_applied() {
-        let (commands, mut contents, mut report) = contents();
-        assert!(contents.is_pending);
-        contents.applied();
-        assert_eq!(report.borrow_and_update().applied, 1);
-        assert!(!contents.is_pending && !contents.update());
-        contents.applied();
-        assert!(!report.has_changed().unwrap(), "it was reported before");
-        set(&commands, b"second");
-        set(&commands, b"third");
-        assert!(contents.update() && contents.is_pending);
-        assert_eq!(*contents.wanted, *b"third");
-        // Data that was set in the meantime is not applied yet.
-        set(&commands, b"fourth");
-        contents.applied();
-        assert_eq!(report.borrow().applied, 3);
-        assert!(contents.update() && contents.is_pending);
-        // A command without data.
-        commands.send_modify(|command| command.is_closing = true);
-        assert!(!contents.update() && contents.is_pending);
-    }
-
-    #[test]
     fn the_data_of_a_write_without_a_reply_is_recognized_once() {
         let (commands, mut contents, _report) = contents();
         contents.sent();
@@ -159,28 +136,5 @@ mod tests {
         assert!(!contents.is_late(b"first"));
         (0..=MOST_IN_DOUBT).for_each(|_| contents.sent());
         assert_eq!(contents.in_doubt.len(), MOST_IN_DOUBT);
-    }
-
-    #[test]
-    fn after_refused_data_the_last_applied_data_is_wanted() {
-        let (commands, mut contents, mut report) = contents();
-        assert!(!contents.can_fall_back());
-        contents.applied();
-        for data in [b"refused", b"another"] {
-            set(&commands, data);
-            contents.update();
-            assert!(contents.can_fall_back());
-        }
-        contents.refused(Error::Closed);
-        assert!(matches!(report.borrow_and_update().refused, Some((3, Error::Closed))));
-        assert!(!contents.is_pending && !contents.can_fall_back());
-        assert_eq!(*contents.wanted, *b"first");
-        // The node is created again.
-        contents.applied();
-        assert!(!report.has_changed().unwrap());
-        assert!(!contents.is_pending);
-        set(&commands, b"new");
-        contents.update();
-        assert_eq!((contents.is_pending, &*contents.wanted), (true, &b"new"[..]));
     }
 }

@@ -390,6 +390,15 @@ fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Runs steps with changes of permissions, and reads until nothing is wanted.
+fn settled(steps: Vec<Step>, reports_unreadable: bool) -> Result<(Server, Client), TestCaseError> {
+    let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
+    client.goes_back = true;
+    run(steps, &mut server, &mut client);
+    prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+    Ok((server, client))
+}
+
 proptest! {
     #[test]
     fn the_tree_converges_to_the_server_and_its_events_replay_to_the_same_nodes(steps in proptest::collection::vec(step(), 1..120)) {
@@ -404,10 +413,7 @@ proptest! {
         steps in proptest::collection::vec(step_with_permissions(), 1..120),
         reports_unreadable: bool,
     ) {
-        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
-        client.goes_back = true;
-        run(steps, &mut server, &mut client);
-        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        let (mut server, mut client) = settled(steps, reports_unreadable)?;
         client.rescan();
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         check_equal(&server, client)?;
@@ -418,10 +424,7 @@ proptest! {
         steps in proptest::collection::vec(step_with_permissions(), 1..60),
         reports_unreadable: bool,
     ) {
-        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
-        client.goes_back = true;
-        run(steps, &mut server, &mut client);
-        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        let (mut server, mut client) = settled(steps, reports_unreadable)?;
         server.unreadable.clear();
         PATHS.iter().for_each(|node| server.report(node, true));
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
@@ -434,10 +437,7 @@ proptest! {
         reports_unreadable: bool,
         created in 1..DEEP.end,
     ) {
-        let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
-        client.goes_back = true;
-        run(steps, &mut server, &mut client);
-        prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+        let (mut server, mut client) = settled(steps, reports_unreadable)?;
         // The client wants to read each node again, and can.
         server.unreadable.clear();
         PATHS.iter().for_each(|node| server.report(node, true));
@@ -496,68 +496,6 @@ fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and
     check_steps([&lost[..], &listed, &restored, &[Step::Read(2), Step::Create(3)]].concat()).unwrap();
 }
 
-/// The node's event arrived with the read of its parent, before the listing that names the node.
-#[test]
-fn an_overflow_does_not_lose_a_listed_node_that_is_not_read_yet() {
-    let (mut client, mut server) = (Client::new(), Server::default());
-    server.create("/r");
-    while !(client.scan.is_empty() && client.changed.is_empty() && server.events.is_empty()) {
-        client.read(&mut server, usize::MAX);
-    }
-    for node in ["/r/a", "/r/a/x"] {
-        server.create(node);
-    }
-    // Reads nothing, then the root and its child, then the list of the child's children.
-    for count in [0, 2, 1] {
-        client.read(&mut server, count);
-    }
-    assert_eq!((client.tree.nodes.size(), client.scan.len()), (2, 1));
-    client.overflow();
-    while !client.scan.is_empty() {
-        client.read(&mut server, usize::MAX);
-    }
-    assert_eq!(client.tree.nodes.size(), 3);
-}
-
-/// The parent did not exist when it was read, and was created again before its child was read.
-#[test]
-fn a_child_read_before_its_parent_is_read_again_after_the_parent() {
-    let (mut tree, mut server) = (tree(), Server::default());
-    for node in ["/r", "/r/a", "/r/a/x"] {
-        server.create(node);
-    }
-    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &[]);
-    let child = || server.read(&path("/r/a/x"));
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::ParentFirst);
-    assert_eq!(tree.nodes.size(), 1);
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &[]);
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::Nothing);
-    assert_eq!(tree.nodes.size(), 3);
-}
-
-#[test]
-fn a_denied_node_has_no_cached_descendants() {
-    let (mut tree, mut server) = (tree(), Server::default());
-    for node in ["/r", "/r/a", "/r/a/x"] {
-        server.create(node);
-    }
-    for node in ["/r", "/r/a", "/r/a/x"] {
-        tree.found(&path(node), server.read(&path(node)), Listing::IfNew, &[]);
-    }
-    tree.events.clear();
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &[]);
-    let gone: Vec<_> = tree.events.drain(..).collect();
-    assert!(
-        matches!(&gone[..], [CacheEvent::Deleted(x), CacheEvent::Deleted(a)] if x.path().name() == "x" && a.path().name() == "a")
-    );
-    // After an event of an unreadable node, which some servers send.
-    assert_eq!(tree.found(&path("/r/a/x"), server.read(&path("/r/a/x")), Listing::IfNew, &[]), Next::Nothing);
-    assert_eq!((tree.nodes.size(), tree.bytes, tree.events.len()), (2, 1, 0));
-    tree.found(&path("/r/a"), Found::Denied, Listing::IfNew, &[]);
-    tree.found(&path("/r/a"), server.read(&path("/r/a")), Listing::IfNew, &[]);
-    assert!(matches!(&tree.events[..], [CacheEvent::Created(_)]));
-}
-
 /// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
@@ -580,12 +518,6 @@ fn leaf_path(leaf: usize) -> ZPath {
 
 const LIMIT: usize = 4 << 20;
 const LARGE: usize = 1_000_000;
-
-#[test]
-fn replies_of_large_unread_nodes_exceed_the_limit_at_most_fourfold() {
-    let replies = load(&mut Batches::new(), std::iter::repeat_n(LARGE, 600));
-    assert!(replies[0] < 4 * LIMIT && replies[1..].iter().all(|reply| *reply <= LIMIT), "{replies:?}");
-}
 
 #[test]
 fn at_most_two_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
@@ -673,15 +605,4 @@ fn batches_bound_the_size_of_requests_and_replies() {
         tree.found(&leaf_path(leaf), Found::Node(Vec::new(), stat), Listing::IfNew, &[]);
     }
     assert_eq!(sizes(4, &mut wanted, &batches, &tree, 1 << 20), [3, 1]);
-}
-
-#[test]
-fn at_least_65536_changes_are_recorded_and_as_many_as_the_cache_has_nodes() {
-    let mut tree = tree();
-    assert_eq!(tree.max_changes(), 65_536);
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
-    (0..70_000).for_each(|leaf| {
-        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
-    });
-    assert_eq!(tree.max_changes(), 70_001);
 }
