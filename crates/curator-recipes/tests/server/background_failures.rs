@@ -1,22 +1,22 @@
 //! What recipes log about their failures in the background: the same one once in many attempts, and its recovery once.
 //! The rule itself is tested beside `FailureLog`.
 
-use std::future::{pending, ready};
+use std::future::pending;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
 use curator_recipes::{
-    Config, ConfigStatus, Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, LeaderState,
-    PersistentNode, PersistentNodeState,
+    Config, ConfigError, ConfigStatus, Error, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector,
+    LeaderState, PersistentNode, PersistentNodeError, PersistentNodeState,
 };
 use curator_test::{FaultProxy, OpCode};
-use tokio::sync::mpsc;
 use tracing::Level;
 
 use crate::support::{Logs, behind_proxy, client as connected, path, requests_of, soon, until};
 
-/// The attempts before a permission is granted. Few, because the pauses between them grow.
+/// The attempts before a permission is granted. Few, because the pauses between them grow, in real time for both
+/// transports.
 const ATTEMPTS: u64 = 6;
 
 /// Runs a test whose tasks all run on this thread, and captures their logs.
@@ -49,6 +49,24 @@ impl Denied {
         until(async || requests_of(&self.proxy, op) >= before + ATTEMPTS).await;
     }
 
+    /// Checks that repeated failures are logged once, and their end once, after the permission is granted.
+    async fn assert_said_once(
+        &self,
+        logs: &Logs,
+        op: OpCode,
+        [failure, recovery]: [&str; 2],
+        is_denied: impl Fn() -> bool,
+        recovered: impl Future,
+    ) {
+        self.attempts(op).await;
+        assert!(is_denied());
+        assert_eq!(self.messages(logs), [failure]);
+        self.grant().await;
+        soon(recovered).await;
+        until(async || self.messages(logs) == [failure, recovery]).await;
+        assert!(!is_denied());
+    }
+
     async fn grant(&self) {
         self.admin.set_acl(&self.path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     }
@@ -76,15 +94,10 @@ fn a_latch_that_may_not_create_its_node_says_so_once_and_leads_once_it_may() {
     logged(async |logs| {
         let denied = Denied::with(path("latch-denied"), Permission::READ).await;
         let latch = LeaderLatch::builder(&denied.client, &denied.path).unwrap().start();
-        denied.attempts(OpCode::Create2).await;
-        assert!(is_denied(latch.last_error().as_ref()), "{:?}", latch.last_error());
-        assert_eq!(latch.state().get(), LeaderState::Unknown);
-        let cannot = "leader latch: cannot take part, and will try again";
-        assert_eq!(denied.messages(logs), [cannot]);
-        denied.grant().await;
-        soon(latch.leadership()).await.unwrap();
+        let lines = ["leader latch: cannot take part, and will try again", "leader latch: takes part again"];
+        let is_denied = || is_denied(latch.last_error().as_ref()) && latch.state().get() == LeaderState::Unknown;
+        denied.assert_said_once(logs, OpCode::Create2, lines, is_denied, latch.leadership()).await;
         assert!(latch.last_error().is_none());
-        assert_eq!(denied.messages(logs), [cannot, "leader latch: takes part again"]);
         latch.close().await.unwrap();
     });
 }
@@ -95,14 +108,10 @@ fn a_selector_that_may_not_create_its_node_says_so_once_and_takes_part_once_it_m
         let denied = Denied::with(path("selector-denied"), Permission::READ).await;
         let selector = LeaderSelector::builder(&denied.client, &denied.path).unwrap().build();
         let run = tokio::spawn(selector.clone().run(|_| pending::<Result<(), io::Error>>(), pending::<()>()));
-        denied.attempts(OpCode::Create2).await;
-        assert!(is_denied(selector.last_error().as_ref()), "{:?}", selector.last_error());
-        let cannot = "leader selector: cannot take part, and will try again";
-        assert_eq!(denied.messages(logs), [cannot]);
-        denied.grant().await;
-        until(async || selector.has_leadership()).await;
-        assert!(selector.last_error().is_none());
-        assert_eq!(denied.messages(logs), [cannot, "leader selector: takes part again"]);
+        let lines = ["leader selector: cannot take part, and will try again", "leader selector: takes part again"];
+        let is_denied = || is_denied(selector.last_error().as_ref());
+        let leads = until(async || selector.has_leadership());
+        denied.assert_said_once(logs, OpCode::Create2, lines, is_denied, leads).await;
         run.abort();
     });
 }
@@ -128,39 +137,14 @@ fn a_selector_that_waits_in_the_queue_has_no_error() {
 }
 
 #[test]
-fn a_job_that_fails_in_each_term_is_logged_once_and_its_success_once() {
-    logged(async |logs| {
-        let denied = Denied::with(path("selector-job"), Permission::ALL).await;
-        let selector = LeaderSelector::builder(&denied.client, &denied.path).unwrap().build();
-        let (ended, mut ends) = mpsc::unbounded_channel();
-        let mut terms = 0;
-        let job = move |_| {
-            terms += 1;
-            ended.send(terms).unwrap();
-            ready(if terms <= 4 { Err(io::Error::other(format!("cannot work: {terms}"))) } else { Ok(()) })
-        };
-        let run = tokio::spawn(selector.clone().run(job, pending::<()>()));
-        while soon(ends.recv()).await.unwrap() < 6 {}
-        assert_eq!(
-            denied.messages(logs),
-            ["leader selector: the job failed", "leader selector: the job succeeds again"]
-        );
-        run.abort();
-    });
-}
-
-#[test]
 fn an_observer_that_may_not_read_says_so_once_and_reports_the_leader_once_it_may() {
     logged(async |logs| {
         let denied = Denied::with(path("observer-denied"), Permission::CREATE).await;
         let observer = LeaderObserver::observe_latch(&denied.client, &denied.path).unwrap();
-        denied.attempts(OpCode::GetChildren).await;
-        let cannot = "leader observer: cannot read the leader, and will try again";
-        assert_eq!(denied.messages(logs), [cannot]);
-        assert!(is_denied(observer.last_error().as_ref()), "{:?}", observer.last_error());
-        denied.grant().await;
-        assert_eq!(soon(observer.leader()).await.unwrap(), None);
-        assert_eq!(denied.messages(logs), [cannot, "leader observer: reads the leader again"]);
+        let lines =
+            ["leader observer: cannot read the leader, and will try again", "leader observer: reads the leader again"];
+        let is_denied = || is_denied(observer.last_error().as_ref());
+        denied.assert_said_once(logs, OpCode::GetChildren, lines, is_denied, observer.leader()).await;
     });
 }
 
@@ -174,13 +158,17 @@ fn a_config_that_may_not_read_says_so_once_and_is_current_once_it_may() {
         denied.admin.set_acl(&denied.path, no_read, None).await.unwrap();
         // Detected by the next read.
         denied.proxy.cut();
-        soon(config.status().wait_for(|status| matches!(status, ConfigStatus::Unreadable { .. }))).await.unwrap();
-        denied.attempts(OpCode::GetData).await;
-        let cannot = "config: the node cannot be read, and the last value stays";
-        assert_eq!(denied.messages(logs), [cannot]);
-        denied.grant().await;
-        soon(config.status().wait_for(ConfigStatus::is_current)).await.unwrap();
-        until(async || denied.messages(logs) == [cannot, "config: the value is current again"]).await;
+        let is_denied = || matches!(config.status().get(), ConfigStatus::Unreadable { .. });
+        until(async || is_denied()).await;
+        let error = Config::builder(&denied.client, &denied.path, decode).unwrap().open().await.unwrap_err();
+        assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })) && !error.is_retryable(), "{error}");
+        // The last value stays, and a repeated error is not reported again.
+        let mut status = config.status();
+        status.mark_unchanged();
+        let lines = ["config: the node cannot be read, and the last value stays", "config: the value is current again"];
+        let is_still_denied = || is_denied() && !status.has_changed().unwrap() && *config.current() == "1";
+        let current = until(async || config.status().get().is_current());
+        denied.assert_said_once(logs, OpCode::GetData, lines, is_still_denied, current).await;
     });
 }
 
@@ -188,65 +176,21 @@ fn a_config_that_may_not_read_says_so_once_and_is_current_once_it_may() {
 fn a_persistent_node_that_is_refused_says_so_once_and_is_present_once_it_may_be_created() {
     logged(async |logs| {
         let denied = Denied::with(path("persistent-denied"), Permission::READ).await;
-        let path = format!("{}/node", denied.path);
-        let node = PersistentNode::builder(&denied.client, &path).unwrap().start();
-        denied.attempts(OpCode::Create2).await;
-        assert!(matches!(node.state().get(), PersistentNodeState::Refused { .. }), "{node:?}");
-        let refused = "persistent node: the server refuses the node; trying again";
-        assert_eq!(denied.messages(logs), [refused]);
-        denied.grant().await;
-        soon(node.created()).await.unwrap();
+        let node = PersistentNode::builder(&denied.client, format!("{}/node", denied.path)).unwrap().start();
         // The end of the refusals is the creation.
-        until(async || denied.messages(logs) == [refused, "persistent node: created"]).await;
+        let lines = ["persistent node: the server refuses the node; trying again", "persistent node: created"];
+        let is_denied = || {
+            let is_no_auth = |error: &_| matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. }));
+            matches!(node.state().get(), PersistentNodeState::Refused { error: ClientError::NoAuth { .. } })
+                && node.last_error().as_ref().is_some_and(is_no_auth)
+        };
+        until(async || is_denied()).await;
+        let error = soon(node.created_timeout(Duration::ZERO)).await.unwrap_err();
+        let is_no_auth =
+            |error: &_| matches!(error, PersistentNodeError::Refused { cause: ClientError::NoAuth { .. }, .. });
+        assert!(is_no_auth(&error), "{error}");
+        denied.assert_said_once(logs, OpCode::Create2, lines, is_denied, node.created()).await;
         node.close().await.unwrap();
-    });
-}
-
-/// The data change only now and then, so no later failure would be logged instead.
-#[test]
-fn a_config_whose_data_become_invalid_again_says_so_again() {
-    logged(async |logs| {
-        let denied = Denied::with(path("config-invalid"), Permission::ALL).await;
-        let decode = |data: &[u8]| String::from_utf8_lossy(data).parse::<u32>();
-        let config = Config::builder(&denied.client, &denied.path, decode).unwrap().open().await.unwrap();
-        let (invalid, current) =
-            ("config: the data are invalid, and the last value stays", "config: the value is current again");
-        for (data, expected) in [
-            ("bad", &[invalid][..]),
-            ("0", &[invalid, current]),
-            ("bad", &[invalid, current, invalid]),
-            ("2", &[invalid, current, invalid, current]),
-            ("bad", &[invalid, current, invalid, current, invalid]),
-        ] {
-            denied.admin.set_data(&denied.path, data, None).await.unwrap();
-            until(async || denied.messages(logs) == expected).await;
-            assert_eq!(config.status().get().is_current(), data != "bad");
-        }
-    });
-}
-
-#[test]
-fn a_persistent_node_names_each_other_owner() {
-    logged(async |logs| {
-        let denied = Denied::with(path("persistent-foreign"), Permission::ALL).await;
-        let (path, other) = (format!("{}/node", denied.path), connected().await);
-        denied.admin.create().with_mode(CreateMode::Ephemeral).for_path(&path, "").await.unwrap();
-        let node = PersistentNode::builder(&denied.client, &path).unwrap().start();
-        let owned_by = |client: &CuratorClient| {
-            let session = client.try_session().unwrap().id();
-            move |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == session)
-        };
-        soon(node.state().wait_for(owned_by(&denied.admin))).await.unwrap();
-        let swap = other.transaction().delete(&path, None).unwrap();
-        swap.create(&path, "", CreateMode::Ephemeral).unwrap().commit().await.unwrap();
-        soon(node.state().wait_for(owned_by(&other))).await.unwrap();
-        let owners = || -> Vec<_> {
-            let of_owner = |line: crate::support::Line| line.fields.get("owner").cloned();
-            logs.all().into_iter().filter_map(of_owner).collect()
-        };
-        let expected =
-            [&denied.admin, &other].map(|client| format!("session {:#x}", client.try_session().unwrap().id()));
-        until(async || owners() == expected).await;
     });
 }
 
@@ -263,24 +207,5 @@ fn a_recipe_whose_task_panics_says_so_once_without_the_message() {
         assert_eq!(panicked.len(), 1, "{lines:#?}");
         assert_eq!(panicked[0].message, "the task of a recipe has panicked, and the recipe has ended");
         assert_eq!((&panicked[0].fields["path"], panicked[0].fields.len()), (&denied.path, 2), "{lines:#?}");
-    });
-}
-
-/// On a runtime with one thread, a borrowed state would block the task that `resign` waits for, for good.
-#[test]
-fn a_match_on_a_state_may_await_the_recipe_in_its_arms() {
-    logged(async |_| {
-        let (client, path) = (connected().await, path("latch-match"));
-        let latch = LeaderLatch::builder(&client, &path).unwrap().start();
-        let first = soon(latch.leadership()).await.unwrap().fencing_token();
-        match latch.state().get() {
-            LeaderState::Leader { token } => {
-                assert_eq!(token, first);
-                soon(latch.resign()).await.unwrap();
-            }
-            other => panic!("{other:?}"),
-        }
-        assert!(soon(latch.leadership()).await.unwrap().fencing_token() > first);
-        soon(latch.close()).await.unwrap();
     });
 }

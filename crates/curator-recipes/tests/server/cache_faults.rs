@@ -5,31 +5,15 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient, Error as ClientError, ZPath};
-use curator_recipes::{CacheError, CacheEvents, CacheState, CuratorCache, Lookup};
+use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, ZPath};
+use curator_recipes::{CacheState, CuratorCache, Lookup};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer, within};
 
 use crate::releases::cache::{cache, create, create_tree, next, shown};
 use crate::support::{
-    FAULTS, LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
-    client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
+    LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected,
+    new_seed, path, proxy, requests_of, soon, unplug, until,
 };
-
-/// Creates a tree, a cache of it, and a consumer that has received the events of all nodes.
-async fn start_with_consumer(
-    client: &CuratorClient,
-    writer: &CuratorClient,
-    name: &str,
-) -> (String, CuratorCache, CacheEvents) {
-    let root = create_tree(writer, name).await;
-    let cache = cache(client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut events = cache.events();
-    for _ in 0..6 {
-        next(&mut events, &root).await;
-    }
-    (root, cache, events)
-}
 
 async fn until_stale(cache: &CuratorCache) {
     let mut state = cache.state();
@@ -45,7 +29,7 @@ async fn end_sessions(proxy: &FaultProxy) {
 }
 
 /// Checks that the cache has caught up with the servers, and has the same nodes.
-async fn assert_equals_servers(cache: &CuratorCache, client: &CuratorClient) {
+pub(crate) async fn assert_equals_servers(cache: &CuratorCache, client: &CuratorClient) {
     let snapshot = soon(cache.caught_up()).await.unwrap();
     client.sync("/").await.unwrap();
     let mut found = 0;
@@ -72,7 +56,10 @@ async fn assert_equals_servers(cache: &CuratorCache, client: &CuratorClient) {
 #[tokio::test]
 async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = start_with_consumer(&client, &writer, "cache-replaced").await;
+    let root = create_tree(&writer, "cache-replaced").await;
+    let cache = cache(&client, &root).start().unwrap();
+    let mut events = cache.events();
+    while next(&mut events, &root).await != "ready" {}
     unplug(&proxy, &client).await;
     until_stale(&cache).await;
     // `b` is replaced by a node with the same version, `a` by one with as many changes of its children as before.
@@ -96,125 +83,16 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     assert_equals_servers(&cache, &writer).await;
 }
 
-#[tokio::test]
-async fn changes_during_an_outage_are_reported_once_in_the_same_or_a_new_session() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let (root, cache, mut events) = start_with_consumer(&client, &writer, "cache-outage").await;
-    for (round, is_lost) in [(1, false), (2, true)] {
-        unplug(&proxy, &client).await;
-        until_stale(&cache).await;
-        assert!(matches!(cache.snapshot().state(), CacheState::Stale { .. }));
-        assert_eq!(cache.get(format!("{root}/c")).unwrap(), Lookup::Absent, "a stale cache stays readable");
-        if is_lost {
-            end_sessions(&proxy).await;
-        }
-        writer.set_data(format!("{root}/b"), round.to_string(), None).await.unwrap();
-        writer.delete().for_path(format!("{root}/a/x")).await.unwrap();
-        writer.create().for_path(format!("{root}/a/n{round}"), "").await.unwrap();
-        proxy.refuse(false).unwrap();
-        let mut received = Vec::new();
-        for _ in 0..4 {
-            received.push(next(&mut events, &root).await);
-        }
-        assert_eq!(received.pop().as_deref(), Some("ready"));
-        received.sort();
-        let before = if is_lost { "1" } else { "/b" };
-        assert_eq!(received, [format!("+/a/n{round}"), "-/a/x".to_owned(), format!("/b {before}>{round}")]);
-        writer.create().for_path(format!("{root}/a/x"), "/a/x").await.unwrap();
-        assert_eq!(next(&mut events, &root).await, "+/a/x");
-    }
-    // A broken connection alone causes no events of changes.
-    proxy.cut();
-    until_stale(&cache).await;
-    assert_eq!(next(&mut events, &root).await, "ready");
-    assert_equals_servers(&cache, &writer).await;
-}
-
-#[tokio::test]
-async fn a_cache_survives_the_loss_of_each_kind_of_request_and_reply() {
-    let writer = connected().await;
-    for op in [OpCode::AddWatch, OpCode::MultiRead, OpCode::Sync] {
-        for (name, fault) in FAULTS {
-            let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
-                builder.operation_timeout(Duration::from_millis(300))
-            };
-            let (proxy, client) = behind_proxy_with(settings).await;
-            let root = create_tree(&writer, "cache-lost").await;
-            // Opens the caches' session.
-            let first = cache(&client, &root).max_depth(0).start().unwrap();
-            soon(first.ready()).await.unwrap();
-            if op != OpCode::Sync {
-                fault(&proxy, op);
-            }
-            let cache = cache(&client, &root).start().unwrap();
-            assert_eq!(
-                soon(cache.ready()).await.unwrap().len(),
-                5,
-                "`ready` must not return before the cache is loaded"
-            );
-            if op == OpCode::Sync {
-                fault(&proxy, op);
-            }
-            writer.set_data(format!("{root}/b"), name, None).await.unwrap();
-            writer.create().for_path(format!("{root}/c"), "").await.unwrap();
-            soon(cache.caught_up()).await.unwrap();
-            assert_eq!(shown(&cache)["/b"], name);
-            assert_equals_servers(&cache, &writer).await;
-            soon(proxy.wait_for_faults()).await.unwrap();
-            soon(cache.close()).await.unwrap();
-        }
-    }
-}
-
-/// The cache pauses after a failed read, so that it does not reconnect in a loop.
-#[tokio::test]
-async fn a_read_whose_connection_breaks_fails_and_is_repeated() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let root = create_tree(&writer, "cache-broken-reads").await;
-    for nth in 1..=1_000 {
-        proxy.cut_before_nth_reply(OpCode::MultiRead, nth);
-    }
-    let cache = cache(&client, &root).start().unwrap();
-    until(async || {
-        matches!(
-            cache.last_error(),
-            Some(CacheError::Client(ClientError::ConnectionLost { operation: "read below", .. }))
-        )
-    })
-    .await;
-    proxy.disarm();
-    soon(cache.ready()).await.unwrap();
-    assert!(cache.last_error().is_none());
-    assert_equals_servers(&cache, &writer).await;
-}
-
-#[tokio::test]
-async fn a_listing_that_fails_beside_a_successful_read_is_repeated() {
-    let ((proxy, client), writer) = (behind_proxy().await, connected().await);
-    let root = create_tree(&writer, "cache-unlisted").await;
-    proxy.alter_next_reply(OpCode::MultiRead, |reply| {
-        // Offsets: the header; the result of the read of the root, which has no data; the result of the listing.
-        let listing = 16 + 9 + 4 + 68;
-        // An error (type -1), `RuntimeInconsistency` in both its places; then the end of the results.
-        reply.truncate(listing);
-        reply.extend((-1_i32).to_be_bytes());
-        reply.push(0);
-        reply.extend((-2_i32).to_be_bytes().repeat(2));
-        reply.extend([&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat());
-    });
-    let cache = cache(&client, &root).start().unwrap();
-    assert_eq!(soon(cache.ready()).await.unwrap().len(), 5);
-}
-
 /// In this case, Curator's `PathChildrenCache` never became ready.
 #[tokio::test]
-async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
+async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_and_its_read_is_absent() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
     let root = create_tree(&writer, "cache-between").await;
     // The first `multiRead` reads the root and the names of its children, the second reads the children.
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
     soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    assert_eq!((cache.get(&root).unwrap(), cache.state().get()), (Lookup::Unknown, CacheState::Loading));
     writer.delete().for_path(format!("{root}/b")).await.unwrap();
     create(&writer, &format!("{root}/c"), b"/c").await;
     proxy.release_held();
@@ -223,19 +101,7 @@ async fn a_child_deleted_between_the_listing_and_its_read_is_absent() {
     assert_equals_servers(&cache, &writer).await;
 }
 
-#[tokio::test]
-async fn a_lookup_before_the_cache_is_loaded_returns_unknown() {
-    let (proxy, client) = behind_proxy().await;
-    let root = create_tree(&connected().await, "cache-before").await;
-    proxy.hold_nth_reply(OpCode::MultiRead, 1);
-    let cache = cache(&client, &root).start().unwrap();
-    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
-    assert_eq!((cache.get(&root).unwrap(), cache.state().get()), (Lookup::Unknown, CacheState::Loading));
-    proxy.release_held();
-    soon(cache.ready()).await.unwrap();
-    assert!(cache.get(&root).unwrap().node().is_some());
-}
-
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn a_connection_that_is_silent_makes_the_cache_stale() {
     let proxy = proxy().await;
@@ -243,52 +109,13 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
     let writer = connected().await;
     let root = create_tree(&writer, "cache-silent").await;
     let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
-    for _ in 0..6 {
-        next(&mut events, &root).await;
-    }
+    while next(&mut events, &root).await != "ready" {}
     proxy.black_hole(Direction::ToClient);
     until_stale(&cache).await;
     writer.set_data(format!("{root}/b"), "later", None).await.unwrap();
     proxy.heal();
     proxy.cut();
-    assert_eq!(next(&mut events, &root).await, "/b /b>later");
-    assert_eq!(next(&mut events, &root).await, "ready");
-}
-
-/// The connection of the old session looks open until a server closes it.
-#[tokio::test]
-async fn a_session_lost_on_an_open_connection_is_replaced() {
-    let (one, other, writer) = (proxy().await, proxy().await, connected().await);
-    let servers = format!("{},{}", one.connect_string(), other.connect_string());
-    let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let root = create_tree(&writer, "cache-open").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    // The client cannot resume its sessions before they are lost.
-    for proxy in [&one, &other] {
-        proxy.refuse(true).unwrap();
-        proxy.black_hole(Direction::Both);
-    }
-    let mut state = cache.state();
-    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    let mut connection = client.connection_states();
-    assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
-    let mut events = cache.events();
-    for _ in 0..5 {
-        next(&mut events, &root).await;
-    }
-    state.mark_unchanged();
-    writer.set_data(format!("{root}/b"), "later", None).await.unwrap();
-    for proxy in [&one, &other] {
-        proxy.heal();
-        proxy.refuse(false).unwrap();
-    }
-    // The cache becomes current only with the new contents.
-    soon(state.changed()).await.unwrap();
-    assert_eq!(state.get(), CacheState::Current);
-    assert_eq!(shown(&cache)["/b"], "later");
     assert_eq!(next(&mut events, &root).await, "/b /b>later");
     assert_eq!(next(&mut events, &root).await, "ready");
 }
@@ -305,25 +132,6 @@ async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
     let counts = proxy.requests();
     // The reads: the root, its children, and the names and the data of the children below them.
     assert_eq!((counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]), (1, 4), "{counts:?}");
-}
-
-#[tokio::test]
-async fn closing_the_client_ends_its_caches() {
-    let (proxy, client) = behind_proxy().await;
-    let root = create_tree(&connected().await, "cache-client-closes").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut events = cache.events();
-    soon(client.close()).await.unwrap();
-    while soon(events.next()).await.is_some() {}
-    assert_eq!(cache.state().get(), CacheState::Ended);
-    for error in [cache.ready().await.unwrap_err(), cache.caught_up().await.unwrap_err()] {
-        assert!(error.is_closed() && matches!(error, CacheError::Client(ClientError::Closed)), "{error}");
-    }
-    cache.close().await.unwrap();
-    until(async || proxy.connections() == 0).await;
-    let late = crate::releases::cache::cache(&client, &root).start().unwrap();
-    assert!(soon(late.ready()).await.unwrap_err().is_closed());
 }
 
 /// Curator's cache never ended after its client had ended (CURATOR-729).
@@ -344,21 +152,6 @@ async fn closing_ends_a_cache_during_an_outage() {
         soon(cache.close()).await.unwrap();
         assert_eq!(cache.state().get(), CacheState::Ended);
     }
-}
-
-#[tokio::test]
-async fn caught_up_returns_although_a_read_takes_longer_than_the_resync_interval() {
-    let (proxy, client) = behind_proxy().await;
-    let root = create_tree(&connected().await, "cache-short-resync").await;
-    let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    proxy.set_delay(Duration::from_millis(10));
-    for _ in 0..5 {
-        soon(cache.caught_up()).await.unwrap();
-    }
-    // The cache continues to read.
-    proxy.reset_counts();
-    until(async || requests_of(&proxy, OpCode::MultiRead) > 5).await;
 }
 
 /// Each catch-up finds a new directory, and so reads in several rounds.
@@ -383,24 +176,6 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
         caught_up = cache.caught_up() => drop(caught_up.unwrap()),
         () = starts(5) => panic!("the catch-up starts again for each resync"),
     }
-}
-
-#[tokio::test]
-async fn while_reads_fail_after_a_change_the_cache_is_stale() {
-    let short =
-        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
-    let ((proxy, client), writer) = (behind_proxy_with(short).await, connected().await);
-    let root = create_tree(&writer, "cache-no-reply").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut states = cache.state();
-    states.mark_unchanged();
-    proxy.swallow_next_reply(OpCode::MultiRead);
-    writer.set_data(format!("{root}/b"), "new", None).await.unwrap();
-    soon(states.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    soon(cache.ready()).await.unwrap();
-    assert_eq!(shown(&cache)["/b"], "new");
-    assert!(cache.last_error().is_none());
 }
 
 /// A cache that cannot record all changes forgets them, and reads everything again. A reply that it receives after that
@@ -511,6 +286,7 @@ async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps:
     }
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regress() {
     let seed = new_seed();

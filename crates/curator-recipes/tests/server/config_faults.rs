@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{Acl, AuthId, ConnectionState, CuratorClient, Error as ClientError, Permission};
-use curator_recipes::{Config, ConfigError, ConfigStatus, IfAbsent};
-use curator_test::{Direction, OpCode};
-use tokio::runtime::Builder;
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder};
+use curator_recipes::{CacheState, ConfigStatus, LeaderObserver, ObservedLeader, PersistentNode, PersistentNodeState};
+use curator_test::OpCode;
 
-use crate::releases::config::{delete, is_absent, is_ended, is_invalid, number, until_status, until_value, write};
+use crate::releases::cache::{cache, shown};
+use crate::releases::config::{delete, is_absent, is_invalid, number, until_status, until_value, write};
 use crate::support::{
-    SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, connect, end_session, owner, path,
-    proxy, requests_of, round_trips, soon, unplug, until,
+    behind_proxy, behind_proxy_with, client as connected, end_session, path, requests_of, round_trips, soon, unplug,
+    until,
 };
 
 fn is_stale(status: &ConfigStatus) -> bool {
@@ -43,6 +43,7 @@ async fn change_node(writer: &CuratorClient, path: &str, change: &str) {
     }
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_during_an_outage_are_reported_once_after_it() {
     for new_session in [false, true] {
@@ -88,123 +89,58 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn open_waits_for_an_absent_node_through_lost_connections_and_sessions() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/awaited"));
-    let other = format!("{path}-default");
-    let opening = tokio::spawn(number(&client, &path).open());
-    let config = soon(number(&client, &other).if_absent(IfAbsent::Default(9)).open()).await.unwrap();
-    for round in 0..3 {
-        let epoch = client.session().await.unwrap().epoch();
-        unplug(&proxy, &client).await;
-        if round == 1 {
-            end_session(&proxy).await;
-        }
-        until_status(&config, is_stale).await;
-        assert_eq!(*config.current(), 9);
-        if round == 2 {
-            write(&writer, &path, "1").await;
-            write(&writer, &other, "2").await;
-        }
-        proxy.refuse(false).unwrap();
-        if round < 2 {
-            until_status(&config, is_absent).await;
-            let session = client.session().await.unwrap();
-            assert_eq!(session.epoch(), epoch + u64::from(round == 1));
-            assert!(!opening.is_finished());
-        }
-    }
-    assert_eq!(*soon(opening).await.unwrap().unwrap().current(), 1);
-    until_value(&config, 2).await;
-}
-
-#[tokio::test]
-async fn a_lost_read_is_repeated() {
-    let (writer, path) = (connected().await, path("config/lost-answer"));
-    write(&writer, &path, "0").await;
-    let faults: [fn(&curator_test::FaultProxy, OpCode); 2] =
-        [curator_test::FaultProxy::cut_before_reply, curator_test::FaultProxy::cut_before_request];
-    for (round, fault) in (0..).zip(faults) {
-        let (proxy, client) = behind_proxy().await;
-        fault(&proxy, OpCode::GetData);
-        let config = soon(number(&client, &path).open()).await.unwrap();
-        assert_eq!(*config.current(), round);
-        fault(&proxy, OpCode::GetData);
-        write(&writer, &path, &(round + 1).to_string()).await;
-        until_value(&config, round + 1).await;
-        for op in [OpCode::GetData, OpCode::Exists] {
-            fault(&proxy, op);
-            delete(&writer, &path).await;
-            until_status(&config, is_absent).await;
-            write(&writer, &path, &(round + 1).to_string()).await;
-            until_value(&config, round + 1).await;
-        }
-    }
-}
-
-/// The connection and the watch stay, but the probes get no replies.
+/// The connection and the watches stay, but the probes get no replies. The same for a config, a persistent node and a
+/// leader observer.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
-    let client = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION));
+    let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(2)));
     let ((proxy, client), path) = (client.await, path("config/silence"));
     write(&client, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
+    let node = PersistentNode::builder(&client, format!("{path}-node")).unwrap().start();
+    soon(node.created()).await.unwrap();
+    let observer = LeaderObserver::observe_latch(&client, format!("{path}-latch")).unwrap();
+    soon(observer.leader()).await.unwrap();
     let (values, handshakes) = (config.values(), proxy.handshakes());
     let reads = requests_of(&proxy, OpCode::GetData);
     proxy.hold_replies(OpCode::Sync);
     until_status(&config, is_stale).await;
+    soon(node.state().wait_for(|state| matches!(state, PersistentNodeState::Unknown))).await.unwrap();
+    soon(observer.state().wait_for(|state| *state == ObservedLeader::Unknown)).await.unwrap();
     assert_eq!(proxy.handshakes(), handshakes, "the connection was given up before the session was suspended");
     proxy.release_held();
     until_status(&config, ConfigStatus::is_current).await;
+    soon(node.created()).await.unwrap();
+    soon(observer.state().wait_for(|state| *state == ObservedLeader::NoLeader)).await.unwrap();
     if proxy.handshakes() == handshakes {
-        assert_eq!(
-            requests_of(&proxy, OpCode::GetData),
-            reads,
-            "the node was read again although its watch was in place"
-        );
+        let again = requests_of(&proxy, OpCode::GetData);
+        assert_eq!(again, reads, "a node was read again although its watch was in place");
     }
     assert!(!values.has_changed().unwrap());
 }
 
-/// The server replies to all requests except one read of the node.
+/// The server replies to all requests except one read by a config, and one by a cache.
 #[tokio::test]
-async fn while_reads_fail_after_a_change_the_value_is_stale() {
-    let short =
-        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
+async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
+    let short = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
     let ((proxy, client), writer, path) = (behind_proxy_with(short).await, connected().await, path("config/no-answer"));
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
-    let mut states = config.status();
+    let cache = cache(&client, &path).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let (mut states, mut of_cache) = (config.status(), cache.state());
     states.mark_unchanged();
+    of_cache.mark_unchanged();
     proxy.swallow_next_reply(OpCode::GetData);
+    proxy.swallow_next_reply(OpCode::MultiRead);
     write(&writer, &path, "2").await;
     soon(states.wait_for(is_stale)).await.unwrap();
+    soon(of_cache.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
     until_value(&config, 2).await;
-}
-
-/// The connection of the lost session looks open for a while, and its watch has not fired.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_lost_on_an_open_connection_is_replaced() {
-    let (one, other, writer, path) = (proxy().await, proxy().await, connected().await, path("config/black-hole"));
-    write(&writer, &path, "1").await;
-    let servers = format!("{},{}", one.connect_string(), other.connect_string());
-    let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let config = number(&client, &path).open().await.unwrap();
-    let (used, spare) = if one.connections() > 0 { (&one, &other) } else { (&other, &one) };
-    // The session cannot be resumed over the other connection before it is lost.
-    spare.refuse(true).unwrap();
-    used.black_hole(Direction::Both);
-    let mut connection = client.connection_states();
-    assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
-    until_status(&config, is_stale).await;
-    let mut states = config.status();
-    states.mark_unchanged();
-    write(&writer, &path, "2").await;
-    spare.refuse(false).unwrap();
-    // The old value is never reported as current again.
-    soon(states.changed()).await.unwrap();
-    assert!(states.get().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
-    until_value(&config, 2).await;
+    soon(cache.ready()).await.unwrap();
+    assert_eq!(shown(&cache)["/"], "2");
+    assert!(cache.last_error().is_none());
 }
 
 /// Under a constant stream of writes, each reply may be followed by the next event.
@@ -277,95 +213,4 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
         write(&writer, &path, "5").await;
         until_value(&config, 5).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_config_recovers_when_a_missing_permission_is_granted() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, owner().await, path("config/acl"));
-    let readable = [Acl::new(Permission::READ, AuthId::anyone()), Acl::new(Permission::ALL, AuthId::authed())];
-    let hidden = [Acl::new(Permission::ALL, AuthId::authed())];
-    let create = writer.create().creating_parent_containers().with_acl(hidden.clone());
-    create.for_path(&path, "1").await.unwrap();
-    let error = soon(number(&client, &path).open()).await.unwrap_err();
-    assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
-    assert!(!error.is_retryable());
-    writer.set_acl(&path, readable.clone(), None).await.unwrap();
-    let config = soon(number(&client, &path).open()).await.unwrap();
-    for value in 2..4 {
-        // Most servers send no event for an unreadable node: only the next connection reveals the change.
-        unplug(&proxy, &client).await;
-        writer.set_acl(&path, hidden.clone(), None).await.unwrap();
-        write(&writer, &path, &value.to_string()).await;
-        proxy.refuse(false).unwrap();
-        let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else { unreachable!() };
-        assert!(matches!(error, ConfigError::Client(ClientError::NoAuth { .. })), "{error}");
-        assert_eq!(*config.current(), value - 1);
-        // A repeated error is not reported again.
-        let (mut states, reads) = (config.status(), requests_of(&proxy, OpCode::GetData));
-        states.mark_unchanged();
-        proxy.wait_for_reply(OpCode::GetData, reads + 2).await.unwrap();
-        round_trips(&client).await;
-        assert!(!states.has_changed().unwrap());
-        writer.set_acl(&path, readable.clone(), None).await.unwrap();
-        until_value(&config, value).await;
-    }
-}
-
-#[test]
-fn a_config_ends_with_its_runtime_and_keeps_its_value() {
-    let (steady, path) = (Builder::new_current_thread().enable_all().build().unwrap(), path("config/runtime"));
-    let server = steady.block_on(async {
-        write(&connected().await, &path, "1").await;
-        curator_test::TestingServer::shared().await.connect_string()
-    });
-    let dying = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (client, config): (_, Config<u32>) = dying.block_on(async {
-        let client = connect(&server).await;
-        let config = number(&client, &path).open().await.unwrap();
-        (client, config)
-    });
-    dying.shutdown_background();
-    steady.block_on(async {
-        let ended = soon(config.ended()).await;
-        assert!(matches!(ended, ConfigError::Client(ClientError::ClientEnded { .. })), "{ended}");
-        until_status(&config, is_ended).await;
-        assert_eq!(*config.current(), 1);
-        let opened = soon(number(&client, &path).open()).await.unwrap_err();
-        assert!(matches!(opened, ConfigError::Client(ClientError::ClientEnded { .. })), "{opened}");
-    });
-}
-
-/// Many consecutive sessions, connections and changes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_values_never_go_backwards_while_connections_break() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/rising"));
-    write(&writer, &path, "0").await;
-    let config = number(&client, &path).open().await.unwrap();
-    let mut values = config.values();
-    let watching = tokio::spawn(async move {
-        let mut seen = vec![*values.get_and_update()];
-        while *seen.last().unwrap() < 60 {
-            values.changed().await.unwrap();
-            seen.push(*values.get_and_update());
-        }
-        seen
-    });
-    for value in 1..=60 {
-        if value % 6 == 0 {
-            delete(&writer, &path).await;
-        }
-        write(&writer, &path, &value.to_string()).await;
-        match value % 10 {
-            3 => proxy.cut(),
-            7 => {
-                let before = client.session().await.unwrap();
-                end_session(&proxy).await;
-                until(async || client.session().await.is_ok_and(|session| !session.is_same(&before))).await;
-            }
-            _ => {}
-        }
-    }
-    let seen = soon(watching).await.unwrap();
-    assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
-    assert!(until_status(&config, ConfigStatus::is_current).await.is_current());
 }

@@ -51,7 +51,7 @@ fn until_current(cache: &CuratorCache, way: &'static str) -> impl Future<Output 
 async fn the_states_of_a_cache_agree_when_it_becomes_current() {
     const WAYS: [&str; 5] = ["ready", "state", "snapshots", "events", "caught up"];
     // The failed reads of an outage are reported after this time.
-    let soon_failing = |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_secs(2));
+    let soon_failing = |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_millis(500));
     let ((proxy, client), writer, root) =
         (behind_proxy_with(soon_failing).await, connected().await, path("step-cache"));
     create(&writer, &root, b"1").await;
@@ -134,13 +134,6 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
         let again = begun(latch.clone());
         latch.stand_by();
         assert_eq!(again.await, ((true, true, true), true), "{way}");
-        let resigned = latch.clone();
-        let resigned = in_wake(async move {
-            resigned.resign().await.unwrap();
-            let _ = resigned.state().get();
-            resigned.last_error().is_none()
-        });
-        assert!(resigned.await);
         let closed = in_wake(async move {
             latch.close().await.unwrap();
             (leads(&latch), latch.state().get())
@@ -174,18 +167,6 @@ async fn the_states_of_an_observer_and_of_a_selector_agree() {
     assert_eq!(led.await, (true, true));
     assert!(!run.is_finished());
     run.abort();
-    let first = LeaderObserver::observe_selector(&client, &path).unwrap();
-    let known = in_wake(async move {
-        let leader = first.leader().await.unwrap();
-        let known = match first.state().get() {
-            ObservedLeader::Unknown => false,
-            ObservedLeader::NoLeader => leader.is_none(),
-            ObservedLeader::Leader(observed) => leader.as_ref() == Some(&observed),
-            _ => false,
-        };
-        (known, first.last_error().is_none())
-    });
-    assert_eq!(known.await, (true, true));
 }
 
 #[tokio::test]
@@ -218,9 +199,6 @@ async fn the_states_of_a_persistent_node_agree() {
             });
             assert_eq!(present.await, (true, true, true, true), "{way}");
         }
-        let watched = node.clone();
-        in_wake(async move { watched.set_data("1").await.unwrap() }).await;
-        assert_eq!(other.get_data(&path).await.unwrap().0, b"1");
         let closed = in_wake(async move {
             node.close().await.unwrap();
             seen(&node)

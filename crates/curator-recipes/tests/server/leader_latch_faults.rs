@@ -4,17 +4,17 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, SessionEnd};
-use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
+use curator_recipes::{Error, LeaderLatch, Leadership, LossReason};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
+use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader};
 use crate::support::{
-    FAULTS, Row, behind_proxy, behind_proxy_with, children, client as connected, connect, end_session, nothing_left,
-    path, queue_of, requests_of, server_at, soon, unplug, until,
+    SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, connect, path, queue_of,
+    requests_of, server_at, soon, unplug, until,
 };
 
 /// The timeout of sessions that a test makes clients lose.
-const SESSION: Duration = Duration::from_secs(10);
+const SESSION: Duration = SHORT_SESSION;
 
 async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
@@ -36,6 +36,7 @@ async fn until_settled(client: &CuratorClient) {
 }
 
 /// Curator had two leaders after a reconnect: CURATOR-444, 620, 653, 696.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-old-node"));
@@ -55,33 +56,6 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     assert!(!first.has_leadership() && new.is_valid());
     second.close().await.unwrap();
     until_leader(&first).await;
-}
-
-/// In Curator, such a latch led briefly: CURATOR-87.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
-    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
-    let old = latch(&cut_off, &path);
-    let term = until_leader(&old).await;
-    lose_session_but_not_its_node(&proxy, &term).await;
-    let closing = tokio::spawn({
-        let old = old.clone();
-        async move { old.close().await }
-    });
-    let new = latch(&cut_off, &path);
-    proxy.heal();
-    soon(closing).await.unwrap().unwrap();
-    queue_of(&others, &path, 2).await;
-    until_settled(&cut_off).await;
-    assert!(others.check_exists(term.node()).await.unwrap().is_some());
-    assert!(!old.has_leadership() && !new.has_leadership());
-    proxy.disarm();
-    let leadership = until_leader(&new).await;
-    let mut states = new.state();
-    until_state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
-    states.mark_unchanged();
-    until_settled(&cut_off).await;
-    assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
 /// Curator had a livelock, in which all participants kept creating new nodes: CURATOR-504, 644, 645.
@@ -109,64 +83,6 @@ async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existin
     assert_eq!(children(&client, &path).await.len(), 1);
 }
 
-/// Curator attributed a reply of the previous session to the current one: CURATOR-498.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_create_reply_arrives_after_its_session_ended_is_not_adopted() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-late"));
-    others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
-    proxy.hold_nth_reply(OpCode::Create2, 1);
-    let latch = latch(&client, &path);
-    proxy.wait_for_reply(OpCode::Create2, 1).await.unwrap();
-    let before = children(&others, &path).await;
-    end_session(&proxy).await;
-    proxy.release_held();
-    let name = until_another(&others, &path, &before).await;
-    let leadership = loop {
-        let leadership = until_leader(&latch).await;
-        if leadership.node().name() == name {
-            break leadership;
-        }
-        // The latch has not noticed yet that its session has ended.
-        soon(leadership.lost()).await;
-    };
-    until_settled(&client).await;
-    assert!(leadership.is_valid());
-    assert_eq!(children(&others, &path).await, [name]);
-}
-
-/// Waits until there is a node that is not among `before`, and returns its name.
-async fn until_another(client: &CuratorClient, path: &str, before: &[String]) -> String {
-    let mut name = None;
-    until(async || {
-        name = children(client, path).await.pop().filter(|name| !before.contains(name));
-        name.is_some()
-    })
-    .await;
-    name.unwrap()
-}
-
-/// Curator left nodes after a close: CURATOR-3, 18.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_while_the_node_is_being_created_leaves_no_node() {
-    for (name, fault) in FAULTS {
-        let _row = Row::of(name);
-        let ((proxy, client), others, path) = (impatient().await, connected().await, path("latch-close-early"));
-        others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
-        fault(&proxy, OpCode::Create2);
-        let latch = latch(&client, &path);
-        proxy.wait_for_faults().await.unwrap();
-        soon(latch.close()).await.unwrap();
-        others.sync(&path).await.unwrap();
-        assert!(children(&others, &path).await.is_empty());
-        nothing_left(&client, &[path]).await;
-    }
-}
-
-/// A client behind a proxy, with a short operation timeout.
-async fn impatient() -> (FaultProxy, CuratorClient) {
-    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500))).await
-}
-
 /// In Curator, all participants stopped when the directory was deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_deleted_during_an_outage_is_recreated() {
@@ -182,37 +98,6 @@ async fn a_directory_deleted_during_an_outage_is_recreated() {
     assert_eq!(first.participants().await.unwrap().len(), 2);
 }
 
-/// Curator takes any error to mean that the node is not its own, and gives up its place in the queue.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_participant_that_is_cut_off_while_it_joins_keeps_its_place() {
-    for (name, fault) in FAULTS {
-        for (op, is_first) in
-            [OpCode::GetChildren, OpCode::GetData].into_iter().flat_map(|op| [(op, true), (op, false)])
-        {
-            let _row = Row::of((name, op, is_first));
-            let ((proxy, client), others, path) = (impatient().await, connected().await, path("latch-cut"));
-            others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
-            let before = (!is_first).then(|| latch(&others, &path));
-            if let Some(before) = &before {
-                until_leader(before).await;
-            }
-            fault(&proxy, op);
-            let latch = latch(&client, &path);
-            proxy.wait_for_faults().await.unwrap();
-            queue_of(&others, &path, if is_first { 1 } else { 2 }).await;
-            if let Some(before) = before {
-                until_settled(&client).await;
-                before.close().await.unwrap();
-            }
-            until_leader(&latch).await;
-            // `cversion` counts creates and deletes: the participant has created only one node.
-            let changes = others.check_exists(&path).await.unwrap().unwrap().cversion;
-            assert_eq!(changes, if is_first { 1 } else { 3 });
-            latch.close().await.unwrap();
-        }
-    }
-}
-
 /// In Curator, a child whose name sorts before the digits stays first forever.
 #[tokio::test]
 async fn foreign_children_do_not_keep_a_participant_from_leading() {
@@ -220,24 +105,14 @@ async fn foreign_children_do_not_keep_a_participant_from_leading() {
     for name in ["!x", "-foo", "latch-", "_c_x-latch-", "latch-!", "_c_x-lock-0000000000"] {
         client.create().creating_parent_containers().for_path(format!("{path}/{name}"), "").await.unwrap();
     }
-    let ((first, _), second) = leader_and_follower_beside(&client, &path, 6).await;
+    let first = latch(&client, &path);
+    until_leader(&first).await;
+    let second = latch(&client, &path);
+    queue_of(&client, &path, 6 + 2).await;
     assert_eq!(first.participants().await.unwrap().len(), 2);
     assert!(!second.has_leadership());
     first.close().await.unwrap();
     until_leader(&second).await;
-}
-
-/// Like [`leader_and_follower`], with `others` other nodes in the directory.
-async fn leader_and_follower_beside(
-    client: &CuratorClient,
-    path: &str,
-    others: usize,
-) -> ((LeaderLatch, Leadership), LeaderLatch) {
-    let leader = latch(client, path);
-    let leadership = until_leader(&leader).await;
-    let follower = latch(client, path);
-    queue_of(client, path, others + 2).await;
-    ((leader, leadership), follower)
 }
 
 /// Negative numbers sort first, so a newcomer would lead beside the leader.

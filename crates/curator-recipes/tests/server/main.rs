@@ -24,6 +24,7 @@ mod costs;
 mod directory;
 mod downgrade;
 mod embedded;
+mod ends_with_client;
 mod exclusive;
 mod foreign_executor;
 #[cfg(unix)]
@@ -42,7 +43,6 @@ mod namespaces;
 mod non_reentrant;
 mod overflow;
 mod participants;
-mod persistent_node_closing;
 mod persistent_node_faults;
 mod persistent_node_replaced;
 mod persistent_node_restored;
@@ -59,7 +59,6 @@ mod runtime_end;
 mod secret_data;
 mod semaphore;
 mod shared_count;
-mod shared_value;
 #[path = "../support/mod.rs"]
 mod support;
 mod surplus;

@@ -5,21 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Permission,
-    SessionEnd,
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Outcome,
+    Permission, SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
-use tracing::Level;
 
 use crate::releases::persistent_node::{
     MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
 };
 use crate::support::{
-    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected,
-    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until, without_probes,
+    FAULTS, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
+    end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until,
 };
 
 /// The timeout of sessions that a test makes a client lose.
@@ -86,39 +85,6 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
     matches!(state, PersistentNodeState::Unknown)
 }
 
-/// Curator's persistent node creates and writes at each reconnect, so every watcher sees a change.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reconnect_writes_nothing() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-reconnect"));
-    let node = started(&client, &path);
-    created(&node).await;
-    proxy.exempt_path("/");
-    let before = others.check_exists(&path).await.unwrap();
-    for _ in 0..3 {
-        unplug(&proxy, &client).await;
-        until_state(&node, is_unknown).await;
-        assert_eq!(node.actual_path().unwrap().as_str(), path);
-        proxy.reset_counts();
-        proxy.refuse(false).unwrap();
-        created(&node).await;
-        assert_eq!(without_probes(&proxy).into_iter().collect::<Vec<_>>(), [(OpCode::GetData, 1)]);
-    }
-    assert_eq!(others.check_exists(&path).await.unwrap(), before);
-}
-
-/// The connection looks open, and the persistent node's watch is in place.
-#[tokio::test]
-async fn while_the_session_is_suspended_the_state_is_unknown() {
-    let client = behind_proxy_with(|builder| builder.session_timeout(Duration::from_secs(1)));
-    let ((proxy, client), path) = (client.await, path("kept-silence"));
-    let node = started(&client, &path);
-    created(&node).await;
-    proxy.hold_replies(OpCode::Sync);
-    until_state(&node, is_unknown).await;
-    proxy.release_held();
-    created(&node).await;
-}
-
 /// In Curator, the node was missing after an outage: CURATOR-97.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
@@ -146,6 +112,7 @@ async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outag
 }
 
 /// If the old session's node were deleted first, other clients would see a gap before the new node.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     for lost in [None, Some(OpCode::Multi)] {
@@ -174,12 +141,13 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
 }
 
 /// The client closes a lost session as soon as it can, and so deletes the nodes of the session.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_session_is_closed_after_its_node_was_replaced() {
     // For how long there is no connection after the loss; `None` if the session is lost without an outage.
     for outage in [Some(Duration::ZERO), Some(Duration::from_millis(2_200)), None] {
         let (_row, proxy, others, path) = (Row::of(outage), proxy().await, connected().await, path("kept-close"));
-        proxy.stretch_session_timeouts(0.3);
+        proxy.stretch_session_timeouts(0.15);
         let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
         let node = started(&client, &path);
         created(&node).await;
@@ -195,7 +163,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
             proxy.heal();
         } else {
             reader = GapReader::start(&others, &path);
-            proxy.stretch_session_timeouts(0.29);
+            proxy.stretch_session_timeouts(0.14);
             proxy.cut();
             assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
         }
@@ -207,6 +175,7 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
     }
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while() {
     let (proxy, others, dir) = (proxy().await, connected().await, path("kept-close-late"));
@@ -252,28 +221,7 @@ async fn data_that_is_too_large_for_the_next_create_is_refused() {
     assert!((1..29).contains(&accepted), "{accepted}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_node_of_another_processes_dying_session_is_not_adopted() {
-    let ((proxy, client), other, path) = (behind_proxy().await, connected().await, path("kept-dying"));
-    let dies = started(&client, &path);
-    created(&dies).await;
-    let owner = session_id(&client).await;
-    proxy.refuse(true).unwrap();
-    proxy.black_hole(Direction::Both);
-    let node = started(&other, &path);
-    until_foreign(&node, owner).await;
-    assert!(soon(node.created_timeout(Duration::from_millis(100))).await.is_err());
-    end_session(&proxy).await;
-    assert_eq!(created(&node).await, path);
-    assert_eq!(other.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session_id(&other).await);
-    // The first process reconnects, and waits.
-    proxy.refuse(false).unwrap();
-    proxy.heal();
-    until_foreign(&dies, session_id(&other).await).await;
-    soon(dies.close()).await.unwrap();
-    assert!(exists(&other, &path).await);
-}
-
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() {
     for (name, fault) in FAULTS {
@@ -297,26 +245,6 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
                 assert_eq!(children(&others, &dir).await, [""; 0]);
             }
         }
-    }
-}
-
-/// The creator of such a node cannot be determined.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unprotected_persistent_node_with_a_lost_create_reply_is_foreign_unless_adoptable() {
-    for adopts in [false, true] {
-        let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-unknown"));
-        let _row = Row::of(adopts);
-        proxy.cut_before_reply(OpCode::Create2);
-        let builder = configured(&client, &path).mode(CreateMode::Persistent);
-        let node = if adopts { builder.adopt_existing() } else { builder }.start();
-        if adopts {
-            created(&node).await;
-            assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 0);
-        } else {
-            until_foreign(&node, 0).await;
-        }
-        soon(node.close()).await.unwrap();
-        assert_eq!(exists(&others, &path).await, !adopts);
     }
 }
 
@@ -395,6 +323,7 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
     assert_eq!(data(&others, &path).await, "ours");
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn set_data_with_a_lost_reply_is_applied_once() {
     for (name, fault) in FAULTS {
@@ -410,50 +339,6 @@ async fn set_data_with_a_lost_reply_is_applied_once() {
             soon(node.close()).await.unwrap();
             assert!(!exists(&others, &path).await);
         }
-    }
-}
-
-/// In this case, Curator loses its watch until the next reconnect.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_with_a_lost_reply_is_repeated() {
-    for (name, fault) in FAULTS {
-        let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-look"));
-        let _row = Row::of(name);
-        fault(&proxy, OpCode::GetData);
-        let node = started(&client, &path);
-        created(&node).await;
-        soon(proxy.wait_for_faults()).await.unwrap();
-        let before = others.check_exists(&path).await.unwrap().unwrap();
-        fault(&proxy, OpCode::GetData);
-        others.set_data(&path, "theirs", None).await.unwrap();
-        soon(proxy.wait_for_faults()).await.unwrap();
-        others.delete().for_path(&path).await.unwrap();
-        let is_back = async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid > before.czxid);
-        until(is_back).await;
-        created(&node).await;
-        assert_eq!(data(&others, &path).await, "ours");
-    }
-}
-
-/// Curator lost data that was set during an outage: CURATOR-154.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_that_is_set_during_an_outage_is_written_after_it_also_in_a_new_session() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-data-outage"));
-    let node = started(&client, &path);
-    created(&node).await;
-    for (ends, new) in [(false, "first"), (true, "second")] {
-        let _row = Row::of(new);
-        unplug(&proxy, &client).await;
-        let set = tokio::spawn({
-            let node = node.clone();
-            async move { node.set_data(new).await }
-        });
-        if ends {
-            end_session(&proxy).await;
-        }
-        proxy.refuse(false).unwrap();
-        soon(set).await.unwrap().unwrap();
-        assert_eq!(data(&others, &path).await, new);
     }
 }
 
@@ -495,6 +380,7 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
     }
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after_the_outage() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::PersistentSequential] {
@@ -506,6 +392,11 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
         let error = soon(node.close()).await.unwrap_err();
         assert!(matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == at), "{error}");
         assert_eq!(client.janitor().pending(), 1);
+        for error in [soon(node.created()).await.unwrap_err(), soon(node.set_data("late")).await.unwrap_err()] {
+            assert!(matches!(&error, PersistentNodeError::Closed { path } if path == node.path()), "{error}");
+            assert!(error.is_closed() && !error.is_retryable());
+        }
+        assert!(matches!(node.state().get(), PersistentNodeState::Closed));
         proxy.refuse(false).unwrap();
         until(async || !exists(&others, &at).await).await;
         soon(client.janitor().idle()).await;
@@ -565,36 +456,6 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     until_foreign(&node, 0).await;
 }
 
-/// Curator's persistent node deleted the parents: CURATOR-506.
-#[tokio::test]
-async fn nothing_but_the_node_is_deleted() {
-    let (client, others, dir) = (connected().await, connected().await, path("kept-only"));
-    create_node(&others, &dir, CreateMode::Persistent, "").await;
-    for mode in MODES {
-        let node = configured(&client, &format!("{dir}/node")).mode(mode).start();
-        created(&node).await;
-        soon(node.close()).await.unwrap();
-        // The directory stays without its last child.
-        assert!(exists(&others, &dir).await && children(&others, &dir).await.is_empty());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_deleted_repeatedly_by_another_client_is_recreated() {
-    let (client, others, path) = (connected().await, connected().await, path("kept-fight"));
-    let node = started(&client, &path);
-    created(&node).await;
-    let mut deleted = 0;
-    soon(async {
-        while deleted < 100 {
-            deleted += u32::from(others.delete().for_path(&path).await.is_ok());
-        }
-    })
-    .await;
-    until(async || exists(&others, &path).await).await;
-    created(&node).await;
-}
-
 /// Each of our writes finds a changed version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_stays_present_while_another_client_changes_it_continuously() {
@@ -624,73 +485,6 @@ async fn a_node_stays_present_while_another_client_changes_it_continuously() {
     }
     soon(node.set_data("ours")).await.unwrap();
     assert_eq!(data(&others, &path).await, "ours");
-}
-
-#[test]
-fn each_event_of_a_persistent_node_is_logged_once() {
-    let logs = Logs::at(Level::INFO);
-    let work = async {
-        let (client, others, path) = (connected().await, connected().await, path("kept-logged"));
-        create_node(&others, &path, CreateMode::Persistent, "").await;
-        let node = started(&client, &path);
-        until_foreign(&node, 0).await;
-        others.set_data(&path, "", None).await.unwrap();
-        // The persistent node reads the node again, and finds the same owner.
-        round_trips(&client).await;
-        others.delete().for_path(&path).await.unwrap();
-        created(&node).await;
-        others.delete().for_path(&path).await.unwrap();
-        until(async || exists(&others, &path).await).await;
-        created(&node).await;
-        soon(node.close()).await.unwrap();
-    };
-    // The persistent node's task runs on this thread, so its lines are captured.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    logs.capture_call(|| runtime.block_on(work));
-    let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
-    let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
-    let waits = "another owner has the node; waiting until it is deleted";
-    assert_eq!(messages, [waits, "created", "another client has deleted the node", "created"]);
-}
-
-#[test]
-fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
-    let deleted = "another client has deleted the node";
-    let taken = "another owner has the name; taking another number";
-    for (mode, each) in [
-        (CreateMode::Persistent, &[deleted, "created"][..]),
-        (CreateMode::PersistentSequential, &[deleted, taken, "created"]),
-    ] {
-        let expected = [&["created"], each, each, each].concat();
-        let (_row, logs) = (Row::of(mode), Logs::at(Level::INFO));
-        let work = async {
-            let (client, others, dir) = (connected().await, connected().await, path("kept-quiet"));
-            let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
-            for _ in 0..10 {
-                let (path, data) = (created(&node).await, others.transaction());
-                let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
-                let data = data.delete(&path, None).unwrap();
-                if mode.is_sequential() {
-                    data.create(&path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
-                    until(async || node.actual_path().is_some_and(|now| now.as_str() != path)).await;
-                } else {
-                    data.commit().await.unwrap();
-                    until(async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid != czxid))
-                        .await;
-                }
-            }
-            soon(node.close()).await.unwrap();
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let start = std::time::Instant::now();
-        logs.capture_call(|| runtime.block_on(work));
-        let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
-        let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
-        // Each minute has its lines.
-        let minutes = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
-        assert_eq!(messages[..expected.len()], expected, "{messages:?}");
-        assert!(messages.len() <= expected.len() * (1 + minutes), "{messages:?}");
-    }
 }
 
 /// The event of our node's deletion has arrived, but the persistent node has not processed it.
@@ -754,4 +548,38 @@ async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read(
     proxy.release_held();
     created(&node).await;
     assert_eq!(data(&others, &path).await, "new");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be_adopted() {
+    for adopts in [false, true] {
+        let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-lost-close"));
+        create_node(&others, &dir, CreateMode::Persistent, "").await;
+        proxy.hold_nth_reply(OpCode::Create2, 1);
+        let options = configured(&client, &format!("{dir}/node")).mode(CreateMode::Persistent);
+        let node = if adopts { options.adopt_existing() } else { options.with_protection() }.start();
+        let (_row, closing) = (Row::of(adopts), node.clone());
+        until(async || !children(&others, &dir).await.is_empty()).await;
+        let closing = tokio::spawn(async move { closing.close().await });
+        until(async || matches!(node.state().get(), PersistentNodeState::Closed)).await;
+        proxy.cut();
+        soon(closing).await.unwrap().unwrap();
+        assert!(children(&others, &dir).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_in_flight_when_the_client_closes_has_an_unknown_outcome() {
+    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-outcome"));
+    let node = configured(&client, &path).mode(CreateMode::Persistent).start();
+    created(&node).await;
+    proxy.hold_nth_reply(OpCode::SetData, 1);
+    let setting = node.set_data("new");
+    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    let closing = tokio::spawn(async move { client.close().await });
+    let error = soon(setting).await.unwrap_err();
+    assert_eq!((error.outcome(), data(&others, &path).await.as_str()), (Outcome::Unknown, "new"), "{error}");
+    proxy.release_held();
+    // An unconfirmed close is not tested here.
+    let _ = soon(closing).await.unwrap();
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::releases::persistent_node::{
     configured, create_node, created, data, replace, started, until_foreign, until_state,
 };
-use crate::support::{Row, behind_proxy, children, client as connected, connect, path, soon, unplug, until};
+use crate::support::{Row, behind_proxy, client as connected, connect, path, soon, until};
 
 /// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
 async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Result<()>> {
@@ -47,72 +47,32 @@ async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
     }
 }
 
-/// A server checks the permission to write before the version.
+/// A server checks the permission to write before the version. The read after the refused write shows which session owns
+/// the replacement only if it is readable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-refused"));
-    let node = started(&client, &path);
-    created(&node).await;
-    let held = hold_all(&proxy, &client).await;
-    others.delete().for_path(&path).await.unwrap();
-    let read_only = [Acl::new(Permission::READ | Permission::DELETE, AuthId::anyone())];
-    others.create().with_acl(read_only).for_path(&path, "theirs").await.unwrap();
-    let mut setting = Box::pin(node.set_data("new"));
-    assert!((&mut setting).now_or_never().is_none());
-    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
-    proxy.release_held();
-    soon(held).await.unwrap().unwrap();
-    until_foreign(&node, 0).await;
-    others.delete().for_path(&path).await.unwrap();
-    soon(setting).await.unwrap();
-    assert_eq!(data(&others, &path).await, "new");
-}
-
-/// The read after the refused write does not show which session owns the node.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn data_refused_for_an_unreadable_replacement_is_written_to_the_next_own_node() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-unreadable"));
-    let node = started(&client, &path);
-    created(&node).await;
-    let held = hold_all(&proxy, &client).await;
-    others.delete().for_path(&path).await.unwrap();
-    let only_delete = [Acl::new(Permission::DELETE, AuthId::anyone())];
-    others.create().with_acl(only_delete).for_path(&path, "theirs").await.unwrap();
-    let mut setting = Box::pin(node.set_data("new"));
-    assert!((&mut setting).now_or_never().is_none());
-    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
-    proxy.release_held();
-    soon(held).await.unwrap().unwrap();
-    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
-    others.delete().for_path(&path).await.unwrap();
-    soon(setting).await.unwrap();
-    assert_eq!(data(&others, &path).await, "new");
-}
-
-/// The janitor deletes at most 64 nodes at a time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_that_waits_through_an_outage_spares_a_foreign_replacement() {
-    const NODES: usize = 65;
-    let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-queued"));
-    let started = |number| configured(&client, &format!("{dir}/{number}")).mode(CreateMode::Persistent).start();
-    let nodes: Vec<_> = (0..NODES).map(started).collect();
-    for node in &nodes {
-        created(node).await;
+    for readable in [Permission::READ, Permission::NONE] {
+        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-refused"));
+        let (_row, node) = (Row::of(readable), started(&client, &path));
+        created(&node).await;
+        let held = hold_all(&proxy, &client).await;
+        others.delete().for_path(&path).await.unwrap();
+        let acl = [Acl::new(readable | Permission::DELETE, AuthId::anyone())];
+        others.create().with_acl(acl).for_path(&path, "theirs").await.unwrap();
+        let mut setting = Box::pin(node.set_data("new"));
+        assert!((&mut setting).now_or_never().is_none());
+        soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+        proxy.release_held();
+        soon(held).await.unwrap().unwrap();
+        if readable == Permission::READ {
+            until_foreign(&node, 0).await;
+        } else {
+            until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+        }
+        others.delete().for_path(&path).await.unwrap();
+        soon(setting).await.unwrap();
+        assert_eq!(data(&others, &path).await, "new");
     }
-    proxy.hold_replies(OpCode::Delete);
-    let closing: Vec<_> = nodes.into_iter().map(|node| tokio::spawn(async move { node.close().await })).collect();
-    until(async || client.janitor().pending() == NODES).await;
-    until(async || children(&others, &dir).await.len() == 1).await;
-    let last = format!("{dir}/{}", children(&others, &dir).await[0]);
-    unplug(&proxy, &client).await;
-    replace(&others, &last).await;
-    proxy.release_held();
-    proxy.refuse(false).unwrap();
-    soon(client.janitor().idle()).await;
-    for closing in closing {
-        soon(closing).await.unwrap().unwrap();
-    }
-    assert_eq!(data(&others, &last).await, "theirs");
 }
 
 /// The event of our node's deletion has arrived behind a long reply, and the persistent node has processed neither.

@@ -5,9 +5,7 @@ use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{CreateMode, CuratorClient, Stat};
 use curator_test::{FaultProxy, OpCode};
 
-use crate::releases::persistent_node::{
-    configured, create_node, created, data, exists, session_id, until_foreign, until_state,
-};
+use crate::releases::persistent_node::{configured, created, data, exists, until_state};
 use crate::support::{Row, behind_proxy, client as connected, path, requests_of, soon, until};
 
 /// Changes the next reply to a read of the node: its data, of the same length, and the zxids of its creation and of its
@@ -71,19 +69,4 @@ async fn an_earlier_node_of_the_same_persistent_node_is_its_own() {
         let state = soon(states.wait_for(known)).await.unwrap().clone();
         assert!(state.is_present(), "{state:?}");
     }
-}
-
-/// A node of this session that this persistent node has not created belongs to another part of the program.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_persistent_node_does_not_claim_the_earlier_node() {
-    let ((proxy, client), path) = (behind_proxy().await, path("kept-not-earlier"));
-    create_node(&client, &path, CreateMode::Ephemeral, "theirs").await;
-    let (node, theirs) = (configured(&client, &path).start(), stat(&client, &path).await);
-    until_foreign(&node, session_id(&client).await).await;
-    restore(&proxy, b"theirs", theirs.czxid - 1, theirs.mzxid - 1);
-    proxy.cut();
-    until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
-    until_foreign(&node, session_id(&client).await).await;
-    soon(node.close()).await.unwrap();
-    assert!(exists(&client, &path).await);
 }

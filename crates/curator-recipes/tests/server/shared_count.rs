@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Outcome, Permission, RetryNTimes, WatchEvent};
-use curator_recipes::{CountChanges, SharedCount, ValueError, VersionedCount};
-use curator_test::OpCode;
+use curator_recipes::{CountChanges, SharedCount, SharedValue, ValueError, VersionedCount};
+use curator_test::{OpCode, TestingServer};
 use futures_util::StreamExt as _;
 
 use crate::support::{
-    behind_proxy, behind_proxy_with, client, end_session, path, requests_of, round_trips, soon, unplug, until,
+    behind_proxy, behind_proxy_with, client, end_session, path, replace, requests_of, round_trips, soon, unplug, until,
+    until_watched,
 };
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
@@ -126,11 +127,13 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     assert_eq!(soon(count.get()).await.unwrap(), 8);
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
     let (proxy, client) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(2)).retry_policy(once_more)).await;
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500)).retry_policy(once_more))
+            .await;
     let count = count(&client, &path("count/gives-up"), 6);
     soon(count.set(7)).await.unwrap();
     proxy.cut_before_reply(OpCode::SetData);
@@ -140,19 +143,6 @@ async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     // No request of this call is sent.
     let error = soon(count.set(9)).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_call_is_one_request_when_the_node_exists() {
-    let (proxy, client) = behind_proxy().await;
-    let count = count(&client, &path("count/cost"), 0);
-    count.set(1).await.unwrap();
-    proxy.reset_counts();
-    count.set(2).await.unwrap();
-    let seen = count.versioned().await.unwrap();
-    assert!(count.compare_and_set(&seen, 3).await.unwrap());
-    let sent = [OpCode::SetData, OpCode::GetData, OpCode::Create2].map(|op| requests_of(&proxy, op));
-    assert_eq!(sent, [2, 1, 0]);
 }
 
 /// The number and its version.
@@ -184,65 +174,35 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     assert_eq!(soon(values.next()).await, Some(7));
 }
 
-/// In Curator, one listener blocked all others: CURATOR-344.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unread_changes_are_merged_and_delay_no_other_stream() {
-    let (one, other, path) = (client().await, client().await, path("changes/many"));
-    let theirs = count(&other, &path, 0);
-    let (mut changes, mut read) = (count(&one, &path, 0).changes(), count(&one, &path, 0).changes());
-    assert_eq!((next(&mut changes).await, next(&mut read).await), ((0, 0), (0, 0)));
-    for value in 1..=20 {
-        theirs.set(value).await.unwrap();
-        assert_eq!(next(&mut read).await, (value, value));
-    }
-    one.sync(&path).await.unwrap();
-    assert_eq!(next(&mut changes).await, (20, 20));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_stream_goes_on_over_another_connection_and_in_another_session_without_an_error() {
-    let ((proxy, one), other, path) = (behind_proxy().await, client().await, path("changes/lost"));
-    let theirs = count(&other, &path, 0);
-    let mut changes = count(&one, &path, 0).changes();
-    assert_eq!(next(&mut changes).await, (0, 0));
-    // A broken connection alone is not a change.
-    let reads = requests_of(&proxy, OpCode::GetData);
-    proxy.cut();
-    let mut following = tokio::spawn(async move { (next(&mut changes).await, changes) });
-    proxy.wait_for_reply(OpCode::GetData, reads + 1).await.unwrap();
-    round_trips(&one).await;
-    assert!(!following.is_finished());
-    theirs.set(1).await.unwrap();
-    let (seen, mut changes) = soon(&mut following).await.unwrap();
-    assert_eq!(seen, (1, 1));
-    // A change during an outage is reported afterwards; here, in another session.
-    let epoch = one.session().await.unwrap().epoch();
-    end_session(&proxy).await;
-    theirs.set(2).await.unwrap();
-    assert_eq!(next(&mut changes).await, (2, 2));
-    until(async || one.try_session().is_ok_and(|session| session.epoch() > epoch)).await;
-    // A lost reply does not end the stream either.
-    proxy.cut_before_reply(OpCode::GetData);
-    theirs.set(3).await.unwrap();
-    assert_eq!(next(&mut changes).await, (3, 3));
-}
-
 /// The retry policy permits no retry, so any outage is beyond it.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_beyond_the_retry_policy_causes_no_error_in_the_stream() {
+async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_another_session() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
     let (proxy, one) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(2)).retry_policy(once)).await;
+        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500)).retry_policy(once)).await;
     let (other, path) = (client().await, path("changes/outage"));
     let mut changes = count(&one, &path, 0).changes();
     assert_eq!(next(&mut changes).await, (0, 0));
-    let following = tokio::spawn(async move { next(&mut changes).await });
-    unplug(&proxy, &one).await;
-    count(&one, &path, 0).get().await.unwrap_err();
-    count(&other, &path, 0).set(6).await.unwrap();
-    assert!(!following.is_finished());
-    proxy.refuse(false).unwrap();
-    assert_eq!(soon(following).await.unwrap(), (6, 1));
+    for (value, ends) in [(1, false), (2, true)] {
+        let following = tokio::spawn(async move { (next(&mut changes).await, changes) });
+        unplug(&proxy, &one).await;
+        count(&one, &path, 0).get().await.unwrap_err();
+        if ends {
+            end_session(&proxy).await;
+        }
+        assert!(!following.is_finished());
+        let reads = requests_of(&proxy, OpCode::GetData);
+        proxy.refuse(false).unwrap();
+        // The read after the reconnect finds no change.
+        proxy.wait_for_reply(OpCode::GetData, reads + 1).await.unwrap();
+        round_trips(&one).await;
+        assert!(!following.is_finished());
+        count(&other, &path, 0).set(value).await.unwrap();
+        let seen;
+        (seen, changes) = soon(following).await.unwrap();
+        assert_eq!(seen, (value, value));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -284,15 +244,38 @@ async fn a_permanent_error_is_the_last_item_of_the_stream() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_stream_ends_with_the_client() {
-    let (one, path) = (client().await, path("changes/closed"));
-    let mut waiting = count(&one, &path, 0).changes();
-    let unpolled = count(&one, &path, 0).changes();
-    assert_eq!(next(&mut waiting).await, (0, 0));
-    let ended = tokio::spawn(async move { (waiting.next().await.is_none(), waiting.next().await.is_none()) });
-    round_trips(&one).await;
-    one.close().await.unwrap();
-    assert_eq!(soon(ended).await.unwrap(), (true, true));
-    assert_eq!(soon(unpolled.count()).await, 0);
+fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
+    let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
+    SharedValue::with_codec(client, path, codec, "seed".to_owned()).unwrap()
+}
+
+/// Curator ignored version 0: CURATOR-329.
+#[tokio::test]
+async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
+    let (ours, other, path) = (client().await, client().await, path("value/replaced"));
+    let value = text(&ours, &path);
+    let mut changes = value.changes();
+    let mut next = async || soon(changes.next()).await.unwrap().unwrap();
+    assert_eq!(next().await.version, 0);
+    replace(&other, &path, "replaced").await;
+    let first = next().await;
+    assert_eq!((&*first.value, first.version), ("replaced", 0));
+    assert!(value.compare_and_set(&first, "set".to_owned()).await.unwrap());
+    let second = next().await;
+    assert_eq!((&*second.value, second.version), ("set", 1));
+    replace(&other, &path, "replaced").await;
+    assert!(!value.compare_and_set(&second, "lost".to_owned()).await.unwrap());
+    assert_eq!((next().await, value.versioned().await.unwrap()), (first.clone(), first));
+}
+
+/// In Curator, removing a listener had no effect: CURATOR-420.
+#[tokio::test]
+async fn a_stream_that_is_dropped_leaves_no_watch() {
+    let (client, path) = (client().await, path("value/dropped"));
+    let mut changes = text(&client, &path).changes();
+    soon(changes.next()).await.unwrap().unwrap();
+    until_watched(client.session().await.unwrap().id(), &path).await;
+    drop(changes);
+    let server = TestingServer::shared().await;
+    until(async || !server.watches_by_path().await.unwrap().contains_key(&path)).await;
 }

@@ -1,15 +1,13 @@
 //! `LockGuard::transaction`: writes that are applied only while the lock is held. `contract/transactions.rs` tests what
 //! all locks have in common.
 
-use std::time::Duration;
-
-use curator_recipes::client::{self, CuratorClient, SessionEnd, ZPath};
+use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{Error, InterProcessMultiLock, LossReason};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{
-    FAULTS, acquiring, adjusted_server, arc, behind_proxy, behind_proxy_with, client, connect, end_session, mutex,
-    path, polled_until, queue_of, read_write, soon,
+    acquiring, adjusted_server, arc, behind_proxy, client, connect, mutex, path, polled_until, queue_of, read_write,
+    soon,
 };
 
 /// Creates a node to write to.
@@ -48,20 +46,6 @@ async fn further_and_downgraded_guards_of_a_lock_have_transactions() {
     assert_eq!(data(&client, &account).await, "80");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_in_an_ended_session_is_not_applied() {
-    let ((proxy, holder), steady) = (behind_proxy().await, client().await);
-    let account = account(&steady).await;
-    let guard = mutex(&holder, &path("transaction-session")).acquire().await.unwrap();
-    let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
-    end_session(&proxy).await;
-    soon(guard.lost()).await;
-    let error = soon(transaction.commit()).await.unwrap_err();
-    assert_lost(&error, guard.node(), LossReason::SessionLost(SessionEnd::Expired));
-    assert!(!guard.is_valid());
-    assert_eq!(data(&steady, &account).await, "100");
-}
-
 /// Each ensemble numbers its sessions separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are_equal() {
@@ -83,30 +67,6 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_with_a_lost_reply_is_ambiguous_and_not_retried() {
-    let (proxy, holder) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(5))).await;
-    let steady = client().await;
-    let guard = mutex(&holder, &path("transaction-lost")).acquire().await.unwrap();
-    for (name, fault) in FAULTS {
-        let applied = if name == "cut before the request" { ("100", 0) } else { ("90", 1) };
-        let account = account(&steady).await;
-        fault(&proxy, OpCode::Multi);
-        let committing = guard.transaction().set_data(&account, "90", None).unwrap().commit();
-        let error = soon(committing).await.unwrap_err();
-        assert!(matches!(&error, Error::Client(client::Error::Ambiguous { .. })), "{error}");
-        assert_eq!(error.outcome(), client::Outcome::Unknown);
-        // The version counts how often the transaction was applied. The proxy's count of transactions would include the
-        // one that a resumed session sends.
-        let (found, stat) = steady.get_data(&account).await.unwrap();
-        assert_eq!((&*String::from_utf8(found).unwrap(), stat.version), applied);
-        // The lock is still held, and the next transaction succeeds.
-        guard.transaction().set_data(&account, "80", None).unwrap().commit().await.unwrap();
-        assert_eq!(data(&steady, &account).await, "80");
-    }
-    guard.release().await.unwrap();
 }
 
 /// The lock is released while the transaction is in flight: the server applies the transaction before the release.

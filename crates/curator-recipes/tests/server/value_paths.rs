@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Outcome, ZPath};
+use curator_recipes::client::{CreateMode, CuratorClient, Outcome};
 use curator_recipes::{
     DistributedAtomicLong, DistributedAtomicValue, Error, IdGenerator, InterProcessSemaphoreV2, SharedCount,
     SharedValue, ValueError,
@@ -81,7 +81,7 @@ async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_in_the_directories_of_a_semaphore_is_refused() {
+async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refused() {
     let (client, path) = (connected().await, path("values/semaphore"));
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
     let lease = semaphore.acquire().await.unwrap();
@@ -90,14 +90,9 @@ async fn a_value_in_the_directories_of_a_semaphore_is_refused() {
     }
     lease.release().await.unwrap();
     assert_refused(&client, &path, "directory").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_in_an_ephemeral_node_is_refused() {
-    let (client, path) = (connected().await, path("values-ephemeral"));
-    client.create().with_mode(CreateMode::Ephemeral).for_path(&path, "").await.unwrap();
-    let session = client.session().await.unwrap().id();
-    assert_refused(&client, &path, &format!("{session:#x}")).await;
+    let ephemeral = format!("{path}-ephemeral");
+    client.create().with_mode(CreateMode::Ephemeral).for_path(&ephemeral, "").await.unwrap();
+    assert_refused(&client, &ephemeral, &format!("{:#x}", client.session().await.unwrap().id())).await;
 }
 
 /// Without children, a node without data may be one that a person or Java has made: it counts as 0.
@@ -139,17 +134,26 @@ async fn a_value_above_its_receipt_is_not_a_container() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receipt_at_the_path_of_a_lock_is_refused_and_changes_nothing() {
+async fn a_receipt_at_the_path_of_a_lock_or_of_another_value_is_refused_and_changes_nothing() {
     let (client, path) = (connected().await, path("values/receipt"));
-    let _guard = mutex(&client, &format!("{path}/lock")).acquire().await.unwrap();
-    let receipt = format!("{path}/lock");
-    let number = long(&client, &format!("{path}/number")).exactly_once(&receipt).unwrap();
-    for _ in 0..2 {
-        let error = soon(number.increment()).await.unwrap_err().to_string();
-        assert!(error.contains(&receipt) && error.contains("cannot keep a value"), "{error}");
+    let [value, lock, other] = ["value", "lock", "other"].map(|name| format!("{path}/{name}"));
+    let _guard = mutex(&client, &lock).acquire().await.unwrap();
+    long(&client, &other).force_set(7).await.unwrap();
+    for (receipt, expected) in [(&lock, "cannot keep a value"), (&other, "is not a receipt")] {
+        let number = long(&client, &value).exactly_once(receipt).unwrap();
+        for _ in 0..2 {
+            let error = soon(number.increment()).await.unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(receipt) && text.contains(expected), "{text}");
+            assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+        }
     }
-    assert_eq!(client.get_data(&receipt).await.unwrap().0, b"");
-    assert_eq!(number.get().await.unwrap(), 0);
+    assert_eq!(client.get_data(&lock).await.unwrap().0, b"");
+    assert_eq!((long(&client, &other).get().await.unwrap(), long(&client, &value).get().await.unwrap()), (7, 0));
+    // An empty node may have been created for the receipt, for example with another ACL.
+    client.set_data(&other, "", None).await.unwrap();
+    let number = long(&client, &value).exactly_once(&other).unwrap();
+    assert_eq!(number.increment().await.unwrap().post_value, 1);
 }
 
 #[tokio::test]
@@ -220,7 +224,7 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_the_first_set_of_a_handle_reads_the_node() {
+async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_request() {
     let (proxy, client) = behind_proxy().await;
     for exists in [false, true] {
         let (_row, path) = (Row::of(exists), path("values-cost"));
@@ -233,32 +237,9 @@ async fn only_the_first_set_of_a_handle_reads_the_node() {
         for number in 0..3 {
             count.set(number).await.unwrap();
         }
+        let seen = count.versioned().await.unwrap();
+        assert!(count.compare_and_set(&seen, 3).await.unwrap());
         let of = |code| requests_of(&proxy, code);
-        assert_eq!((of(OpCode::Exists), of(OpCode::SetData)), (0, 3));
+        assert_eq!([OpCode::Exists, OpCode::SetData, OpCode::GetData, OpCode::Create2].map(of), [0, 4, 1, 0]);
     }
-}
-
-#[tokio::test]
-async fn a_number_is_not_promoted_to_a_lock_at_its_own_path() {
-    let client = connected().await;
-    let error = long(&client, "/number").promoted_to_lock(ZPath::on_server("/number").unwrap()).unwrap_err();
-    assert!(error.to_string().contains("the lock must be at another path than the value"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receipt_at_the_path_of_another_value_is_refused_and_changes_nothing() {
-    let (client, path) = (connected().await, path("values/other"));
-    let [other, value] = ["other", "value"].map(|name| format!("{path}/{name}"));
-    long(&client, &other).force_set(7).await.unwrap();
-    let number = long(&client, &value).exactly_once(&other).unwrap();
-    for _ in 0..2 {
-        let error = soon(number.increment()).await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(&other) && text.contains("is not a receipt"), "{text}");
-        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
-    }
-    assert_eq!((long(&client, &other).get().await.unwrap(), number.get().await.unwrap()), (7, 0));
-    // An empty node may have been created for the receipt, for example with another ACL.
-    client.set_data(&other, "", None).await.unwrap();
-    assert_eq!(number.increment().await.unwrap().post_value, 1);
 }

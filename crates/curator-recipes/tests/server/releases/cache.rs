@@ -31,18 +31,6 @@ pub(crate) async fn create_tree(client: &CuratorClient, name: &str) -> String {
     root
 }
 
-/// Creates children with numbered names and 100 bytes of data, in large transactions.
-async fn create_children(client: &CuratorClient, dir: &str, name: &str, count: usize) {
-    for first in (0..count).step_by(1_000) {
-        let mut transaction = client.transaction();
-        for number in first..count.min(first + 1_000) {
-            let child = format!("{dir}/{name}-{number:05}");
-            transaction = transaction.create(child, [b'.'; 100], CreateMode::Persistent).unwrap();
-        }
-        transaction.commit().await.unwrap();
-    }
-}
-
 /// The data of each cached node, by its path below the root.
 pub(crate) fn shown(cache: &CuratorCache) -> BTreeMap<String, String> {
     let (snapshot, root) = (cache.snapshot(), cache.path());
@@ -135,39 +123,21 @@ async fn the_cache_of_a_missing_root_is_empty_until_the_root_is_created() {
 }
 
 #[tokio::test]
-async fn a_late_consumer_first_receives_the_cached_nodes() {
-    let client = connected().await;
-    let root = create_tree(&client, "cache-late").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    let mut events = cache.events();
-    assert_eq!(next_events(&mut events, &root, 6).await, ["+", "+/a", "+/a/x", "+/a/y", "+/b", "ready"]);
-    client.set_data(format!("{root}/b"), "1", None).await.unwrap();
-    assert_eq!(next(&mut events, &root).await, "/b /b>1");
-}
-
-#[tokio::test]
 async fn depth_and_filter_limit_the_cached_nodes() {
     let client = connected().await;
     let root = create_tree(&client, "cache-bounded").await;
-    for (depth, expected) in [(0, &["/"][..]), (1, &["/", "/a", "/b"]), (2, &["/", "/a", "/a/x", "/a/y", "/b"])] {
-        let cache = cache(&client, &root).max_depth(depth).start().unwrap();
-        soon(cache.ready()).await.unwrap();
-        assert_eq!(names(&cache), expected);
-        create(&client, &format!("{root}/new{depth}/deeper"), b"").await;
-        soon(cache.caught_up()).await.unwrap();
-        let is_new = names(&cache).iter().filter(|name| name.starts_with("/new")).count();
-        assert_eq!(is_new, depth.min(2), "at depth {depth}");
-        client.delete().deleting_children_if_needed().for_path(format!("{root}/new{depth}")).await.unwrap();
-        soon(cache.caught_up()).await.unwrap();
-        assert_eq!(names(&cache), expected);
-    }
+    let shallow = cache(&client, &root).max_depth(1).start().unwrap();
     let filtered = cache(&client, &root).filter(|path| path.name() != "a").start().unwrap();
-    soon(filtered.ready()).await.unwrap();
-    create(&client, &format!("{root}/b/a"), b"").await;
-    create(&client, &format!("{root}/b/c"), b"").await;
+    for cache in [&shallow, &filtered] {
+        soon(cache.ready()).await.unwrap();
+    }
+    for node in ["/new/deeper", "/b/a", "/b/c"] {
+        create(&client, &format!("{root}{node}"), b"").await;
+    }
+    soon(shallow.caught_up()).await.unwrap();
+    assert_eq!(names(&shallow), ["/", "/a", "/b", "/new"]);
     soon(filtered.caught_up()).await.unwrap();
-    assert_eq!(names(&filtered), ["/", "/b", "/b/c"]);
+    assert_eq!(names(&filtered), ["/", "/b", "/b/c", "/new", "/new/deeper"]);
     assert_eq!(filtered.get(format!("{root}/a/x")).unwrap(), Lookup::Unknown);
 }
 
@@ -199,24 +169,6 @@ async fn children_only_hides_the_root_from_snapshots_lookups_and_events() {
 }
 
 #[tokio::test]
-async fn a_hidden_root_that_is_unreadable_makes_lookups_denied() {
-    let (client, owner) = (connected().await, owner().await);
-    let root = create_tree(&owner, "cache-denied-root").await;
-    let readable_by = |who: AuthId| [Acl::new(Permission::ALL, who)];
-    owner.set_acl(&root, &readable_by(AuthId::authed()), None).await.unwrap();
-    let cache = cache(&client, &root).children_only().resync_every(Duration::from_millis(50)).start().unwrap();
-    assert!(soon(cache.ready()).await.unwrap().is_empty());
-    for path in [&root, &format!("{root}/a"), &format!("{root}/c")] {
-        assert_eq!(cache.get(path).unwrap(), Lookup::Denied, "{path}");
-    }
-    let mut events = cache.events();
-    assert_eq!(next(&mut events, &root).await, "ready");
-    owner.set_acl(&root, &readable_by(AuthId::anyone()), None).await.unwrap();
-    assert_eq!(next_events(&mut events, &root, 2).await, ["+/a", "+/b"]);
-    assert_eq!(cache.get(&root).unwrap(), Lookup::Unknown);
-}
-
-#[tokio::test]
 async fn without_data_only_stats_are_kept() {
     let client = connected().await;
     let root = create_tree(&client, "cache-stats").await;
@@ -228,25 +180,6 @@ async fn without_data_only_stats_are_kept() {
     assert_eq!(next(&mut events, &root).await, "/b >");
     let b = cache.get(format!("{root}/b")).unwrap().node().unwrap();
     assert_eq!((b.data(), b.stat().data_length, b.stat().version), (&b""[..], 6, 1));
-}
-
-#[tokio::test]
-async fn caught_up_returns_the_writes_of_its_client() {
-    let client = connected().await;
-    let root = create_tree(&client, "cache-own").await;
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    for round in 0..100 {
-        let node = format!("{root}/a/own");
-        client.create().for_path(&node, round.to_string()).await.unwrap();
-        let snapshot = soon(cache.caught_up()).await.unwrap();
-        let found = snapshot.get(&client.resolve(&node).unwrap()).node().unwrap();
-        assert_eq!(found.data(), round.to_string().as_bytes());
-        let parent = snapshot.get(&client.resolve(format!("{root}/a")).unwrap()).node().unwrap();
-        assert_eq!(parent.stat().num_children, 3);
-        client.delete().for_path(&node).await.unwrap();
-        assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 5);
-    }
 }
 
 /// A `sync` could be answered by a deposed leader.
@@ -358,21 +291,6 @@ async fn lookups_of_unreadable_nodes_return_denied_until_a_read_is_permitted() {
     until(async || cache.get(&node).unwrap() == Lookup::Absent).await;
 }
 
-/// The cache receives no event for the nodes below the unreadable node.
-#[tokio::test]
-async fn caught_up_returns_a_node_that_became_readable_with_its_descendants() {
-    let (client, owner) = (connected().await, owner().await);
-    let root = create_tree(&owner, "cache-healed").await;
-    let node = format!("{root}/a");
-    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
-    let cache = cache(&client, &root).start().unwrap();
-    soon(cache.ready()).await.unwrap();
-    owner.set_acl(&node, &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
-    owner.set_data(&node, "new", None).await.unwrap();
-    soon(cache.caught_up()).await.unwrap();
-    assert_eq!(names(&cache), ["/", "/a", "/a/x", "/a/y", "/b"]);
-}
-
 #[tokio::test]
 async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
     let client = connected().await;
@@ -383,27 +301,15 @@ async fn a_cache_over_its_limits_ends_with_a_too_large_error() {
     assert!(few.last_error().unwrap().to_string().ends_with("found more than 4 nodes"));
     assert_eq!(few.state().get(), CacheState::Ended);
     assert!(matches!(few.close().await, Err(CacheError::TooLarge { .. })));
+    // A hidden root does not count.
+    let hidden = cache(&client, &root).children_only().max_nodes(2).max_bytes(4).start().unwrap();
+    assert_eq!(soon(hidden.ready()).await.unwrap().len(), 2);
     let small = cache(&client, &root).max_nodes(5).max_bytes(12).start().unwrap();
     assert_eq!(soon(small.ready()).await.unwrap().len(), 5);
     client.set_data(format!("{root}/b"), "larger", None).await.unwrap();
     let mut state = small.state();
     soon(state.wait_for(|state| *state == CacheState::Ended)).await.unwrap();
     assert!(matches!(small.last_error(), Some(CacheError::TooLarge { what: "bytes", limit: 12, .. })));
-}
-
-#[tokio::test]
-async fn a_hidden_root_does_not_count_toward_the_limits() {
-    let client = connected().await;
-    let root = path("cache-hidden-limits");
-    create(&client, &root, b"not counted").await;
-    for child in ["a", "b", "c"] {
-        create(&client, &format!("{root}/{child}"), child.as_bytes()).await;
-    }
-    let cache = cache(&client, &root).children_only().max_nodes(3).max_bytes(3).start().unwrap();
-    assert_eq!(soon(cache.ready()).await.unwrap().len(), 3);
-    create(&client, &format!("{root}/d"), b"").await;
-    let error = soon(cache.caught_up()).await.unwrap_err();
-    assert!(matches!(error, CacheError::TooLarge { what: "nodes", limit: 3, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -444,9 +350,6 @@ async fn invalid_options_are_rejected_and_the_error_has_the_value() {
         assert!(error.to_string().contains(text), "{error}");
     }
     assert!(matches!(CuratorCache::builder(&client, "a"), Err(CacheError::Client(ClientError::InvalidPath(_)))));
-    let cache = cache(&client, &path("cache-invalid")).start().unwrap();
-    cache.get("x/").unwrap_err();
-    cache.children("").unwrap_err();
 }
 
 #[tokio::test]
@@ -461,38 +364,6 @@ async fn a_panicking_filter_ends_only_its_cache() {
     client.set_data(format!("{root}/b"), "1", None).await.unwrap();
     soon(other.caught_up()).await.unwrap();
     assert_eq!(shown(&other)["/b"], "1");
-}
-
-/// After a change, unchanged nodes are not read again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_leaves_are_loaded_by_fewer_than_fifty_requests() {
-    let (proxy, client) = behind_proxy().await;
-    let root = path("cache-leaves");
-    create(&client, &root, b"").await;
-    create_children(&client, &root, "leaf", 10_000).await;
-    proxy.reset_counts();
-    let cache = cache(&client, &root).start().unwrap();
-    assert_eq!(soon(cache.ready()).await.unwrap().len(), 10_001);
-    let counts = proxy.requests();
-    let (loads, others) = (counts[&OpCode::MultiRead], counts.get(&OpCode::GetData));
-    assert!(loads < 50 && others.is_none() && counts[&OpCode::AddWatch] == 1, "{counts:?}");
-    let mut events = cache.events();
-    let mut replay = Replay::default();
-    replay.until(&mut events, &cache.snapshot()).await;
-    proxy.reset_counts();
-    client.set_data(format!("{root}/leaf-00007"), "new", None).await.unwrap();
-    until(async || shown(&cache)["/leaf-00007"] == "new").await;
-    assert_eq!(proxy.requests().get(&OpCode::MultiRead), Some(&1), "a change costs one read");
-    proxy.reset_counts();
-    proxy.refuse(true).unwrap();
-    proxy.cut();
-    let mut state = cache.state();
-    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    proxy.refuse(false).unwrap();
-    soon(cache.ready()).await.unwrap();
-    let counts = proxy.requests();
-    assert!(counts[&OpCode::MultiRead] < 50 && counts[&OpCode::AddWatch] == 1, "{counts:?}");
-    soon(cache.close()).await.unwrap();
 }
 
 /// After a reply of this size, Java's client closes the connection and sends the same request again.
@@ -551,19 +422,6 @@ async fn a_load_and_each_change_cost_the_documented_requests() {
     writer.delete().for_path(format!("{root}/new")).await.unwrap();
     assert_eq!(next(&mut events, &root).await, "-/new");
     assert_eq!(spent(&proxy), stated(("cache", "a node is created, or deleted")).await);
-}
-
-/// The events that a slow consumer misses may include the last `Ready`.
-#[tokio::test]
-async fn a_resync_of_a_consumer_is_followed_by_ready() {
-    let client = connected().await;
-    let root = create_tree(&client, "cache-ready").await;
-    let cache = cache(&client, &root).event_capacity(2).start().unwrap();
-    let mut events = cache.events();
-    soon(cache.ready()).await.unwrap();
-    let resync = soon(events.next()).await.unwrap();
-    assert!(matches!(&resync, CacheEvent::Resync(snapshot) if snapshot.len() == 5), "{resync:?}");
-    assert_eq!(next(&mut events, &root).await, "ready");
 }
 
 /// Each read takes longer than many changes, so there is always something to read.

@@ -1,13 +1,12 @@
 //! The watches of caches on the server: they do not leak or get lost, and do not affect the watches of locks.
-
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryOneTime, Transport};
-use curator_recipes::{CuratorCache, Lookup};
+use curator_recipes::CuratorCache;
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, Transport};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
+use crate::cache_faults::assert_equals_servers;
 use crate::support::{
     End, LONG_SESSION, QuietServer, behind_proxy, builder, churn_locks_beside_caches, client, connect, drop_after,
     path, refuses_watches, requests_of, soon, transport, until, use_cache, watch_once_beside_a_cache,
@@ -53,15 +52,6 @@ async fn change_forever(client: &CuratorClient, base: &str) {
         let _ = client.set_data(&child, number.to_string(), None).await;
         let _ = client.delete().for_path(&child).await;
     }
-}
-
-/// Collects the data of each node below `path`.
-async fn read_tree(client: &CuratorClient, path: String, found: &mut BTreeMap<String, Vec<u8>>) {
-    let data = client.get_data(&path).await.unwrap().0;
-    for child in client.get_children(&path).await.unwrap() {
-        Box::pin(read_tree(client, format!("{path}/{child}"), found)).await;
-    }
-    found.insert(path, data);
 }
 
 #[tokio::test]
@@ -140,13 +130,8 @@ async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths(
         _ = other_caches => {}
         () = change_forever(&other, &base) => {}
     }
-    for (cache, root) in caches.iter().zip(roots) {
-        let mut expected = BTreeMap::new();
-        read_tree(&other, root, &mut expected).await;
-        let snapshot = soon(cache.caught_up()).await.unwrap();
-        let cached: BTreeMap<_, _> =
-            snapshot.iter().map(|node| (node.path().as_str().to_owned(), node.data().to_vec())).collect();
-        assert_eq!(cached, expected);
+    for cache in caches {
+        assert_equals_servers(&cache, &other).await;
         soon(cache.close()).await.unwrap();
     }
     client.close().await.unwrap();
@@ -192,6 +177,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
 }
 
 /// Without this wait, `zookeeper-client` would use freed memory (`docs/upstream.md`).
+// In real time: `zookeeper-client` does not run in a simulation.
 #[tokio::test]
 async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     // Only `zookeeper-client` needs this.
@@ -270,36 +256,6 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     assert!(closes == (2, 2) || closes.0 >= 2 && began.elapsed() > Duration::from_secs(1), "{closes:?}");
     until_no_watch(quiet.server).await;
     until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
-}
-
-#[tokio::test]
-async fn a_cache_sets_its_watch_despite_a_lost_reply() {
-    let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
-    let (quiet, proxy, client) = alone_behind_proxy_with(|builder| {
-        builder.operation_timeout(Duration::from_millis(300)).retry_policy(once_more)
-    })
-    .await;
-    let (path, writer) = (path("lost-reply"), connect(&quiet.server.connect_string()).await);
-    create(&writer, &path).await;
-    type Fault = fn(&FaultProxy, OpCode);
-    let faults: [(&str, Fault); 4] = [
-        ("cut before the reply", FaultProxy::cut_before_reply),
-        ("cut before the request", FaultProxy::cut_before_request),
-        ("cut after the reply", |proxy, op| proxy.cut_after_nth_reply(op, 1)),
-        ("swallowed reply", FaultProxy::swallow_next_reply),
-    ];
-    for (fault, strike) in faults {
-        strike(&proxy, OpCode::AddWatch);
-        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
-        soon(cache.ready()).await.unwrap_or_else(|error| panic!("{fault}: {error}"));
-        writer.set_data(&path, fault, None).await.unwrap();
-        let Lookup::Present(node) = soon(cache.caught_up()).await.unwrap().get(cache.path()) else { panic!("{fault}") };
-        assert_eq!(node.data(), fault.as_bytes());
-        soon(cache.close()).await.unwrap();
-        until_no_watch(quiet.server).await;
-    }
-    writer.close().await.unwrap();
-    client.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use curator_recipes::client::{
     self, Acl, AclProvider, AuthId, CreateMode, CuratorClient, Permission, SessionEnd, ZPath,
@@ -13,7 +12,7 @@ use curator_test::{Direction, TestingServer};
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
     LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected,
-    create_dir_without_delete, end_session, id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
+    id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
 };
 
 pub(crate) fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
@@ -127,42 +126,33 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     assert_eq!(spent(&proxy), stated(("leader latch", "to take over")).await);
 }
 
+/// The matrix has faults at each request of these commands.
 #[tokio::test]
-async fn a_participant_that_resigns_goes_to_the_end_and_one_that_stands_aside_leaves() {
-    // A session without a latch checks that the node is gone.
-    let (latches, client, path) = (connected().await, connected().await, path("latch-resign"));
-    let ((first, leadership), second) = leader_and_follower(&latches, &latches, &path).await;
-    soon(first.resign()).await.unwrap();
-    assert!(!leadership.is_valid());
-    client.sync(&path).await.unwrap();
-    assert!(client.check_exists(leadership.node()).await.unwrap().is_none());
-    until_leader(&second).await;
-    queue_of(&client, &path, 2).await;
-    // `first` does not lead, so no term ends, and it keeps its place.
-    let mut before = children(&client, &path).await;
-    soon(first.resign()).await.unwrap();
-    let mut after = children(&client, &path).await;
-    before.sort();
-    after.sort();
-    assert_eq!(after, before);
-
-    soon(first.stand_aside()).await.unwrap();
-    assert_eq!(children(&client, &path).await.len(), 1);
-    // The node of `second` is deleted too: a first node whose participant does not lead would block all others, Java's
-    // included.
-    soon(second.stand_aside()).await.unwrap();
-    assert!(children(&client, &path).await.is_empty());
+async fn commands_of_a_participant_that_does_not_lead_change_nothing() {
+    let (client, path) = (connected().await, path("latch-resign"));
+    let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
+    let names = async || {
+        let mut names = children(&client, &path).await;
+        names.sort();
+        names
+    };
+    let before = names().await;
+    // No term ends, and the participant keeps its place.
+    soon(second.resign()).await.unwrap();
+    assert_eq!(names().await, before);
+    // The nodes of both are deleted: a first node whose participant does not lead would block all others, Java's included.
+    for latch in [&second, &first] {
+        soon(latch.stand_aside()).await.unwrap();
+    }
     until_state(&second, LeaderState::Follower).await;
     soon(second.resign()).await.unwrap();
-    assert!(children(&client, &path).await.is_empty());
+    assert_eq!(names().await, [""; 0]);
     first.stand_by();
     let again = until_leader(&first).await;
     assert!(again.fencing_token() > leadership.fencing_token());
     // This has no effect, because `first` already takes part.
     first.stand_by();
     assert!(first.has_leadership());
-    soon(first.close()).await.unwrap();
-    assert!(!again.is_valid());
 }
 
 #[tokio::test]
@@ -194,6 +184,7 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
     until_leader(&first).await;
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_again() {
     let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
@@ -236,97 +227,27 @@ async fn a_short_outage_ends_no_term() {
     assert!(!states.has_changed().unwrap(), "{states:?}");
 }
 
+/// The matrix shows that the node is gone when `close` returns.
 #[tokio::test]
-async fn a_follower_whose_session_is_lost_joins_again() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("latch-expired"));
-    let ((leader, _), follower) = leader_and_follower(&others, &client, &path).await;
-    let before = follower.participants().await.unwrap();
-    end_session(&proxy).await;
-    until(async || {
-        let now = leader.participants().await.unwrap();
-        now.len() == 2 && now[1].path != before[1].path
-    })
-    .await;
-    leader.close().await.unwrap();
-    until_leader(&follower).await;
-}
-
-#[tokio::test]
-async fn a_participant_joins_once_a_missing_permission_is_granted() {
-    let (client, path) = (connected().await, path("latch-acl"));
-    let read = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
-    client
-        .create()
-        .creating_parent_containers()
-        .with_mode(CreateMode::Persistent)
-        .with_acl(read)
-        .for_path(&path, "")
-        .await
-        .unwrap();
-    let latch = latch(&client, &path);
-    until(async || latch.last_error().is_some()).await;
-    assert!(
-        matches!(latch.last_error().unwrap(), Error::Client(client::Error::NoAuth { .. })),
-        "{:?}",
-        latch.last_error()
-    );
-    assert!(!latch.has_leadership());
-    let all = [Acl::new(Permission::ALL, AuthId::anyone())];
-    client.set_acl(&path, all, None).await.unwrap();
-    until_leader(&latch).await;
-    assert!(latch.last_error().is_none());
-}
-
-#[tokio::test]
-async fn a_deleted_directory_is_recreated() {
-    let (client, path) = (connected().await, path("latch-directory"));
-    let latch = latch(&client, &path);
-    let leadership = until_leader(&latch).await;
-    // Together: the latch creates another node as soon as it has lost this one.
-    let delete = client.transaction().delete(leadership.node(), None).unwrap();
-    delete.delete(&path, None).unwrap().commit().await.unwrap();
-    assert_eq!(soon(leadership.lost()).await.reason, LossReason::NodeDeleted);
-    assert!(until_leader(&latch).await.is_valid());
-}
-
-#[tokio::test]
-async fn a_latch_starts_before_its_servers_and_leads_once_they_run() {
-    let server = TestingServer::start().await.unwrap();
-    let (address, path) = (server.connect_string(), path("latch-early"));
-    server.stop().await.unwrap();
-    let client = builder(&address, LONG_SESSION).start().unwrap();
-    let latch = latch(&client, &path);
-    assert_eq!(latch.state().get(), LeaderState::Unknown);
-    server.restart().await.unwrap();
-    until_leader(&latch).await;
-}
-
-#[tokio::test]
-async fn close_waits_until_the_node_is_gone_and_is_permanent() {
-    let ((proxy, latches), client, path) = (counted().await, connected().await, path("latch-close"));
-    let ((leader, leadership), follower) = leader_and_follower(&latches, &latches, &path).await;
-    // The delete is sent immediately, and its reply is delayed.
-    proxy.set_delay(Duration::from_millis(300));
+async fn a_close_is_permanent_and_ends_waiting_calls() {
+    let (client, path) = (connected().await, path("latch-close"));
+    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
     let waiting = tokio::spawn({
         let follower = follower.clone();
         async move { follower.leadership().await }
     });
-    soon(follower.close()).await.unwrap();
-    // The node is gone when `close` returns.
-    assert_eq!(children(&client, &path).await.len(), 1);
-    proxy.set_delay(Duration::ZERO);
-    let error = soon(waiting).await.unwrap().unwrap_err();
-    assert!(matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path), "{error}");
-    assert!(error.is_closed() && !error.is_retryable());
-    soon(leader.close()).await.unwrap();
-    assert!(children(&client, &path).await.is_empty() && !leadership.is_valid());
-    for latch in [&leader, &follower] {
+    for latch in [&follower, &leader] {
+        soon(latch.close()).await.unwrap();
         soon(latch.close()).await.unwrap();
         assert!(soon(latch.resign()).await.unwrap_err().is_closed());
         latch.stand_by();
         assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
         assert!(!latch.state().get().is_leader());
     }
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path), "{error}");
+    assert!(error.is_closed() && !error.is_retryable() && !leadership.is_valid());
+    assert!(children(&client, &path).await.is_empty());
 }
 
 #[tokio::test]
@@ -344,42 +265,6 @@ async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
     queue_of(&client, &path, 1).await;
     drop(follower);
     nothing_left(&client, &[path]).await;
-}
-
-#[tokio::test]
-async fn a_latch_ends_with_its_client() {
-    let (client, path) = (connected().await, path("latch-client"));
-    let ((leader, leadership), follower) = leader_and_follower(&client, &client, &path).await;
-    client.close().await.unwrap();
-    assert!(!leadership.is_valid());
-    for latch in [&leader, &follower] {
-        let error = soon(latch.leadership()).await.unwrap_err();
-        assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
-        soon(latch.close()).await.unwrap();
-        assert_eq!(latch.state().get(), LeaderState::Unknown);
-    }
-}
-
-#[test]
-fn a_latch_ends_with_its_runtime() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (latch_runtime, test_runtime) = (runtime(), runtime());
-    let (latch, leadership) = latch_runtime.block_on(async {
-        let server = TestingServer::shared().await;
-        let client = builder(&server.connect_string(), SHORT_SESSION).connect().await.unwrap();
-        let latch = latch(&client, &path("latch-runtime"));
-        let leadership = until_leader(&latch).await;
-        (latch, leadership)
-    });
-    drop(latch_runtime);
-    test_runtime.block_on(async {
-        let error = soon(latch.leadership()).await.unwrap_err();
-        assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
-        assert!(!latch.state().get().is_leader());
-        soon(leadership.lost()).await;
-        let error = soon(latch.close()).await.unwrap_err();
-        assert!(matches!(error, Error::Client(client::Error::ClientEnded { .. })), "{error}");
-    });
 }
 
 /// A lock's waiters beyond the sixteenth wait within the client, but all participants must be visible to other clients.
@@ -417,57 +302,33 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
 
 /// The node that remains blocks all participants behind it, Java's included.
 #[tokio::test]
-async fn a_participant_without_permission_to_delete_its_node_fails_with_release_refused() {
-    let (owner, client, path) = (connected().await, connected().await, path("latch-refused"));
-    create_dir_without_delete(&owner, &path).await;
+async fn without_permission_to_delete_its_node_a_participant_leaves_only_once_it_is_granted() {
+    let (client, path) = (connected().await, path("latch-refused"));
+    let acl = |permissions| [Acl::new(permissions | Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    let create = client.create().creating_parent_containers().with_acl(acl(Permission::CREATE));
+    create.for_path(&path, "").await.unwrap();
     let leader = latch(&client, &path);
-    until_leader(&leader).await;
+    let node = until_leader(&leader).await.node().clone();
     let follower = latch(&client, &path);
     queue_of(&client, &path, 2).await;
-    for (latch, command) in [(&follower, "stand_aside"), (&leader, "close")] {
-        let refused = if command == "stand_aside" { latch.stand_aside().await } else { soon(latch.close()).await };
-        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{command}: {refused:?}");
-    }
     // `close` also fails if an earlier delete was refused.
-    let refused = soon(follower.close()).await;
-    assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
-    client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_refused_delete_of_another_node_does_not_keep_a_latch_from_leaving() {
-    let (client, path) = (connected().await, path("latch-other"));
-    let latch = latch(&client, &path);
-    until_leader(&latch).await;
-    let other = format!("{path}/other");
-    client.create().creating_parent_containers().for_path(format!("{other}/child"), "").await.unwrap();
-    client.janitor().delete(&client.resolve(&other).unwrap());
-    until(async || client.janitor().pending_deletes().iter().any(|delete| delete.given_up)).await;
-    soon(latch.resign()).await.unwrap();
-    until_leader(&latch).await;
-    soon(latch.close()).await.unwrap();
-}
-
-#[tokio::test]
-async fn the_next_command_repeats_a_refused_delete_once_it_is_permitted() {
-    let (client, path) = (connected().await, path("latch-permitted"));
-    let no_delete = [Acl::new(Permission::READ | Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
-    client.create().creating_parent_containers().with_acl(no_delete).for_path(&path, "").await.unwrap();
-    let leader = latch(&client, &path);
-    until_leader(&leader).await;
-    assert!(matches!(soon(leader.stand_aside()).await, Err(Error::ReleaseRefused { .. })));
-    queue_of(&client, &path, 1).await;
-    client.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    for refused in [follower.stand_aside().await, leader.stand_aside().await, soon(follower.close()).await] {
+        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
+    }
+    queue_of(&client, &path, 2).await;
+    client.set_acl(&path, acl(Permission::ALL), None).await.unwrap();
+    // The next command repeats the delete.
     soon(leader.stand_aside()).await.unwrap();
-    assert!(children(&client, &path).await.is_empty());
+    assert!(client.check_exists(&node).await.unwrap().is_none());
+    client.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
     leader.stand_by();
     until_leader(&leader).await;
     soon(leader.close()).await.unwrap();
 }
 
 /// An ACL provider that panics once its flag is set.
-#[derive(Debug, Default)]
-struct Panics(AtomicBool);
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Panics(pub(crate) Arc<AtomicBool>);
 
 impl AclProvider for Panics {
     fn default_acl(&self) -> Arc<[Acl]> {
@@ -480,23 +341,10 @@ impl AclProvider for Panics {
     }
 }
 
-#[derive(Debug)]
-struct Shared(Arc<Panics>);
-
-impl AclProvider for Shared {
-    fn default_acl(&self) -> Arc<[Acl]> {
-        self.0.default_acl()
-    }
-
-    fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
-        self.0.acl_for_path(path)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
-    let (server, path, panics) = (TestingServer::shared().await, path("latch-panic"), Arc::new(Panics::default()));
-    let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Shared(Arc::clone(&panics)));
+    let (server, path, panics) = (TestingServer::shared().await, path("latch-panic"), Panics::default());
+    let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(panics.clone());
     let client = client.connect().await.unwrap();
     let latch = latch(&client, &path);
     let leadership = until_leader(&latch).await;

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{
-    Acl, AclProvider, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime, ZPath,
-};
+use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime};
 use curator_recipes::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
 use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
 use crate::releases::cost::{counted, spent, stated};
+use crate::releases::leader_latch::Panics;
 use crate::support::{
     LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, path,
-    proxy, requests_of, round_trips, soon, unplug, until, until_watched,
+    requests_of, round_trips, soon, unplug, until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -277,28 +276,6 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
     until_foreign(&node, 0).await;
 }
 
-/// All nodes of a transaction have the same zxid.
-#[tokio::test]
-async fn adopt_existing_adopts_several_nodes_of_one_transaction() {
-    let (client, others) = (connected().await, connected().await);
-    let paths = ["kept-one", "kept-two"].map(path);
-    let transaction = paths.iter().fold(others.transaction(), |transaction, path| {
-        transaction.create(path, "theirs", CreateMode::Persistent).unwrap()
-    });
-    transaction.commit().await.unwrap();
-    let adopting = |path: &String| configured(&client, path).mode(CreateMode::Persistent).adopt_existing().start();
-    let nodes = paths.each_ref().map(adopting);
-    for (node, path) in nodes.iter().zip(&paths) {
-        created(node).await;
-        assert_eq!(data(&others, path).await, "ours");
-    }
-    // A persistent node is created in one transaction with its parents.
-    let dir = path("kept-parent");
-    let child = started(&client, &format!("{dir}/child"));
-    created(&child).await;
-    created(&adopting(&dir)).await;
-}
-
 /// The server checks the permission to create before it looks for the node.
 #[tokio::test]
 async fn adopt_existing_does_not_need_the_permission_to_create() {
@@ -412,30 +389,6 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
     }
 }
 
-/// After a refusal, Curator's persistent node stopped all attempts until the next reconnect, and did not report it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_permission_is_reported_until_it_is_granted() {
-    let (client, dir) = (connected().await, path("kept-acl"));
-    let create = client.create().creating_parent_containers();
-    create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
-    for below in ["", "/missing/parents"] {
-        let (_row, node) = (Row::of(below), started(&client, &format!("{dir}{below}/node")));
-        until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
-            .await;
-        let error = soon(node.created_timeout(Duration::ZERO)).await.unwrap_err();
-        let is_no_auth =
-            |error: &_| matches!(error, PersistentNodeError::Refused { cause: ClientError::NoAuth { .. }, .. });
-        assert!(is_no_auth(&error), "{error}");
-        let error = node.last_error().unwrap();
-        assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
-        client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
-        created(&node).await;
-        assert!(node.last_error().is_none());
-        soon(node.close()).await.unwrap();
-        client.set_acl(&dir, anyone(Permission::READ | Permission::ADMIN), None).await.unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     let (client, dir) = (connected().await, path("kept-no-children"));
@@ -510,68 +463,6 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
     assert_eq!(data(&others, &path).await, "smaller");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_node_is_not_recreated_and_its_calls_fail_with_closed() {
-    let (client, others, path) = (connected().await, connected().await, path("kept-closed"));
-    let node = started(&client, &path);
-    created(&node).await;
-    let clone = node.clone();
-    soon(clone.close()).await.unwrap();
-    soon(node.close()).await.unwrap();
-    for error in [
-        soon(node.created()).await.unwrap_err(),
-        soon(node.created_timeout(Duration::ZERO)).await.unwrap_err(),
-        soon(node.set_data("")).await.unwrap_err(),
-    ] {
-        assert!(matches!(&error, PersistentNodeError::Closed { path: closed } if closed.as_str() == path), "{error}");
-        assert!(error.is_closed() && !error.is_retryable());
-    }
-    round_trips(&client).await;
-    assert!(!exists(&others, &path).await);
-    let mut states = node.state();
-    states.mark_unchanged();
-    assert!(states.changed().await.is_err());
-}
-
-/// In Curator, nodes outlived an immediate close: CURATOR-297.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn persistent_nodes_closed_or_dropped_immediately_leave_no_node() {
-    let (client, others, dir) = (connected().await, connected().await, path("kept-at-once"));
-    create_node(&others, &dir, CreateMode::Persistent, "").await;
-    for round in 0..30 {
-        let (mode, name) = (MODES[round % MODES.len()], format!("{round}-"));
-        let node = configured(&client, &format!("{dir}/{name}")).mode(mode).start();
-        if round % 2 == 0 {
-            tokio::task::yield_now().await;
-        }
-        if round % 3 == 0 {
-            drop(node);
-        } else {
-            soon(node.close()).await.unwrap();
-            let left = children(&others, &dir).await;
-            assert!(!left.iter().any(|left| left.starts_with(&name)), "{mode:?}: {left:?}");
-        }
-    }
-    round_trips(&client).await;
-    until(async || children(&others, &dir).await.is_empty()).await;
-}
-
-#[tokio::test]
-async fn dropping_the_last_handle_deletes_the_node_in_the_background() {
-    let (client, others) = (connected().await, connected().await);
-    for mode in MODES {
-        let (_row, path) = (Row::of(mode), path("kept-dropped"));
-        let node = configured(&client, &path).mode(mode).start();
-        let at = created(&node).await;
-        let clone = node.clone();
-        drop(node);
-        delete_and_await_recreation(&others, &at).await;
-        drop(clone);
-        until(async || !exists(&others, &at).await).await;
-        client.janitor().idle().await;
-    }
-}
-
 #[tokio::test]
 async fn children_and_a_missing_permission_prevent_the_deletion() {
     let (client, others, dir) = (connected().await, connected().await, path("kept-undeletable"));
@@ -605,30 +496,6 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
 }
 
 #[tokio::test]
-async fn a_persistent_node_starts_before_its_client_is_connected_and_ends_with_its_client() {
-    let (proxy, path) = (proxy().await, path("kept-client"));
-    proxy.refuse(true).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
-    let node = started(&client, &path);
-    let lasting = configured(&client, &format!("{path}-lasting")).mode(CreateMode::Persistent).start();
-    assert!(node.created().now_or_never().is_none() && lasting.created().now_or_never().is_none());
-    assert!(client.try_session().is_err());
-    proxy.refuse(false).unwrap();
-    created(&node).await;
-    created(&lasting).await;
-    client.close().await.unwrap();
-    assert!(soon(node.created()).await.unwrap_err().is_closed());
-    assert!(matches!(node.state().get(), PersistentNodeState::Closed));
-    soon(node.close()).await.unwrap();
-    assert!(soon(lasting.close()).await.unwrap_err().is_closed());
-    let others = connected().await;
-    assert!(!exists(&others, &path).await);
-    assert!(exists(&others, &format!("{path}-lasting")).await);
-    let after = started(&client, &path);
-    assert!(soon(after.created()).await.unwrap_err().is_closed());
-}
-
-#[tokio::test]
 async fn created_timeout_without_a_connection_reports_not_connected() {
     let once = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     let client = CuratorClient::builder("127.0.0.1:1").retry_policy(once).start().unwrap();
@@ -648,27 +515,17 @@ async fn the_root_and_an_invalid_path_are_refused() {
     for path in ["/", "//", "no-slash"] {
         assert!(matches!(PersistentNode::builder(&client, path), Err(PersistentNodeError::Client(_))), "{path}");
     }
-    let node = started(&client, &path("kept-printed"));
-    let printed = format!("{node:?}");
-    assert!(printed.starts_with("PersistentNode { path: \"/kept-printed") && !printed.contains('\n'), "{printed}");
 }
 
 /// A panic in the user's ACL provider.
 #[tokio::test]
 async fn a_panic_ends_the_persistent_node_with_its_message() {
-    #[derive(Debug)]
-    struct Panics;
-    impl AclProvider for Panics {
-        fn default_acl(&self) -> Arc<[Acl]> {
-            anyone(Permission::ALL).into()
-        }
-
-        fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
-            panic!("no ACL for {path}")
-        }
-    }
     let server = TestingServer::shared().await;
-    let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(Panics).connect().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION)
+        .acl_provider(Panics(Arc::new(true.into())))
+        .connect()
+        .await
+        .unwrap();
     let node = started(&client, &path("kept-panic"));
     let error = soon(node.created()).await.unwrap_err();
     assert!(
