@@ -5,32 +5,54 @@ use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CreateMode, CuratorClient};
 use curator_recipes::{Config, CuratorCache, LossReason, PersistentNode, SharedValue};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, ServerKind, TestingServer};
 
 use crate::support::{LONG_SESSION, builder, mutex, soon, unplug, until};
 
+/// A server, and the copy of its data.
+struct Restorable {
+    server: TestingServer,
+    directory: tempfile::TempDir,
+}
+
+impl Restorable {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let server = TestingServer::builder().kind(ServerKind::Real).tick_time(Duration::from_millis(500));
+        Self { server: server.data_directory(&data).start().await.unwrap(), directory }
+    }
+
+    async fn back_up(&self) {
+        self.server.kill().unwrap();
+        copy(&self.directory.path().join("data"), &self.directory.path().join("backup"));
+        self.server.restart().await.unwrap();
+    }
+
+    async fn restore(&self) {
+        let data = self.directory.path().join("data");
+        self.server.kill().unwrap();
+        std::fs::remove_dir_all(&data).unwrap();
+        copy(&self.directory.path().join("backup"), &data);
+        self.server.restart().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_session_resumes() {
-    let directory = tempfile::tempdir().unwrap();
-    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
-    std::fs::create_dir(&data).unwrap();
-    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
-    let server = server.data_directory(&data).start().await.unwrap();
+    let restorable = Restorable::start().await;
+    let server = &restorable.server;
     let connect = async || builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
     let (holding, other) = (connect().await, connect().await);
     // The backup has both sessions, and one held lock.
     let kept = mutex(&holding, "/kept").acquire().await.unwrap();
     mutex(&holding, "/lost").acquire().await.unwrap().release().await.unwrap();
-    server.kill().unwrap();
-    copy(&data, &backup);
-    server.restart().await.unwrap();
+    restorable.back_up().await;
 
     let lost = soon(mutex(&holding, "/lost").acquire()).await.unwrap();
     let mut states = holding.connection_states();
-    server.kill().unwrap();
-    std::fs::remove_dir_all(&data).unwrap();
-    copy(&backup, &data);
-    server.restart().await.unwrap();
+    restorable.restore().await;
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert!(!lost.is_valid() && kept.is_valid());
@@ -42,11 +64,8 @@ async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_ses
 /// The nodes of both modes: one whose data is changed after the copy, and one that is recreated after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_session() {
-    let directory = tempfile::tempdir().unwrap();
-    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
-    std::fs::create_dir(&data).unwrap();
-    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
-    let server = server.data_directory(&data).start().await.unwrap();
+    let restorable = Restorable::start().await;
+    let server = &restorable.server;
     let connect = async || builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
     let (client, others) = (connect().await, connect().await);
     let started = |path: &str, mode| PersistentNode::builder(&client, path).unwrap().mode(mode).data("old").start();
@@ -60,9 +79,7 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
             nodes.push((path, node));
         }
     }
-    server.kill().unwrap();
-    copy(&data, &backup);
-    server.restart().await.unwrap();
+    restorable.back_up().await;
     for (path, node) in &nodes {
         soon(node.created()).await.unwrap();
         if path.ends_with("recreated") {
@@ -74,10 +91,7 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
         soon(node.set_data("new")).await.unwrap();
     }
     let mut states = client.connection_states();
-    server.kill().unwrap();
-    std::fs::remove_dir_all(&data).unwrap();
-    copy(&backup, &data);
-    server.restart().await.unwrap();
+    restorable.restore().await;
     assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     let session = client.session().await.unwrap().id();
@@ -95,11 +109,8 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
 /// What was read over the earlier connection has higher transaction ids than what the ensemble has now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() {
-    let directory = tempfile::tempdir().unwrap();
-    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
-    std::fs::create_dir(&data).unwrap();
-    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
-    let server = server.data_directory(&data).start().await.unwrap();
+    let restorable = Restorable::start().await;
+    let server = &restorable.server;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
     let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
@@ -113,18 +124,13 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
     let mut changes = SharedValue::with_codec(&client, "/value", codec, 0_u32).unwrap().changes();
     soon(changes.next()).await.unwrap().unwrap();
     soon(cache.ready()).await.unwrap();
-    server.kill().unwrap();
-    copy(&data, &backup);
-    server.restart().await.unwrap();
+    restorable.back_up().await;
     let connected = async |client: &CuratorClient| while soon(client.session()).await.is_err() {};
 
     for (round, nodes) in [("lost", ["/cache/c", "/cache/a/y"]), ("restored", ["/cache/d", "/cache/a/z"])] {
         if round == "restored" {
             unplug(&proxy, &client).await;
-            server.kill().unwrap();
-            std::fs::remove_dir_all(&data).unwrap();
-            copy(&backup, &data);
-            server.restart().await.unwrap();
+            restorable.restore().await;
         }
         connected(&writer).await;
         for node in nodes {
@@ -159,20 +165,15 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
 /// The lost node was listed and not read, and the other one has its transaction id: their parent looks as it was listed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
-    std::fs::create_dir(&data).unwrap();
-    let server = TestingServer::builder().kind(curator_test::ServerKind::Real).tick_time(Duration::from_millis(500));
-    let server = server.data_directory(&data).start().await.unwrap();
+    let restorable = Restorable::start().await;
+    let server = &restorable.server;
     let proxy = FaultProxy::start(server.address()).unwrap();
     let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
     let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
     for path in ["/cache", "/cache/a", "/counted"] {
         writer.create().for_path(path, "").await.unwrap();
     }
-    server.kill().unwrap();
-    copy(&data, &backup);
-    server.restart().await.unwrap();
+    restorable.back_up().await;
     let connected = async |client: &CuratorClient| while soon(client.session()).await.is_err() {};
     let next_zxid = async || writer.set_data("/counted", "", None).await.unwrap().mzxid + 1;
     let create = async |path| {
@@ -191,10 +192,7 @@ async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one
     let cache = CuratorCache::builder(&client, "/cache").unwrap().start().unwrap();
     soon(proxy.wait_for_faults()).await.unwrap();
     unplug(&proxy, &client).await;
-    server.kill().unwrap();
-    std::fs::remove_dir_all(&data).unwrap();
-    copy(&backup, &data);
-    server.restart().await.unwrap();
+    restorable.restore().await;
 
     connected(&writer).await;
     while next_zxid().await < lost {}

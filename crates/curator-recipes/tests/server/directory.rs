@@ -1,14 +1,11 @@
 //! Locks whose directory is missing, or is created or removed while they are used.
 
-use std::time::Duration;
-
-use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission, RetryNTimes};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, Result, SharedCount};
 use curator_test::{FaultProxy, OpCode};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use tokio::task::JoinSet;
 
-use crate::support::{acquiring, behind_proxy, behind_proxy_with, children, client, mutex, owner, path, soon};
+use crate::support::{acquiring, behind_proxy, children, client, mutex, owner, path, soon};
 
 /// Acquires a lock at a path whose directory is missing.
 type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
@@ -128,32 +125,6 @@ async fn a_directory_that_another_client_creates_is_used_where_the_parent_permit
     owner.create().with_acl([open]).for_path(&dir, "").await.unwrap();
     proxy.release_held();
     soon(acquiring).await.unwrap().unwrap().release().await.unwrap();
-}
-
-/// The deletes simulate a server that removes the empty container just before each acquire.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repeatedly_deleted_directory_is_recreated() {
-    let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    let (_proxy, contender) = behind_proxy_with(|builder| builder.retry_policy(never)).await;
-    let path = path("vanishing");
-    let dirs = [format!("{path}/a/lock"), format!("{path}/a"), path.clone()];
-    let mut deleters = JoinSet::new();
-    for admin in [client().await, client().await] {
-        let dirs = dirs.clone();
-        deleters.spawn(async move {
-            for dir in dirs.iter().cycle() {
-                match admin.delete().for_path(dir).await {
-                    Ok(()) | Err(ClientError::NoNode { .. } | ClientError::NotEmpty { .. }) => {}
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        });
-    }
-    let wanted = mutex(&contender, &dirs[0]);
-    for _ in 0..50 {
-        soon(wanted.acquire()).await.unwrap().release().await.unwrap();
-    }
-    assert!(deleters.try_join_next().is_none(), "a task that deletes directories has stopped");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

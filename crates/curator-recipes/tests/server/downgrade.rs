@@ -4,11 +4,10 @@
 use curator_recipes::client::{Acl, AuthId, Permission};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
 use curator_test::{FaultProxy, OpCode};
-use tokio::task::JoinHandle;
 
 use crate::support::{
     LOSSES, Row, arc, behind_proxy, children, client, gives_up, id_and_number, lose, owner, path, polled_until,
-    queue_of, read_write as lock, soon, spawn_acquire, still_waits, until_watched,
+    queue_of, read_write as lock, soon, spawn_acquire, still_waits,
 };
 use crate::transactions::assert_lost;
 
@@ -32,59 +31,6 @@ impl Way {
                 reading
             }
         }
-    }
-}
-
-fn spawn_read(lock: &InterProcessReadWriteLock) -> JoinHandle<LockGuard> {
-    let lock = lock.clone();
-    tokio::spawn(async move { lock.read().acquire().await.unwrap() })
-}
-
-/// The waiting writer already watches the write node, or (`just_gone`) it has read the node in a list, and finds it
-/// deleted when it sets its watch.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_became_a_reader_blocks_a_waiting_writer_and_the_readers_behind_it() {
-    for (way, just_gone) in Way::BOTH.into_iter().flat_map(|way| [(way, false), (way, true)]) {
-        let ((proxy, writer), holder, reader) = (behind_proxy().await, client().await, client().await);
-        let path = path("kept-out");
-        let writer_session = writer.session().await.unwrap().id();
-        let reader_session = reader.session().await.unwrap().id();
-        let holding = lock(&holder, &path);
-        let writing = holding.write().acquire().await.unwrap();
-        let gone = writing.node().clone();
-        if just_gone {
-            proxy.hold_replies(OpCode::GetChildren);
-        }
-        let waiting_writer = spawn_acquire(arc(lock(&writer, &path).write().clone()));
-        if just_gone {
-            proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
-        } else {
-            until_watched(writer_session, gone.as_str()).await;
-        }
-        queue_of(&holder, &path, 2).await;
-        let next = children(&holder, &path).await.into_iter().find(|name| name != gone.name()).unwrap();
-        let waiting_reader = spawn_read(&lock(&reader, &path));
-        until_watched(reader_session, &format!("{path}/{next}")).await;
-
-        let reading = way.become_reader(&holding, writing).await;
-        assert!(holder.check_exists(&gone).await.unwrap().is_none());
-        proxy.release_held();
-        // The waiting writer has read the queue again, and waits for the reader.
-        until_watched(writer_session, reading.node().as_str()).await;
-        // A later reader does not overtake the waiting writer.
-        let late = lock(&client().await, &path);
-        assert!(late.read().try_acquire().await.unwrap().is_none());
-        assert!(still_waits(&waiting_writer, &writer).await && still_waits(&waiting_reader, &reader).await);
-        assert!(reading.is_valid());
-        let token = reading.fencing_token();
-        reading.release().await.unwrap();
-        let writing = soon(waiting_writer).await.unwrap().unwrap();
-        assert!(writing.fencing_token() > token);
-        assert!(late.read().try_acquire().await.unwrap().is_none());
-        assert!(still_waits(&waiting_reader, &reader).await, "a reader holds beside a writer");
-        writing.release().await.unwrap();
-        soon(waiting_reader).await.unwrap().release().await.unwrap();
-        queue_of(&holder, &path, 0).await;
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    ConnectionState, CreateMode, CuratorClient, Error as ClientError, Outcome, SessionEnd, Transport, WatchEvent,
+    ConnectionState, CreateMode, Error as ClientError, Outcome, SessionEnd, Transport, WatchEvent,
 };
 use curator_recipes::{
-    CacheError, Config, ConfigError, CuratorCache, DistributedAtomicLong, Error, GroupMember, IdGenerator,
-    InterProcessSemaphoreV2, LeaderLatch, LeaderObserver, LossReason, PersistentNode, PersistentNodeError, ValueError,
+    Config, CuratorCache, DistributedAtomicLong, Error, GroupMember, IdGenerator, InterProcessSemaphoreV2, LeaderLatch,
+    LeaderObserver, LossReason, PersistentNode,
 };
 use curator_test::{Direction, OpCode};
 use futures_util::FutureExt as _;
@@ -73,19 +73,12 @@ fn a_forked_child_holds_no_lock_and_its_drops_release_nothing_of_the_parent() {
             assert!(matches!(sent, ClientError::SessionEnded { end: SessionEnd::Forked, .. }), "{sent}");
             assert_eq!(sent.outcome(), Outcome::NotApplied);
             let server = builder(&proxy.connect_string(), LONG_SESSION);
-            let errors = [
-                client.block_on(client.delete().for_path(&node)).unwrap_err(),
-                client.block_on(client.delete().guaranteed().for_path(&node)).unwrap_err(),
-                client.block_on(client.closing()),
-                client.block_on(client.close()).unwrap_err(),
-                client.block_on(server.connect()).unwrap_err(),
-            ];
-            for error in errors {
-                assert!(matches!(error, ClientError::Forked), "{error}");
-                assert!(!error.is_retryable());
-            }
-            let acquired = non_reentrant(&client, &held).blocking_acquire().unwrap_err();
-            assert!(matches!(acquired, Error::Client(ClientError::Forked)), "{acquired}");
+            assert_forked(client.block_on(client.delete().for_path(&node)));
+            assert_forked(client.block_on(client.delete().guaranteed().for_path(&node)));
+            assert_forked(Err::<(), _>(client.block_on(client.closing())));
+            assert_forked(client.block_on(client.close()));
+            assert_forked(client.block_on(server.connect()));
+            assert_forked(non_reentrant(&client, &held).blocking_acquire());
             assert_eq!(client.connection_state(), ConnectionState::Lost);
             assert!(!client.health().is_ready());
             drop(client);
@@ -161,100 +154,63 @@ fn a_forked_child_that_drives_and_drops_its_runtime_does_not_affect_the_parents_
     );
 }
 
+/// Checks that a call has failed because this process is a forked child.
+#[track_caller]
+fn assert_forked<T>(call: Result<T, impl std::fmt::Display>) {
+    assert_eq!(call.map_err(|error| error.to_string()).err(), Some(ClientError::Forked.to_string()));
+}
+
 #[test]
-fn a_forked_child_does_not_lead_and_its_calls_fail() {
-    alone_on_shared_server("forked::a_forked_child_does_not_lead_and_its_calls_fail", || {
-        let home = runtime();
-        let path = path("forked-latch");
-        let (client, latch, leadership, observer) = home.block_on(async {
-            let client = client().await;
-            let latch = LeaderLatch::builder(&client, &path).unwrap().start();
-            let leadership = soon(latch.leadership()).await.unwrap();
-            let observer = LeaderObserver::observe_latch(&client, &path).unwrap();
-            assert!(soon(observer.leader()).await.unwrap().is_some());
-            (client, latch, leadership, observer)
-        });
+fn the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on() {
+    alone_on_shared_server("forked::the_calls_of_each_recipe_fail_in_a_forked_child_and_the_parent_goes_on", || {
+        let (home, path) = (runtime(), path("forked-recipes"));
+        let at = |name: &str| format!("{path}/{name}");
+        let client = home.block_on(client());
+        let latch = LeaderLatch::builder(&client, at("latch")).unwrap().start();
+        let leadership = home.block_on(soon(latch.leadership())).unwrap();
+        let observer = LeaderObserver::observe_latch(&client, at("latch")).unwrap();
+        home.block_on(soon(observer.leader())).unwrap().unwrap();
+        let open = || Config::builder(&client, at("config"), |data| String::from_utf8(data.to_vec())).unwrap().open();
+        let create = client.create().creating_parent_containers();
+        home.block_on(create.for_path(at("config"), "blue")).unwrap();
+        let config = home.block_on(open()).unwrap();
+        let member = GroupMember::builder(&client, at("group"), "member").unwrap().start();
+        home.block_on(soon(member.node().created())).unwrap();
+        home.block_on(soon(member.members().ready())).unwrap();
+        let ids = IdGenerator::new(&client, at("ids"), 100).unwrap();
+        assert_eq!(home.block_on(ids.next()).unwrap(), 0);
+        let mut dropped_with_the_child = Some(member.clone());
+
         in_forked_child(|| {
             assert!(!leadership.is_valid() && !latch.has_leadership());
-            let ended = [
-                client.block_on(latch.leadership()).map(drop),
-                client.block_on(observer.leader()).map(drop),
-                client.block_on(latch.resign()),
-                client.block_on(latch.stand_aside()),
-                client.block_on(latch.close()),
-            ];
-            for ended in ended {
-                assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
-            }
-        });
-        assert!(leadership.is_valid() && latch.has_leadership());
-        home.block_on(async { soon(latch.close()).await.unwrap() });
-    });
-}
-
-#[test]
-fn a_forked_child_keeps_the_config_value_and_its_calls_fail() {
-    alone_on_shared_server("forked::a_forked_child_keeps_the_config_value_and_its_calls_fail", || {
-        let (home, path) = (runtime(), path("forked-config"));
-        let open = |client: &CuratorClient| Config::builder(client, &path, |data| String::from_utf8(data.to_vec()));
-        let (client, config) = home.block_on(async {
-            let client = client().await;
-            client.create().for_path(&path, "blue").await.unwrap();
-            let config = open(&client).unwrap().open().await.unwrap();
-            (client, config)
-        });
-        in_forked_child(|| {
+            assert_forked(client.block_on(latch.leadership()));
+            assert_forked(client.block_on(latch.resign()));
+            assert_forked(client.block_on(latch.stand_aside()));
+            assert_forked(client.block_on(latch.close()));
+            assert_forked(client.block_on(observer.leader()));
             assert_eq!(*config.current(), "blue");
-            let opened = client.block_on(open(&client).unwrap().open()).unwrap_err();
-            for error in [opened, client.block_on(config.ended())] {
-                assert!(matches!(error, ConfigError::Client(ClientError::Forked)), "{error:?}");
-            }
+            assert_forked(client.block_on(open()));
+            assert_forked(Err::<(), _>(client.block_on(config.ended())));
+            let member = dropped_with_the_child.take().unwrap();
+            assert_forked(client.block_on(member.node().created()));
+            assert_forked(client.block_on(member.node().set_data("child")));
+            assert_forked(client.block_on(member.members().ready()));
+            assert_forked(client.block_on(member.members().caught_up()));
+            assert_forked(client.block_on(member.close()));
+            assert_forked(client.block_on(ids.next()));
         });
-        home.block_on(async {
-            client.set_data(&path, "red", None).await.unwrap();
-            soon(config.values().wait_for(|value| **value == "red")).await.unwrap();
-        });
-    });
-}
 
-#[test]
-fn persistent_node_and_group_member_calls_fail_in_a_forked_child() {
-    alone_on_shared_server("forked::persistent_node_and_group_member_calls_fail_in_a_forked_child", || {
-        let (home, path) = (runtime(), path("forked-member"));
-        let (client, node, member) = home.block_on(async {
-            let client = client().await;
-            let node = PersistentNode::builder(&client, format!("{path}/node")).unwrap().start();
-            let member = GroupMember::builder(&client, &path, "member").unwrap().start();
-            soon(node.created()).await.unwrap();
-            soon(member.node().created()).await.unwrap();
-            soon(member.members().ready()).await.unwrap();
-            (client, node, member)
-        });
-        let mut dropped_with_the_child = Some((node.clone(), member.clone()));
-        in_forked_child(|| {
-            let (node, member) = dropped_with_the_child.take().unwrap();
-            let ended = [
-                client.block_on(node.created()).map(drop),
-                client.block_on(node.set_data("child")),
-                client.block_on(node.close()),
-                client.block_on(member.close()),
-            ];
-            for ended in ended {
-                assert!(matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))), "{ended:?}");
-            }
-            let members = member.members();
-            let ended = [client.block_on(members.ready()).map(drop), client.block_on(members.caught_up()).map(drop)];
-            for ended in ended {
-                assert!(matches!(ended, Err(CacheError::Client(ClientError::Forked))), "{ended:?}");
-            }
-        });
+        assert!(leadership.is_valid() && latch.has_leadership());
         home.block_on(async {
-            soon(node.set_data("parent")).await.unwrap();
+            client.set_data(at("config"), "red", None).await.unwrap();
+            soon(config.values().wait_for(|value| **value == "red")).await.unwrap();
+            soon(member.node().set_data("parent")).await.unwrap();
             soon(member.members().caught_up()).await.unwrap();
-            let seen = member.members().get(node.path()).unwrap().node().unwrap();
+            let seen = member.members().get(member.node().path()).unwrap().node().unwrap();
             assert_eq!(seen.data(), b"parent");
+            assert_eq!(ids.next().await.unwrap(), 1);
             soon(member.close()).await.unwrap();
-            soon(node.close()).await.unwrap();
+            soon(latch.close()).await.unwrap();
         });
     });
 }
@@ -293,18 +249,12 @@ fn calls_and_drops_end_in_a_child_that_is_forked_while_other_threads_use_the_rec
                     let mut dropped_with_the_child = Some((node.clone(), latch.clone(), cache.clone(), cache.events()));
                     in_forked_child(|| {
                         let (node, latch, cache, mut events) = dropped_with_the_child.take().unwrap();
-                        for ended in [client.block_on(node.set_data("child")), client.block_on(node.close())] {
-                            assert!(
-                                matches!(ended, Err(PersistentNodeError::Client(ClientError::Forked))),
-                                "{ended:?}"
-                            );
-                        }
-                        for ended in [client.block_on(latch.resign()), client.block_on(latch.close())] {
-                            assert!(matches!(ended, Err(Error::Client(ClientError::Forked))), "{ended:?}");
-                        }
-                        for ended in [client.block_on(cache.caught_up()).map(drop), client.block_on(cache.close())] {
-                            assert!(matches!(ended, Err(CacheError::Client(ClientError::Forked))), "{ended:?}");
-                        }
+                        assert_forked(client.block_on(node.set_data("child")));
+                        assert_forked(client.block_on(node.close()));
+                        assert_forked(client.block_on(latch.resign()));
+                        assert_forked(client.block_on(latch.close()));
+                        assert_forked(client.block_on(cache.caught_up()));
+                        assert_forked(client.block_on(cache.close()));
                         assert!(!latch.has_leadership());
                         assert!(
                             events.next().now_or_never().is_none() && cache.events().next().now_or_never().is_none()
@@ -343,26 +293,10 @@ fn a_change_with_a_receipt_fails_in_a_forked_child_while_another_one_is_in_progr
             let mut change = Box::pin(counter.add(1));
             home.block_on(async { assert!((&mut change).now_or_never().is_none()) });
             in_forked_child(|| {
-                let added = client.block_on(counter.add(1)).unwrap_err();
-                assert!(matches!(added, ValueError::Client(ClientError::Forked)), "{added:?}");
+                assert_forked(client.block_on(counter.add(1)));
             });
             proxy.heal();
             assert_eq!(home.block_on(soon(change)).unwrap().post_value, 2);
         },
     );
-}
-
-#[test]
-fn a_forked_child_issues_no_ids() {
-    alone_on_shared_server("forked::a_forked_child_issues_no_ids", || {
-        let (home, path) = (runtime(), path("forked-ids"));
-        let client = home.block_on(client());
-        let ids = IdGenerator::new(&client, &path, 100).unwrap();
-        assert_eq!(home.block_on(ids.next()).unwrap(), 0);
-        in_forked_child(|| {
-            let given = client.block_on(ids.next());
-            assert!(matches!(given, Err(ValueError::Client(ClientError::Forked))), "{given:?}");
-        });
-        assert_eq!(home.block_on(ids.next()).unwrap(), 1);
-    });
 }

@@ -41,6 +41,7 @@ mod metrics;
 mod multi_lock;
 mod namespaces;
 mod non_reentrant;
+mod outages;
 mod overflow;
 mod participants;
 mod persistent_node_faults;

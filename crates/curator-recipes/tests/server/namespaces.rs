@@ -1,12 +1,10 @@
 //! A lock returns paths that the client accepts unchanged, under any chroot and namespace.
 
-use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
-use curator_recipes::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, LockGuard, LossReason, Participant, SharedCount, revoke,
-};
+use curator_recipes::client::{CreateMode, CuratorClient};
+use curator_recipes::{InterProcessMultiLock, InterProcessMutex, LossReason, SharedCount, revoke};
 use curator_test::TestingServer;
 
+use crate::support::subjects::Kind;
 use crate::support::{LONG_SESSION, arc, builder, client, path, soon};
 use crate::transactions::assert_lost;
 
@@ -23,74 +21,40 @@ async fn clients() -> Vec<CuratorClient> {
     clients
 }
 
-/// Checks that the client finds the guard's nodes, and the nodes of all paths that the lock returns.
-async fn assert_paths_are_found(
-    client: &CuratorClient,
-    guard: &LockGuard,
-    participants: Vec<Participant>,
-    paths: &[ZPath],
-) {
-    let session = client.session().await.unwrap();
-    for node in guard.nodes() {
-        let (_, stat) = client.get_data(node).await.unwrap();
-        assert_eq!(stat.ephemeral_owner, session.id());
-        assert!(participants.iter().any(|participant| participant.path == *node && participant.owns));
-    }
-    for path in paths {
-        assert!(client.check_exists(path).await.unwrap().is_some(), "{path}");
-        assert_eq!(client.resolve(client.unresolve(path).unwrap()).unwrap(), *path);
-    }
-    let requested = guard.revocation_requested();
-    revoke(client, guard.node()).await.unwrap();
-    soon(requested).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_accepts_the_paths_of_every_lock_in_any_namespace() {
     for client in clients().await {
-        let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
-        let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
-        let read_write = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
-        let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, "/semaphore-mutex").unwrap();
-        for (lock, paths) in [
-            (arc(mutex.clone()), vec![mutex.path().clone()]),
-            (arc(read_write.write().clone()), vec![read_write.path().clone()]),
-            (arc(semaphore_mutex.clone()), vec![semaphore_mutex.path().clone()]),
-            (arc(several.clone()), several.paths().to_vec()),
-        ] {
-            let guard = lock.acquire().await.unwrap();
-            assert_paths_are_found(
-                &client,
-                &guard,
-                lock.participants().await.unwrap(),
-                &[paths, lock.paths()].concat(),
-            )
-            .await;
-            guard.release().await.unwrap();
+        let session = client.session().await.unwrap().id();
+        for kind in Kind::all() {
+            let lock = kind.lock(&client, &format!("/{kind:?}"));
+            let held = lock.acquire().await.unwrap();
+            let participants = lock.participants().await.unwrap();
+            for node in held.nodes() {
+                assert_eq!(client.get_data(node).await.unwrap().1.ephemeral_owner, session);
+                assert!(participants.iter().any(|participant| participant.path == *node && participant.owns));
+                assert_eq!(client.resolve(client.unresolve(node).unwrap()).unwrap(), *node);
+            }
+            let requested = held.revocation_requested();
+            revoke(&client, held.node()).await.unwrap();
+            soon(requested).await.unwrap();
+            held.release().await.unwrap();
         }
-        for (path, name) in [(read_write.path(), "/read-write"), (semaphore_mutex.path(), "/semaphore-mutex")] {
-            assert_eq!(*path, client.resolve(name).unwrap());
-        }
-        // A lock on the returned path has the same queue: the namespace is not applied twice.
-        let _held = mutex.acquire().await.unwrap();
-        assert_eq!(InterProcessMutex::new(&client, mutex.path()).unwrap().path(), mutex.path());
-        assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());
 
+        // A lock on the returned path has the same queue: the namespace is not applied twice.
+        let mutex = InterProcessMutex::new(&client, "/mutex").unwrap();
+        assert_eq!(*mutex.path(), client.resolve("/mutex").unwrap());
+        let _held = mutex.acquire().await.unwrap();
+        assert!(InterProcessMutex::new(&client, mutex.path()).unwrap().try_acquire().await.unwrap().is_none());
         let count = SharedCount::new(&client, "/count", 2).unwrap();
-        let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, "/semaphore", count.clone()).unwrap();
-        let lease = semaphore.acquire().await.unwrap();
-        let paths = [semaphore.path().clone(), count.path().clone()];
-        assert_paths_are_found(&client, &lease, semaphore.participants().await.unwrap(), &paths).await;
         let versioned = count.versioned().await.unwrap();
         assert!(count.compare_and_set(&versioned, 3).await.unwrap());
 
+        let several = InterProcessMultiLock::new(&client, ["/a", "/b"]).unwrap();
         let guard = several.acquire().await.unwrap();
-        let again = InterProcessMultiLock::new(&client, several.paths()).unwrap();
-        assert_eq!(again.paths(), several.paths());
+        assert_eq!(InterProcessMultiLock::new(&client, several.paths()).unwrap().paths(), several.paths());
         let transaction = guard.transaction().create("/note", "", CreateMode::Persistent).unwrap();
         transaction.delete(guard.node(), None).unwrap().commit().await.unwrap();
         assert!(client.check_exists("/note").await.unwrap().is_some());
-        assert!(client.check_exists(guard.node()).await.unwrap().is_none());
         let error = guard.transaction().set_data("/note", "1", None).unwrap().commit().await.unwrap_err();
         assert_lost(&error, guard.node(), LossReason::NodeDeleted);
     }

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
-use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, revoke};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard};
 use curator_test::OpCode;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use tokio::task::JoinHandle;
 
 use crate::support::{
     DEFAULT_TIMEOUT, acquiring, arc, behind_proxy, children, client, mutex, owner, path, queue_of, read_write, soon,
-    spawn_acquire, still_waits, until, without_probes,
+    spawn_acquire, until, without_probes,
 };
 
 /// An owner, a client of another user, and a path. In the directory `below` the path, all clients may create nodes, and
@@ -36,13 +35,6 @@ fn is_refused<T>(result: Result<T, Error>, node: &ZPath) -> bool {
         Err(error) => panic!("{error}"),
         Ok(_) => false,
     }
-}
-
-/// Aborts an acquire when it is queued, so that it leaves a node that it may not delete.
-async fn leave_a_node(client: &CuratorClient, dir: &str, waiting: JoinHandle<impl Send>, places: usize) {
-    queue_of(client, dir, places).await;
-    waiting.abort();
-    until(async || client.janitor().pending_deletes().iter().any(|delete| delete.given_up)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,43 +71,6 @@ async fn a_waiting_multi_lock_fails_when_the_release_of_one_of_its_paths_is_refu
     assert!(is_refused(soon(waiter).await.unwrap(), &node));
     // The other node is deleted.
     queue_of(&client, &paths[0], 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_ignores_a_node_behind_it_whose_delete_was_refused() {
-    let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-behind"));
-    create_dir_that_only_its_owner_deletes_in(&owner, &path).await;
-    let held = mutex(&owner, &path).acquire().await.unwrap();
-    let waiter = acquiring(&client, &path);
-    queue_of(&client, &path, 2).await;
-    leave_a_node(&client, &path, acquiring(&client, &path), 3).await;
-    // An event wakes the waiter, and it continues to wait.
-    proxy.reset_counts();
-    revoke(&owner, held.node()).await.unwrap();
-    proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
-    assert!(still_waits(&waiter, &client).await);
-    held.release().await.unwrap();
-    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_ignores_a_read_node_whose_delete_was_refused() {
-    let (owner, client, path) = without_delete("refused-read", "").await;
-    let writing = read_write(&owner, &path).write().acquire().await.unwrap();
-    let lock = read_write(&client, &path);
-    let reading = || {
-        let lock = lock.clone();
-        tokio::spawn(async move { soon(lock.read().acquire()).await })
-    };
-    leave_a_node(&client, &path, reading(), 2).await;
-    let left = children(&client, &path).await.into_iter().find(|name| name.contains("__READ__")).unwrap();
-    let waiter = reading();
-    queue_of(&client, &path, 3).await;
-    // Readers ignore the leftover node; a writer does not.
-    let error = soon(lock.write().acquire()).await.unwrap_err();
-    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left), "{error}");
-    writing.release().await.unwrap();
-    assert!(soon(waiter).await.unwrap().unwrap().is_valid());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,23 +119,6 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_lease_that_another_client_has_deleted_does_not_count() {
-    let (owner, client, path) = without_delete("refused-lease-gone", "/leases").await;
-    let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
-    let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
-    let node = ours.node().clone();
-    assert!(is_refused(ours.release().await, &node));
-    soon(client.janitor().idle()).await;
-    owner.delete().for_path(&node).await.unwrap();
-    let wanted = semaphore(&client);
-    let both = tokio::spawn(async move { soon(wanted.acquire_many(2)).await });
-    queue_of(&owner, &format!("{path}/locks"), 1).await;
-    assert!(still_waits(&both, &client).await);
-    theirs.release().await.unwrap();
-    assert_eq!(soon(both).await.unwrap().unwrap().len(), 2);
 }
 
 /// One way to acquire a lock at a path. Dropping the result releases the lock.

@@ -38,37 +38,6 @@ fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_acquire_a_lock_that_was_released_during_their_outage() {
-    let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("missed"));
-    let session = waiting.session().await.unwrap();
-    let mut guards = Vec::new();
-    for (blocker, _) in locks(&steady, &base) {
-        guards.push(blocker.acquire().await.unwrap());
-    }
-    let mut waiters = Vec::new();
-    for (lock, directory) in locks(&waiting, &base) {
-        waiters.push(if directory.ends_with("/read") {
-            let lock = read_write(&waiting, &directory);
-            tokio::spawn(async move { lock.read().acquire().await })
-        } else {
-            spawn_acquire(lock)
-        });
-        queue_of(&steady, &directory, if directory.ends_with("/locks") { 1 } else { 2 }).await;
-    }
-    outage(&proxy).await;
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
-    proxy.release_held();
-    for waiter in waiters {
-        let guard = soon(waiter).await.unwrap().unwrap();
-        assert!(guard.is_valid());
-        guard.release().await.unwrap();
-    }
-    assert!(session.is_valid());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
     let ((proxy, holding), steady, base) = (behind_proxy().await, client().await, path("unwatched"));
     let mut guards = Vec::new();

@@ -1,4 +1,4 @@
-//! Retry policies of single locks and recipes: views of one client, and closures.
+//! Retry policies of single locks and recipes: views of one client, and closures. Outages are in simulated time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,31 +9,27 @@ use curator_recipes::client::{
     retry_fn,
 };
 use curator_recipes::{
-    DistributedAtomicLong, Error, IdGenerator, InterProcessMultiLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, LeaderLatch, LockGuard, Result, SharedCount, ValueError,
+    DistributedAtomicLong, Error, IdGenerator, InterProcessMultiLock, LeaderLatch, LockGuard, Result, SharedCount,
+    ValueError,
 };
-use curator_test::{FaultProxy, OpCode};
+use curator_test::{OpCode, Process, Simulation};
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place};
 
+use crate::support::subjects::Kind;
 use crate::support::{
-    AnyLock, acquiring, arc, behind_proxy_with, client as connected, mutex, non_reentrant, nothing_left, path,
-    read_write, requests_of, soon, spawn_acquire, unplug, until,
+    AnyLock, arc, behind_proxy_with, children, client as connected, mutex, non_reentrant, nothing_left, path,
+    requests_of, simulated, soon, spawn_acquire, unplug_process, until_simulated,
 };
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_millis(200);
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
-/// The server refuses a request because it is overloaded.
-const THROTTLED: i32 = -127;
 
-/// A client behind a proxy, whose own policy retries once.
-async fn client_with_short_timeouts() -> (FaultProxy, CuratorClient) {
+/// A client whose own policy retries once.
+async fn client_with_short_timeout() -> (Simulation, Process, CuratorClient) {
     let once = RetryNTimes::new(1, PAUSE).unwrap();
-    behind_proxy_with(|builder| {
-        builder.connection_timeout(CONNECTION_TIMEOUT).operation_timeout(OPERATION_TIMEOUT).retry_policy(once)
-    })
-    .await
+    simulated(|builder| builder.connection_timeout(CONNECTION_TIMEOUT).retry_policy(once)).await
 }
 
 /// A policy that does not retry.
@@ -64,21 +60,21 @@ fn failed(error: Error) -> (u32, Duration, ClientError) {
 }
 
 /// The retries, the elapsed time and the error of one failure.
-type Call = (u32, Duration, Option<ClientError>);
+pub(crate) type Call = (u32, Duration, Option<ClientError>);
 
 /// A policy that records what it gets, and decides like its inner policy.
 #[derive(Debug, Clone)]
-struct Recording<P> {
+pub(crate) struct Recording<P> {
     calls: Arc<Mutex<Vec<Call>>>,
     policy: P,
 }
 
 impl<P> Recording<P> {
-    fn new(policy: P) -> Self {
+    pub(crate) fn new(policy: P) -> Self {
         Self { calls: Arc::default(), policy }
     }
 
-    fn taken(&self) -> Vec<Call> {
+    pub(crate) fn taken(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -90,50 +86,45 @@ impl<P: RetryPolicy> RetryPolicy for Recording<P> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_same_session_waits() {
-    let (proxy, client) = client_with_short_timeouts().await;
-    let path = path("views");
+    let (_simulation, process, client) = client_with_short_timeout().await;
     let hasty = client.using_retry_policy(none());
     let patient = client.using_retry_policy(RetryForever::new(PAUSE).unwrap());
     // All locks on a path share a line of the client. It must not keep the policy of the first lock.
-    let own = [mutex_and_multi_lock(&client, &path), mutex_and_multi_lock(&client, &format!("{path}/patient"))];
-    let hasty_locks = mutex_and_multi_lock(&hasty, &path);
-    let patient_locks = mutex_and_multi_lock(&patient, &format!("{path}/patient"));
+    let own = [mutex_and_multi_lock(&client, "/hasty"), mutex_and_multi_lock(&client, "/patient")];
+    let hasty_locks = mutex_and_multi_lock(&hasty, "/hasty");
+    let patient_locks = mutex_and_multi_lock(&patient, "/patient");
     let id = client.session().await.unwrap().id();
     for view in [&hasty, &patient] {
         assert_eq!(view.session().await.unwrap().id(), id);
     }
-    unplug(&proxy, &client).await;
-
+    unplug_process(&process, &client).await;
     let waiting = spawn_all(patient_locks);
     for lock in hasty_locks {
-        let (attempts, _, cause) = failed(soon(lock.acquire()).await.unwrap_err());
+        let (attempts, _, cause) = failed(lock.acquire().await.unwrap_err());
         assert_eq!(attempts, 1);
         assert!(matches!(cause, ClientError::NotConnected { .. }), "{cause}");
     }
     for lock in own.into_iter().flatten() {
-        assert_eq!(failed(soon(lock.acquire()).await.unwrap_err()).0, 2);
+        assert_eq!(failed(lock.acquire().await.unwrap_err()).0, 2);
     }
-    for waiter in &waiting {
-        assert!(!waiter.is_finished());
-    }
-    proxy.refuse(false).unwrap();
+    assert!(!waiting.iter().any(JoinHandle::is_finished));
+    process.refuse(false);
     for waiter in waiting {
-        soon(waiter).await.unwrap().unwrap().release().await.unwrap();
+        waiter.await.unwrap().unwrap().release().await.unwrap();
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_lock_gives_up_when_its_time_is_over() {
-    let (proxy, client) = client_with_short_timeouts().await;
+    let (_simulation, process, client) = client_with_short_timeout().await;
     let limit = 3 * CONNECTION_TIMEOUT;
     let policy = Recording::new(RetryUntilElapsed::new(limit, PAUSE).unwrap());
-    let view = client.using_retry_policy(policy.clone());
-    let locks = mutex_and_multi_lock(&view, &path("time-limit"));
-    unplug(&proxy, &client).await;
+    let locks = mutex_and_multi_lock(&client.using_retry_policy(policy.clone()), "/time-limit");
+    unplug_process(&process, &client).await;
     for lock in locks {
-        let (attempts, failing_for, _) = failed(soon(lock.acquire()).await.unwrap_err());
+        let (attempts, failing_for, _) = failed(lock.acquire().await.unwrap_err());
         // The time of the policy begins with the first failure, so after the first attempt.
         assert!(failing_for >= CONNECTION_TIMEOUT + limit, "{failing_for:?}");
         let calls = policy.taken();
@@ -144,128 +135,108 @@ async fn a_lock_gives_up_when_its_time_is_over() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_closure_gives_up_by_the_kind_of_error() {
-    let (proxy, client) = client_with_short_timeouts().await;
-    let (patient, path) = (RetryForever::new(PAUSE).unwrap(), path("kinds"));
+    let (simulation, process, client) = client_with_short_timeout().await;
+    let patient = RetryForever::new(PAUSE).unwrap();
     let policy = Recording::new(retry_fn(move |failed| match failed.error() {
         Some(ClientError::Throttled { .. }) => None,
         _ => patient.next_delay(failed),
     }));
     let view = client.using_retry_policy(policy.clone());
-    let throttle = |op| {
-        proxy.alter_next_reply(op, |reply| {
-            reply.truncate(16);
-            reply[12..16].copy_from_slice(&THROTTLED.to_be_bytes());
-        });
-    };
-    for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
+    for (lock, list) in mutex_and_multi_lock(&view, "/kinds").into_iter().zip(LISTS) {
         // The directories exist from now on.
         lock.acquire().await.unwrap().release().await.unwrap();
         policy.taken();
-        proxy.cut_before_reply(list);
-        proxy.cut_before_reply(list);
-        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+        process.cut_before_reply(list);
+        lock.acquire().await.unwrap().release().await.unwrap();
         let calls = policy.taken();
-        assert!(calls.len() >= 2, "{calls:?}");
         let is_lost = |error| matches!(error, &Some(ClientError::ConnectionLost { .. }));
         assert!(calls.iter().any(|(.., error)| is_lost(error)), "{calls:?}");
-
-        throttle(list);
-        let (attempts, _, cause) = failed(soon(lock.acquire()).await.unwrap_err());
+        simulation.throttle(move |request| request.op() == list);
+        let (attempts, _, cause) = failed(lock.acquire().await.unwrap_err());
         assert_eq!(attempts, 1);
         assert!(matches!(cause, ClientError::Throttled { .. }), "{cause}");
         let calls = policy.taken();
         assert!(matches!(&calls[..], [(0, Duration::ZERO, Some(ClientError::Throttled { .. }))]), "{calls:?}");
     }
     // The client's own policy retries the same error.
-    for (lock, list) in mutex_and_multi_lock(&client, &path).into_iter().zip(LISTS) {
-        throttle(list);
-        soon(lock.acquire()).await.unwrap().release().await.unwrap();
+    for (lock, list) in mutex_and_multi_lock(&client, "/kinds").into_iter().zip(LISTS) {
+        simulation.throttle(move |request| request.op() == list);
+        lock.acquire().await.unwrap().release().await.unwrap();
     }
-    nothing_left(&client, &["a", "b", "c"].map(|name| format!("{path}/{name}"))).await;
+    client.janitor().idle().await;
+    for path in ["/kinds/a", "/kinds/b", "/kinds/c"] {
+        assert_eq!(children(&client, path).await, [""; 0]);
+    }
 }
 
 /// Each call fails, and asks the policy of its view once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
-    let of_client = Recording::new(RetryNTimes::new(1, PAUSE).unwrap());
-    let policy = of_client.clone();
-    let (proxy, client) = behind_proxy_with(|builder| {
-        builder.connection_timeout(CONNECTION_TIMEOUT).operation_timeout(OPERATION_TIMEOUT).retry_policy(policy)
-    })
-    .await;
-    let (policy, path) = (Recording::new(none()), path("recipes"));
+    let (of_client, policy) = (Recording::new(RetryNTimes::new(1, PAUSE).unwrap()), Recording::new(none()));
+    let own = of_client.clone();
+    let (_simulation, process, client) =
+        simulated(|builder| builder.connection_timeout(CONNECTION_TIMEOUT).retry_policy(own)).await;
     // The namespace of a view is independent of its policy.
     let view = client.using_namespace("").unwrap().using_retry_policy(policy.clone()).using_namespace("").unwrap();
     // The client makes locks on the same paths first, and whatever it keeps for them.
-    let _locks = [arc(mutex(&client, &path)), arc(InterProcessMultiLock::new(&client, [&path]).unwrap())];
-    let (both, mutex) = (read_write(&view, &path), mutex(&view, &path));
-    let multi = InterProcessMultiLock::new(&view, [&path]).unwrap();
-    let in_turn = InterProcessMultiLock::of([arc(mutex.clone())]).unwrap();
-    let semaphore = InterProcessSemaphoreV2::new(&view, &path, 2).unwrap();
-    let exclusive = InterProcessSemaphoreMutex::new(&view, &path).unwrap();
-    let number = DistributedAtomicLong::new(&view, format!("{path}/number")).unwrap();
-    let promoted = number.clone().exactly_once(format!("{path}/receipt")).unwrap();
-    let ids = IdGenerator::new(&view, format!("{path}/ids"), 10).unwrap();
-    let count = SharedCount::new(&view, format!("{path}/count"), 0).unwrap();
-    let held = non_reentrant(&view, &format!("{path}/held")).acquire().await.unwrap();
-    let latch = LeaderLatch::builder(&view, format!("{path}/latch")).unwrap();
-    unplug(&proxy, &client).await;
-    // Without a session that may come back, a release waits for the connection.
+    let locks = |client: &CuratorClient| {
+        let lock = |kind: Kind| kind.lock(client, &format!("/{kind:?}"));
+        Kind::all().map(lock).collect::<Vec<_>>()
+    };
+    let (_of_client, locks) = (locks(&client), locks(&view));
+    let number = DistributedAtomicLong::new(&view, "/number").unwrap();
+    let promoted = number.clone().exactly_once("/receipt").unwrap();
+    let ids = IdGenerator::new(&view, "/ids", 10).unwrap();
+    let count = SharedCount::new(&view, "/count", 0).unwrap();
+    let latch = LeaderLatch::builder(&view, "/latch").unwrap();
+    unplug_process(&process, &client).await;
     of_client.taken();
     policy.taken();
-
-    let check = async |what: &str, call: futures_util::future::BoxFuture<'_, bool>| {
-        assert!(!soon(call).await, "{what} succeeded without a server");
+    let check = async |what: &str, call: BoxFuture<'_, bool>| {
+        assert!(!call.await, "{what} succeeded without a server");
         let calls = policy.taken();
         let is_not_connected = |error| matches!(error, &Some(ClientError::NotConnected { .. }));
         assert!(!calls.is_empty() && calls.iter().all(|(.., error)| is_not_connected(error)), "{what}: {calls:?}");
         assert_eq!(of_client.taken().len(), 0, "{what} asked the policy of the client");
     };
-    check("mutex", Box::pin(async { mutex.acquire().await.is_ok() })).await;
-    check("read", Box::pin(async { both.read().acquire().await.is_ok() })).await;
-    check("write", Box::pin(async { both.write().acquire().await.is_ok() })).await;
-    check("multi-lock", Box::pin(async { multi.acquire().await.is_ok() })).await;
-    check("multi-lock of locks", Box::pin(async { in_turn.acquire().await.is_ok() })).await;
-    check("semaphore", Box::pin(async { semaphore.acquire().await.is_ok() })).await;
-    check("semaphore mutex", Box::pin(async { exclusive.acquire().await.is_ok() })).await;
-    check("participants", Box::pin(async { mutex.participants().await.is_ok() })).await;
+    for (kind, lock) in Kind::all().zip(&locks) {
+        check(kind.name(), Box::pin(async { lock.acquire().await.is_ok() })).await;
+        check("participants", Box::pin(async { lock.participants().await.is_ok() })).await;
+    }
     check("atomic number", Box::pin(async { number.increment().await.is_ok() })).await;
     check("atomic get", Box::pin(async { number.get().await.is_ok() })).await;
     check("exactly once", Box::pin(async { promoted.increment().await.is_ok() })).await;
     check("ids", Box::pin(async { ids.next().await.is_ok() })).await;
     check("count", Box::pin(async { count.set(1).await.is_ok() })).await;
-    check("read of a node", Box::pin(async { view.get_data(&path).await.is_ok() })).await;
-    check("create", Box::pin(async { view.create().for_path(&path, "").await.is_ok() })).await;
+    check("read of a node", Box::pin(async { view.get_data("/").await.is_ok() })).await;
+    check("create", Box::pin(async { view.create().for_path("/created", "").await.is_ok() })).await;
     // The task of the latch asks at its next attempt to join the queue, and tries again.
     let latch = latch.start();
-    until(async || policy.calls.lock().unwrap().len() > 1).await;
+    until_simulated(async || policy.calls.lock().unwrap().len() > 1).await;
     assert_eq!(of_client.taken().len(), 0);
-    proxy.refuse(false).unwrap();
-    let leadership = soon(latch.leadership()).await.unwrap();
-    assert!(leadership.is_valid());
-    drop(held);
-    latch.close().await.unwrap();
+    process.refuse(false);
+    assert!(latch.leadership().await.unwrap().is_valid());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_release_is_repeated_by_the_policy_of_its_lock() {
-    let (proxy, client) = client_with_short_timeouts().await;
-    let path = path("releases");
+    let (_simulation, process, client) = client_with_short_timeout().await;
     for (retries, is_released) in [(0, false), (20, true)] {
         let policy = Recording::new(RetryNTimes::new(retries, PAUSE).unwrap());
         let view = client.using_retry_policy(policy.clone());
-        let guard = non_reentrant(&view, &path).acquire().await.unwrap();
-        proxy.cut_before_request(OpCode::Delete);
-        match soon(guard.release()).await {
+        let guard = non_reentrant(&view, "/releases").acquire().await.unwrap();
+        process.cut_before_request(OpCode::Delete);
+        match guard.release().await {
             Ok(()) => assert!(is_released),
             Err(Error::ReleasePending { .. }) => assert!(!is_released),
             Err(error) => panic!("{error}"),
         }
         // One more failure may be that the connection is still down.
         assert!((1..=retries.max(1) as usize).contains(&policy.taken().len()));
-        nothing_left(&client, std::slice::from_ref(&path)).await;
+        client.janitor().idle().await;
+        assert_eq!(children(&client, "/releases").await, [""; 0]);
     }
 }
 
@@ -304,15 +275,15 @@ async fn a_policy_is_not_asked_about_an_error_that_a_retry_cannot_help() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() {
-    let (proxy, client) = client_with_short_timeouts().await;
-    let (path, other) = (path("panic"), path("panic-other"));
+    let (proxy, client) = behind_proxy_with(|builder| builder).await;
+    let path = path("panic");
     let panics = Arc::new(AtomicBool::new(false));
     let is_armed = Arc::clone(&panics);
     let view = client.using_retry_policy(retry_fn(move |_| {
         assert!(!is_armed.swap(false, Ordering::Relaxed), "the policy panics");
         Some(PAUSE)
     }));
-    let held = mutex(&client, &other).acquire().await.unwrap();
+    let held = mutex(&client, &format!("{path}/other")).acquire().await.unwrap();
     for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
         lock.acquire().await.unwrap().release().await.unwrap();
         // The contender has a node when the policy is asked.
@@ -326,6 +297,5 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
     }
     assert!(held.is_valid());
     held.release().await.unwrap();
-    acquiring(&client, &path).await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&client, &["a", "b", "c"].map(|name| format!("{path}/{name}"))).await;
 }

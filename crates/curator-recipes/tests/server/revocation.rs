@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use crate::support::subjects::Held;
 use crate::support::{
     LOSSES, acquiring, behind_proxy, children, client, drop_after, listening, lose, mutex, path, queue_of, read_write,
-    round_trips, soon, still_waits,
+    soon, still_waits,
 };
 
 /// A waiter so far back does not watch its own node yet. The contract's tests send the request to a waiter that does.
@@ -37,8 +37,8 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_gone() {
-    let ((proxy, admin), path) = (behind_proxy().await, path("revoke-gone"));
-    let guard = mutex(&client().await, &path).acquire().await.unwrap();
+    let ((proxy, admin), holder, path) = (behind_proxy().await, client().await, path("revoke-gone"));
+    let guard = mutex(&holder, &path).acquire().await.unwrap();
     proxy.hold_nth_reply(OpCode::SetData, 1);
     let node = guard.node().clone();
     let revoking = tokio::spawn(async move { revoke(&admin, &node).await });
@@ -47,24 +47,7 @@ async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_
     proxy.cut();
     let error = soon(revoking).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Client(ClientError::NoNode { .. })), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_data_in_the_node_is_not_a_revocation_request() {
-    let (holder, admin, path) = (client().await, client().await, path("revoke-other-data"));
-    let guard = Arc::new(Held::Guard(mutex(&holder, &path).acquire().await.unwrap()));
-    let waiting = listening(&guard).await;
-    for data in ["", "__REVOKE_", "__REVOKE__ ", "__revoke__", "anything"] {
-        admin.set_data(guard.node(), data, None).await.unwrap();
-        assert!(still_waits(&waiting, &holder).await, "{data:?}");
-    }
-    revoke(&admin, guard.node()).await.unwrap();
-    assert_eq!(holder.get_data(guard.node()).await.unwrap().0, b"__REVOKE__");
-    soon(waiting).await.unwrap().unwrap();
-    // A request cannot be withdrawn.
-    admin.set_data(guard.node(), "never mind", None).await.unwrap();
-    round_trips(&holder).await;
-    guard.revocation_requested().now_or_never().expect("the request was received").unwrap();
+    assert_eq!(children(&holder, &path).await, [""; 0], "the request has created the node again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,17 +61,6 @@ async fn a_holder_that_waits_for_a_revocation_is_notified_of_the_loss() {
         assert_eq!((&lost.path, lost.reason), (guard.node(), reason));
         assert_eq!(soon(guard.revocation_requested()).await, Err(lost));
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn revoking_a_released_node_fails_and_does_not_recreate_it() {
-    let (holder, admin, path) = (client().await, client().await, path("revoke-left"));
-    let guard = mutex(&holder, &path).acquire().await.unwrap();
-    let left = guard.node().clone();
-    guard.release().await.unwrap();
-    let error = revoke(&admin, &left).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(ClientError::NoNode { path, .. }) if *path == left), "{error}");
-    assert_eq!(children(&admin, &path).await, [""; 0], "the request has created the node again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,28 +9,18 @@ use std::task::Poll;
 ///
 /// Call this in a separate task, where only the wake-ups of `future` cause polls.
 pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
-    drop_after_when(future, polls, || true).await
-}
-
-/// Like [`drop_after`], but counts only polls for which `counts` returns true.
-pub(crate) async fn drop_after_when<F: Future>(
-    future: F,
-    polls: usize,
-    counts: impl Fn() -> bool,
-) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let mut polled = 0;
     poll_fn(move |cx| {
-        if polled == polls && counts() {
+        if polled == polls {
             return Poll::Ready(None);
         }
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => return Poll::Ready(Some(output)),
-            // The next wake-up is at the next await point, or at the same one again.
-            Poll::Pending if counts() => polled += 1,
-            Poll::Pending => {}
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
         }
-        if polled == polls && counts() { Poll::Ready(None) } else { Poll::Pending }
+        // The next wake-up is at the next await point, or at the same one again.
+        polled += 1;
+        if polled == polls { Poll::Ready(None) } else { Poll::Pending }
     })
     .await
 }

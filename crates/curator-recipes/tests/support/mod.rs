@@ -18,6 +18,7 @@ mod replay;
 mod row;
 mod settings;
 mod shared;
+mod simulated;
 pub(crate) mod subjects;
 mod witness;
 
@@ -37,7 +38,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache};
 pub(crate) use self::driver::Plain;
-pub(crate) use self::dropped::{drop_after, drop_after_when, polled_until};
+pub(crate) use self::dropped::{drop_after, polled_until};
 #[cfg(unix)]
 pub(crate) use self::fork::in_forked_child;
 pub(crate) use self::in_wake::in_wake;
@@ -49,6 +50,7 @@ pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::settings::adjusted_server;
 pub(crate) use self::shared::{alone_on_shared_server, shared_address};
+pub(crate) use self::simulated::{simulated, unplug_process, until_simulated};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 pub(crate) use test_support::environment::{new_seed, number, say, status};

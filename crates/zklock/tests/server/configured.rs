@@ -110,20 +110,6 @@ async fn a_fifo_is_no_default_file_but_can_be_named_and_a_signal_ends_zklock_tha
 }
 
 #[tokio::test]
-async fn a_quiet_run_that_does_not_get_the_lock_prints_no_warning() {
-    let (directory, server, lock) = (tempfile::tempdir().unwrap(), TestingServer::shared().await, path("quiet"));
-    let file = directory.path().join("config.toml");
-    write(&file, &format!("connect = \"{}\"\n", server.connect_string()), 0o666);
-    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
-    let _guard = mutex.acquire().await.unwrap();
-    for (options, lines) in [("--no-wait", 2), ("--no-wait --quiet", 0)] {
-        let mut run = zklock("", &format!("run --lock {lock} {options}"), Some("true"));
-        let printed = finished(run.env("ZKLOCK_CONFIG", &file).spawn().unwrap()).await;
-        assert_eq!((printed.code, printed.error.lines().count()), (Some(121), lines), "{printed:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_quiet_run_that_does_not_get_the_lock_prints_no_outage() {
     let (proxy, lock) = (proxy().await, path("quiet-outage"));
     let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();

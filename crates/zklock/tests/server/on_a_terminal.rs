@@ -7,14 +7,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 use crate::pseudo_terminal::{CTRL_C, CTRL_Z, PseudoTerminal};
-use crate::support::{Notes, executed_by, finished, path, runs, state, zklock};
+use crate::support::{Notes, executed_by, finished, path, reading, runs, state, zklock};
 
 /// A command that asks for a line on its terminal, as for a password.
 const ASKS: &str = "read answer </dev/tty; echo got=$answer";
 
-async fn on(terminal: &PseudoTerminal, name: &str, script: &str) -> Child {
+async fn run(name: &str, script: &str) -> Command {
     let server = TestingServer::shared().await;
-    terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script)))
+    zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script))
+}
+
+async fn on(terminal: &PseudoTerminal, name: &str, script: &str) -> Child {
+    terminal.spawn(&run(name, script).await)
+}
+
+/// Runs the script under a lock, by these words of a shell.
+async fn on_by(terminal: &PseudoTerminal, words: &str, name: &str, script: &str) -> Child {
+    terminal.spawn(&executed_by(&["sh", "-c", words], &run(name, script).await))
 }
 
 fn id(child: &Child) -> Option<Pid> {
@@ -27,22 +36,10 @@ async fn until_given(terminal: &PseudoTerminal, before: Option<Pid>) {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_the_command() {
-    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let child = on(&terminal, "ctrl-c", &format!("echo $$ > {}; exec sleep 1000", notes.file("child").display())).await;
-    notes.process("child").await;
-    terminal.type_text(CTRL_C);
-    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
-}
-
-#[tokio::test]
 async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
     let terminal = PseudoTerminal::new();
-    let server = TestingServer::shared().await;
-    let asks = zklock(&server.connect_string(), &format!("run --lock {}", path("asks")), Some(ASKS));
     // A script without job control, which reads from the terminal itself afterwards.
-    let script = r#""$0" "$@"; read line </dev/tty; echo then=$line"#;
-    let child = terminal.spawn(&executed_by(&["sh", "-c", script], &asks));
+    let child = on_by(&terminal, r#""$0" "$@"; read line </dev/tty; echo then=$line"#, "asks", ASKS).await;
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;
     terminal.type_text("more\n");
@@ -81,15 +78,6 @@ async fn a_command_that_stops_itself_when_it_needs_the_terminal_gets_it() {
     terminal.shows("load average").await;
     terminal.type_text("q");
     assert_eq!(finished(child).await.code, Some(0));
-}
-
-#[tokio::test]
-async fn ctrl_c_ends_a_command_that_has_the_terminal() {
-    let terminal = PseudoTerminal::new();
-    let child = on(&terminal, "asks-ctrl-c", ASKS).await;
-    until_given(&terminal, id(&child)).await;
-    terminal.type_text(CTRL_C);
-    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
 }
 
 /// Ctrl-C is for the whole job, also if only the command has the terminal, and if the command is a zklock.
@@ -142,11 +130,9 @@ async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_
 /// As from `kill`: the signal was not typed.
 #[tokio::test]
 async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
-    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("not-typed")), Some(&script));
-    let words = r#"trap 'echo trapped' INT; "$0" "$@"; echo status=$?"#;
-    let child = terminal.spawn(&executed_by(&["sh", "-c", words], &run));
+    let child = on_by(&terminal, r#"trap 'echo trapped' INT; "$0" "$@"; echo status=$?"#, "not-typed", &script).await;
     kill_process(notes.process("zklock").await, Signal::INT).unwrap();
     terminal.shows("status=130").await;
     assert_eq!(finished(child).await.code, Some(0));
@@ -155,11 +141,10 @@ async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
 
 #[tokio::test]
 async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
-    let run = zklock(&server.connect_string(), &format!("run --lock {}", path("killed-zklock")), Some(&script));
     let words = r#""$0" "$@"; until read line </dev/tty; do sleep 0.1; done; echo then=$line"#;
-    let child = terminal.spawn(&executed_by(&["sh", "-c", words], &run));
+    let child = on_by(&terminal, words, "killed-zklock", &script).await;
     kill_process(notes.process("zklock").await, Signal::KILL).unwrap();
     soon(until(async || terminal.owner() == id(&child))).await;
     terminal.type_text("more\n");
@@ -197,9 +182,8 @@ async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_ha
 /// As with `stty tostop`.
 #[tokio::test]
 async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
-    let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
-    let prints = zklock(&server.connect_string(), &format!("run --lock {}", path("tostop")), Some("echo a line"));
-    let child = terminal.spawn(&executed_by(&["sh", "-c", r#"stty tostop; exec "$0" "$@""#], &prints));
+    let terminal = PseudoTerminal::new();
+    let child = on_by(&terminal, r#"stty tostop; exec "$0" "$@""#, "tostop", "echo a line").await;
     terminal.shows("a line").await;
     assert_eq!(finished(child).await.code, Some(0));
 }
@@ -368,12 +352,8 @@ async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_an
 
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_waiter() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; read line", notes.file("holds").display());
-    let lock = path("suspended-waiter");
-    let mut holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script));
-    let mut holder = holder.stdin(Stdio::piped()).spawn().unwrap();
-    notes.process("holds").await;
+    let (terminal, server, lock) = (PseudoTerminal::new(), TestingServer::shared().await, path("suspended-waiter"));
+    let (mut holder, _) = reading(&server.connect_string(), &format!("run --lock {lock}"), 0).await;
     let _shell = shell(&terminal, "other").await;
     terminal.type_text(&format!(
         "{} run --session-timeout 60s --lock {lock} -- echo entered\n",
@@ -406,9 +386,8 @@ async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it
 /// The kernel does so with stopped processes of a session whose shell has ended.
 #[tokio::test]
 async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; {ASKS}", notes.file("child").display());
-    let asks = zklock(&server.connect_string(), &format!("run --lock {}", path("orphaned")), Some(&script));
+    let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
+    let asks = run("orphaned", &format!("echo $$ > {}; {ASKS}", notes.file("child").display())).await;
     let _leader = terminal.spawn(&executed_by(&["sh", "-m", "-c", r#"("$0" "$@" &); exec sleep 1000"#], &asks));
     let process = notes.process("child").await;
     terminal.shows("where no shell can continue it: sending HUP").await;

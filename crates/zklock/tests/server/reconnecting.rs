@@ -1,12 +1,11 @@
 //! Commands whose zklock reconnects to healthy servers: they are not stopped.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use curator_test::{OpCode, within};
 use futures_util::future::join_all;
 
-use crate::support::{Notes, PATIENCE, finished, path, proxy, zklock};
+use crate::support::{PATIENCE, finished, path, proxy, reading};
 
 /// Long enough that a loaded machine does not confirm the session too late.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,12 +19,9 @@ async fn a_reconnect_at_any_time_does_not_stop_a_command_with_the_default_grace_
 
 /// Cuts the connection `eighths` of a probe interval after a probe.
 async fn cut_after(eighths: u32) {
-    let (lock, notes, proxy) = (path("reconnect"), Notes::new(), proxy().await);
-    let script = format!("echo $$ > {}; read line; exit 4", notes.file("child").display());
-    let options = format!("run --lock {lock} --session-timeout {}s", SESSION_TIMEOUT.as_secs());
-    let mut command = zklock(&proxy.connect_string(), &options, Some(&script));
-    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-    notes.process("child").await;
+    let proxy = proxy().await;
+    let options = format!("run --lock {} --session-timeout {}s", path("reconnect"), SESSION_TIMEOUT.as_secs());
+    let (mut child, _) = reading(&proxy.connect_string(), &options, 4).await;
     proxy.reset_counts();
     proxy.wait_for_reply(OpCode::Sync, 3).await.unwrap();
     tokio::time::sleep(SESSION_TIMEOUT / 6 / 8 * eighths).await;

@@ -10,7 +10,9 @@ use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::task::JoinSet;
 
-use crate::support::{Notes, client, finished, host, path, printed, runs, signal, state, words, zklock};
+use crate::support::{
+    LOOP, Notes, client, finished, host, path, printed, reading, runs, signal, started, state, words, zklock,
+};
 
 /// How many contenders the lock has.
 async fn contenders(client: &CuratorClient, lock: &str) -> usize {
@@ -83,11 +85,8 @@ async fn a_command_inherits_its_streams_and_has_the_lock_in_its_environment() {
 
 #[tokio::test]
 async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
-    let (lock, notes, server) = (path("exclusive"), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; read line", notes.file("runs").display());
-    let mut first = zklock(&server.connect_string(), &format!("run --lock {lock} --label first"), Some(&script));
-    let mut first = first.stdin(Stdio::piped()).spawn().unwrap();
-    let process = notes.process("runs").await;
+    let (lock, server) = (path("exclusive"), TestingServer::shared().await);
+    let (mut first, process) = reading(&server.connect_string(), &format!("run --lock {lock} --label first"), 1).await;
     for option in ["--no-wait", "--wait 100ms"] {
         let refused = printed(&format!("run --lock {lock} {option}"), Some("exit 3")).await;
         assert_eq!(refused.code, Some(121), "{refused:?}");
@@ -102,7 +101,6 @@ async fn a_second_run_waits_for_the_lock_or_exits_without_it() {
     assert!(runs(process));
     drop(first.stdin.take());
     assert_eq!(finished(waiter).await.code, Some(3));
-    // The exit code of `read` at the end of its input.
     assert_eq!(finished(first).await.code, Some(1));
 }
 
@@ -123,31 +121,21 @@ async fn at_least_keeps_the_lock_after_the_command_has_ended() {
 
 #[tokio::test]
 async fn at_least_does_not_keep_the_lock_after_a_signal_or_of_a_command_that_cannot_be_run() {
-    let (lock, notes, server) = (path("at-least-ends"), Notes::new(), TestingServer::shared().await);
+    let (lock, server) = (path("at-least-ends"), TestingServer::shared().await);
     let missing = printed(&format!("run --lock {lock} --at-least 1h -- /no/such/command"), None).await;
     assert_eq!(missing.code, Some(127), "{missing:?}");
-    let script = format!("trap 'exit 4' TERM; echo $$ > {}; while :; do sleep 0.1; done", notes.file("runs").display());
-    let run = zklock(&server.connect_string(), &format!("run --lock {lock} --at-least 1h"), Some(&script)).spawn();
-    notes.process("runs").await;
-    let run = run.unwrap();
+    let options = format!("run --lock {lock} --at-least 1h");
+    let (run, _) = started(&server.connect_string(), &options, "trap 'exit 4' TERM", LOOP).await;
     signal(&run, Signal::TERM);
     assert_eq!(finished(run).await.code, Some(4));
 }
 
 #[tokio::test]
 async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive() {
-    let (lock, semaphore, notes) = (path("shared"), path("semaphore"), Notes::new());
-    let server = TestingServer::shared().await;
-    let hold = |options: String, name: &str| {
-        let script = format!("echo $$ > {}; sleep 1000", notes.file(name).display());
-        zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap()
-    };
-    let held = [
-        (hold(format!("run --lock {lock} --shared"), "reader"), "reader"),
-        (hold(format!("run --lock {semaphore} --semaphore 2"), "lease"), "lease"),
-    ];
-    for (_, name) in &held {
-        notes.process(name).await;
+    let (lock, semaphore, server) = (path("shared"), path("semaphore"), TestingServer::shared().await);
+    let mut held = Vec::new();
+    for options in [format!("run --lock {lock} --shared"), format!("run --lock {semaphore} --semaphore 2")] {
+        held.push(started(&server.connect_string(), &options, ":", LOOP).await.0);
     }
     let options = [
         (format!("run --lock {lock} --shared --no-wait"), 0),
@@ -158,7 +146,7 @@ async fn readers_share_a_lock_and_leases_a_semaphore_but_a_writer_is_exclusive()
     for (options, code) in options {
         assert_eq!(printed(&options, Some("exit 0")).await.code, Some(code), "{options}");
     }
-    for (child, _) in held {
+    for child in held {
         signal(&child, Signal::TERM);
         assert_eq!(finished(child).await.code, Some(143));
     }
@@ -205,14 +193,12 @@ async fn of_commands_that_start_together_without_waiting_as_many_run_as_the_lock
 
 #[tokio::test]
 async fn signals_are_passed_on_to_the_command() {
-    let (lock, notes, server) = (path("signals"), Notes::new(), TestingServer::shared().await);
+    let (lock, server) = (path("signals"), TestingServer::shared().await);
     for (name, sent, code) in
         [("HUP", Signal::HUP, 11), ("INT", Signal::INT, 12), ("TERM", Signal::TERM, 13), ("USR1", Signal::USR1, 14)]
     {
-        let script =
-            format!("trap 'exit {code}' {name}; echo $$ > {}; while :; do sleep 0.1; done", notes.file(name).display());
-        let child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
-        notes.process(name).await;
+        let trap = format!("trap 'exit {code}' {name}");
+        let (child, _) = started(&server.connect_string(), &format!("run --lock {lock}"), &trap, LOOP).await;
         signal(&child, sent);
         assert_eq!(finished(child).await.code, Some(code), "{name}");
     }
@@ -220,10 +206,8 @@ async fn signals_are_passed_on_to_the_command() {
 
 #[tokio::test]
 async fn a_forwarded_signal_ends_a_stopped_command() {
-    let (lock, notes, server) = (path("stopped-command"), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; kill -STOP $$; sleep 1000", notes.file("child").display());
-    let mut child = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
-    let process = notes.process("child").await;
+    let (options, server) = (format!("run --lock {}", path("stopped-command")), TestingServer::shared().await);
+    let (mut child, process) = started(&server.connect_string(), &options, ":", "kill -STOP $$; sleep 1000").await;
     until(async || state(process) == Some('T')).await;
     let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
     let line = soon(stderr.next_line()).await.unwrap().unwrap();
@@ -262,10 +246,8 @@ async fn a_signal_ends_the_attempt_to_connect() {
 
 #[tokio::test]
 async fn a_signal_ends_the_wait_and_leaves_no_node() {
-    let (lock, notes, server) = (path("interrupted"), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
-    let holder = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)).spawn().unwrap();
-    notes.process("holds").await;
+    let (lock, server) = (path("interrupted"), TestingServer::shared().await);
+    let (holder, _) = started(&server.connect_string(), &format!("run --lock {lock}"), ":", LOOP).await;
     let waiter = zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("exit 3")).spawn().unwrap();
     let client = client().await;
     until(async || contenders(&client, &lock).await == 2).await;

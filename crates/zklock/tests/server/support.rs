@@ -112,6 +112,23 @@ impl Notes {
     }
 }
 
+/// A script that runs until a signal ends it.
+pub(crate) const LOOP: &str = "while :; do sleep 0.1; done";
+
+/// Starts zklock with a command that exits with `code` at the end of its input. Returns when the command runs, with the
+/// command's process.
+pub(crate) async fn reading(connect: &str, options: &str, code: i32) -> (Child, Pid) {
+    started(connect, options, ":", &format!("read line; exit {code}")).await
+}
+
+/// Starts zklock with a script, whose input is a pipe. Returns when the script has executed `first`, with its process.
+pub(crate) async fn started(connect: &str, options: &str, first: &str, script: &str) -> (Child, Pid) {
+    let notes = Notes::new();
+    let script = format!("{first}; echo $$ > {}; {script}", notes.file("child").display());
+    let child = zklock(connect, options, Some(&script)).stdin(Stdio::piped()).spawn().unwrap();
+    (child, notes.process("child").await)
+}
+
 /// Whether a process runs. A zombie does not count.
 pub(crate) fn runs(process: Pid) -> bool {
     test_kill_process(process).is_ok() && state(process) != Some('Z')

@@ -45,37 +45,6 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_i
 }
 
 #[tokio::test]
-async fn leases_go_to_us_when_the_java_session_that_has_them_ends() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("killed"));
-    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
-    assert_eq!(java.ask(&format!("lease {path} 2 2")).await, "ok true");
-    let waiting = waiting(async move { semaphore.acquire_many_timeout(2, DEFAULT_TIMEOUT).await });
-    until_contends(&client, &format!("{path}/locks"), id(&client)).await;
-    assert!(still_waits(&waiting, &client).await);
-    java.end().await;
-    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
-}
-
-#[tokio::test]
-async fn our_leases_go_to_java_and_are_reported_as_lost_when_our_session_ends() {
-    let (server, path) = (TestingServer::shared().await, unique_path("killed"));
-    let (mut java, crashable) = (java().await, CrashableClient::connect(server).await);
-    let semaphore = InterProcessSemaphoreV2::new(&crashable.client, &path, 2).unwrap();
-    let leases = semaphore.acquire_many(2).await.unwrap();
-    java.send(&format!("lease {path} 2 2"));
-    until_contends(&crashable.client, &format!("{path}/leases"), java.id()).await;
-    assert!(java.still_waits().await);
-    crashable.end_session(server).await;
-    assert_eq!(java.answer().await, "ok true");
-    for lease in &leases {
-        soon(lease.lost()).await;
-        assert!(!lease.is_valid());
-    }
-    assert!(SemaphoreLease::release_all(leases).await.is_err());
-    assert_eq!(java.ask(&format!("return {path}")).await, "ok 2");
-}
-
-#[tokio::test]
 async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
     let (server, holder, path) = (TestingServer::shared().await, ours().await, unique_path("killed"));
     let crashable = CrashableClient::connect(server).await;

@@ -2,7 +2,6 @@
 
 mod counters;
 mod discovery;
-mod failover;
 mod groups;
 mod killed;
 mod kinds;
@@ -13,8 +12,6 @@ mod multi_lock;
 mod mutex;
 mod nodes;
 mod read_write;
-mod recipes;
-mod replica;
 mod revocation;
 mod semaphore;
 mod stage;

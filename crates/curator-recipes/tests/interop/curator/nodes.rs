@@ -4,13 +4,12 @@ use curator_recipes::{
     CacheEvent, CacheEvents, CuratorCache, PersistentNode, PersistentNodeState,
     client::{CuratorClient, ZPath},
 };
-use curator_test::{TestingServer, soon, unique_path, until};
+use curator_test::{soon, unique_path, until};
 
 use super::{
-    java::{java, java_alone_at},
+    java::java,
     stage::{id, ours},
 };
-use crate::SHORT;
 
 /// The next event, in Java's notation.
 pub(super) async fn next(events: &mut CacheEvents) -> String {
@@ -108,22 +107,6 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(until_present(&node).await.as_str(), path);
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
-}
-
-/// The node of the killed process stays until the servers expire its session.
-#[tokio::test]
-async fn our_persistent_node_replaces_that_of_a_killed_java_process() {
-    let (client, path) = (ours().await, unique_path("killed"));
-    let mut java = java_alone_at(&TestingServer::shared().await.connect_string(), SHORT).await;
-    assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
-    assert_eq!(java.ask("event").await, format!("ok created {path}"));
-    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
-    let mut state = node.state();
-    soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. }))).await.unwrap();
-    java.kill();
-    until_present(&node).await;
-    assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
-    soon(node.close()).await.unwrap();
 }
 
 /// Java adopts any node: it overwrites the data, and deletes the node when it closes.

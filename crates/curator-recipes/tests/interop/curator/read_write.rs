@@ -34,13 +34,6 @@ fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> 
 }
 
 #[tokio::test]
-async fn eight_writers_hold_one_at_a_time_in_the_order_of_their_nodes() {
-    let path = unique_path("read-write");
-    let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;
-    assert_in_order(&four_of_each("write", &[&path], &[(&path, write)], barrier).await);
-}
-
-#[tokio::test]
 async fn of_eight_sessions_that_read_and_write_none_holds_beside_a_writer() {
     let path = unique_path("read-write");
     let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;

@@ -7,7 +7,6 @@ Usage: agent.py <name> <hosts> <session timeout in seconds>
 """
 
 import logging
-import queue
 import random
 import sys
 import time
@@ -32,7 +31,6 @@ class Agent:
         self.client.start(timeout=DEFAULT_TIMEOUT)
         self.locks = {}
         self.parties = {}
-        self.events = queue.Queue()
 
     # Locks. Each is known by its path and kind, so that it can be released.
 
@@ -76,37 +74,10 @@ class Agent:
                 before, _stat = self.client.get(log)
                 self.client.set(log, before + b" %d" % created)
 
-    def contenders(self, kind, path):
-        return self._lock(kind, path).contenders()
-
     # Nodes.
-
-    def create(self, path, data):
-        return self.client.create(path, data.encode(), makepath=True)
-
-    def get(self, path):
-        data, stat = self.client.get(path)
-        return [data.decode(), stat.version]
-
-    def set(self, path, data):
-        return self.client.set(path, data.encode()).version
-
-    def exists(self, path):
-        return self.client.exists(path) is not None
 
     def children(self, path):
         return sorted(self.client.get_children(path))
-
-    # Watches. The recipe calls back once at the start, and then for each change.
-
-    def watch_data(self, path):
-        def changed(data, stat):
-            self.events.put(["data", "none" if stat is None else data.decode()])
-
-        self.client.DataWatch(path, changed)
-
-    def event(self):
-        return self.events.get(timeout=DEFAULT_TIMEOUT)
 
     # Membership. Each party is known by its kind and path.
 
@@ -125,19 +96,7 @@ class Agent:
     def party(self, kind, path):
         return sorted(self._party(kind, path))
 
-    # One transaction: creates a node and writes another, if that other node has this version.
-
-    def create_if(self, path, checked, version):
-        transaction = self.client.transaction()
-        transaction.create(path, b"")
-        transaction.check(checked, int(version))
-        transaction.set_data(checked, b"counted")
-        return [type(r).__name__ if isinstance(r, Exception) else "done" for r in transaction.commit()]
-
     # The session.
-
-    def session(self):
-        return "%x" % self.client.client_id[0]
 
     def stop(self):
         self.client.stop()

@@ -1,7 +1,6 @@
 //! kazoo, from Python: each client in a separate process.
 
 mod our_mutex;
-mod own;
 mod party;
 
 use curator_test::TestingServer;

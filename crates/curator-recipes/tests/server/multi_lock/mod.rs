@@ -6,7 +6,6 @@
 mod nodes;
 mod of;
 mod paths;
-mod rounds;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{InterProcessMultiLock, LockGuard};

@@ -1,13 +1,15 @@
 //! The cost of acquires and releases, in requests and round trips, compared with the tables in `costs.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex, LockGuard};
+use curator_recipes::{InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::costs::TABLES;
+use crate::support::subjects::{Kind, Lock};
 use crate::support::{
     acquiring, behind_proxy, client, connect, mutex, path, queue_of, requests_of, soon, until, without_probes,
 };
@@ -67,61 +69,66 @@ const RELEASE: Row = ("mutex", "release");
 
 /// Acquires and releases while the directories exist. Compares the costs of the acquire, of the release, and of both
 /// with these rows.
-async fn check_cycles(rows: [Row; 3], acquire: impl AsyncFn(CuratorClient) -> LockGuard) {
+async fn check_cycle(rows: [Row; 3], lock: impl FnOnce(&CuratorClient) -> Lock) {
     let (proxy, client) = counted().await;
-    acquire(client.clone()).await.release().await.unwrap();
+    let lock = lock(&client);
+    lock.acquire().await.unwrap().release().await.unwrap();
     proxy.reset_counts();
     for _ in 0..3 {
-        let guard = acquire(client.clone()).await;
+        let guard = lock.acquire().await.unwrap();
         assert_eq!(spent(&proxy), stated(rows[0]).await, "{:?}", rows[0]);
         guard.release().await.unwrap();
         assert_eq!(spent(&proxy), stated(rows[1]).await, "{:?}", rows[1]);
-        acquire(client.clone()).await.release().await.unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
         assert_eq!(spent(&proxy), stated(rows[2]).await, "{:?}", rows[2]);
     }
 }
 
-/// Like [`check_cycles`] for a mutex, but its future can be spawned.
-async fn mutex_cycles() {
-    let ((proxy, client), path) = (counted().await, path("far"));
-    let mutex = mutex(&client, &path);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    proxy.reset_counts();
-    for _ in 0..5 {
-        let guard = mutex.acquire().await.unwrap();
-        assert_eq!(spent(&proxy), stated(FREE).await);
-        guard.release().await.unwrap();
-        assert_eq!(spent(&proxy), stated(RELEASE).await);
-        mutex.acquire().await.unwrap().release().await.unwrap();
-        assert_eq!(spent(&proxy), stated(("cycles", "mutex")).await);
-    }
+async fn check_cycles() {
+    let read_write = [
+        ("read-write lock", "acquire, when it is free"),
+        ("read-write lock", "release"),
+        ("cycles", "read lock, write lock"),
+    ];
+    let semaphore_mutex = [
+        ("semaphore", "acquire, when the queue is empty and there are enough leases"),
+        ("semaphore", "release"),
+        ("cycles", "semaphore mutex, one lease of a semaphore"),
+    ];
+    let several = [
+        ("multi-lock", "acquire, when all are free"),
+        ("multi-lock", "release"),
+        ("cycles", "multi-lock of three paths (ours: of any number)"),
+    ];
+    let mutex = [FREE, RELEASE, ("cycles", "mutex")];
+    let of_path = |kind: Kind| move |client: &CuratorClient| kind.lock(client, &path("cycle"));
+    let of_paths = |number| {
+        move |client: &CuratorClient| {
+            let paths = (0..number).map(|_| path("cycle"));
+            Lock::Exclusive(Arc::new(InterProcessMultiLock::new(client, paths).unwrap()))
+        }
+    };
+    tokio::join!(
+        check_cycle(mutex, of_path(Kind::Mutex)),
+        check_cycle(read_write, of_path(Kind::Read)),
+        check_cycle(read_write, of_path(Kind::Write)),
+        check_cycle(semaphore_mutex, of_path(Kind::SemaphoreMutex)),
+        check_cycle(several, of_path(Kind::Paths)),
+        check_cycle(mutex, of_paths(1)),
+        check_cycle(several, of_paths(20)),
+    );
 }
 
 #[test]
-fn an_uncontended_acquire_is_one_round_trip_on_every_runtime() {
-    for spawned in [false, true] {
-        let runtimes = [
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-        ];
-        for runtime in runtimes {
-            runtime.block_on(async {
-                if spawned { tokio::spawn(mutex_cycles()).await.unwrap() } else { mutex_cycles().await }
-            });
-        }
+fn an_uncontended_acquire_and_its_release_cost_what_the_tables_state_on_every_runtime() {
+    let runtimes = [
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+    ];
+    for runtime in runtimes {
+        runtime.block_on(check_cycles());
+        runtime.block_on(runtime.spawn(check_cycles())).unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_re_entry_sends_nothing() {
-    let (proxy, client) = counted().await;
-    let mutex = mutex(&client, &path("re-entry"));
-    let guard = mutex.acquire().await.unwrap();
-    proxy.reset_counts();
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    client.sync("/").await.unwrap();
-    assert_eq!(spent(&proxy), stated(("mutex", "re-entry")).await);
-    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,19 +200,6 @@ async fn a_hand_over_is_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_or_write_lock_cycle_is_three_requests_and_two_round_trips() {
-    let path = path("read-write");
-    let rows = [
-        ("read-write lock", "acquire, when it is free"),
-        ("read-write lock", "release"),
-        ("cycles", "read lock, write lock"),
-    ];
-    let lock = |client: &CuratorClient| InterProcessReadWriteLock::new(client, &path).unwrap();
-    check_cycles(rows, async |client| lock(&client).read().acquire().await.unwrap()).await;
-    check_cycles(rows, async |client| lock(&client).write().acquire().await.unwrap().into()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers() {
     let ((proxy, client), path) = (counted().await, path("downgraded"));
     let lock = InterProcessReadWriteLock::new(&client, &path).unwrap();
@@ -224,33 +218,6 @@ async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers()
     assert_eq!((without_probes(&proxy), proxy.round_trips()), downgrade);
     reading.release().await.unwrap();
     assert_eq!(spent(&proxy), read_lock_of_a_writer);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_semaphore_mutex_cycle_is_four_requests_in_three_trips_plus_an_exists_on_old_servers() {
-    let path = path("semaphore-mutex");
-    let rows = [
-        ("semaphore", "acquire, when the queue is empty and there are enough leases"),
-        ("semaphore", "release"),
-        ("cycles", "semaphore mutex, one lease of a semaphore"),
-    ];
-    let mutex = |client: &CuratorClient| InterProcessSemaphoreMutex::new(client, &path).unwrap();
-    check_cycles(rows, async |client| mutex(&client).acquire().await.unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multi_lock_cycle_of_any_size_is_three_requests_in_two_trips_plus_exists_on_old_servers() {
-    let several = [
-        ("multi-lock", "acquire, when all are free"),
-        ("multi-lock", "release"),
-        ("cycles", "multi-lock of three paths (ours: of any number)"),
-    ];
-    for number in [1, 2, 3, 20] {
-        let paths: Vec<_> = (0..number).map(|_| path("multi")).collect();
-        let rows = if number == 1 { [FREE, RELEASE, ("cycles", "mutex")] } else { several };
-        let lock = |client: &CuratorClient| InterProcessMultiLock::new(client, &paths).unwrap();
-        check_cycles(rows, async |client| lock(&client).acquire().await.unwrap()).await;
-    }
 }
 
 /// The cost of the first acquire below a node.

@@ -5,40 +5,9 @@ use std::time::Duration;
 use curator_recipes::client::Error as ClientError;
 use curator_recipes::{Error, InterProcessSemaphoreV2, SemaphoreLease};
 use curator_test::{OpCode, TestingServer};
-use tokio::task::JoinSet;
 
 use super::{acquiring, free, locks_dir, semaphore, until_counts};
-use crate::support::{DEFAULT_TIMEOUT, Numbers, Witness, client, connect, path, proxy, soon, until, without_probes};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_sessions_that_acquire_random_quantities_never_exceed_the_limit() {
-    const MAX: usize = 5;
-    let (first, path) = (client().await, path("crowd"));
-    let witness = Witness::with_limit(MAX);
-    let mut contenders = JoinSet::new();
-    for who in 0..10 {
-        let (semaphore, witness, mut numbers) =
-            (semaphore(&client().await, &path, MAX), witness.clone(), Numbers(who as u64));
-        contenders.spawn(async move {
-            for _ in 0..100 {
-                let quantity = 1 + numbers.below(MAX);
-                let leases = soon(semaphore.acquire_many(quantity)).await.unwrap();
-                assert_eq!(leases.len(), quantity);
-                leases.iter().for_each(|lease| witness.enter(who, true, lease));
-                tokio::task::yield_now().await;
-                leases.iter().for_each(|_| witness.leave(true));
-                if numbers.below(2) == 0 {
-                    SemaphoreLease::release_all(leases).await.unwrap();
-                } else {
-                    drop(leases);
-                }
-            }
-        });
-    }
-    soon(contenders.join_all()).await;
-    assert!(witness.most_sharing() > 1, "no leases were held at the same time");
-    free(&first, &path, MAX).await;
-}
+use crate::support::{DEFAULT_TIMEOUT, client, connect, path, proxy, soon, until, without_probes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {

@@ -6,15 +6,15 @@ use curator_test::{TestingServer, soon, until};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{HEX, JAVA, Notes, client, contend, finished, listed, path, printed, proxy, signal, zklock};
+use crate::support::{
+    HEX, JAVA, LOOP, client, contend, finished, listed, path, printed, proxy, signal, started, zklock,
+};
 
 #[tokio::test]
 async fn the_holder_and_the_waiters_of_four_clients_are_shown_in_their_order() {
-    let (lock, notes, server, others) = (path("ls"), Notes::new(), TestingServer::shared().await, client().await);
-    let script = format!("echo $$ > {}; sleep 1000", notes.file("holds").display());
+    let (lock, server, others) = (path("ls"), TestingServer::shared().await, client().await);
     let options = format!("run --lock {lock} --label nightly");
-    let holder = zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap();
-    notes.process("holds").await;
+    let (holder, _) = started(&server.connect_string(), &options, ":", LOOP).await;
     let java = contend(&others, &lock, &format!("{JAVA}-lock-"), "10.0.0.7").await;
     let kazoo = contend(&others, &lock, &format!("{HEX}__lock__"), "job-7").await;
     let go = contend(&others, &lock, &format!("_c_{HEX}-lock-"), "").await;

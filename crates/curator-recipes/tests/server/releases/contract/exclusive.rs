@@ -22,39 +22,23 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
     guard.release().await.unwrap();
 }
 
-/// Twenty sessions acquire the lock; returns the holders in order. With `line_up`, the sessions queue one after another, and each holds once; without it,
-/// they all contend at the same time, and each holds twice.
-async fn twenty_sessions(kind: Kind, line_up: bool) -> Vec<usize> {
+pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: Kind) {
     let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
-    let blocker = if line_up { Some(stage.blocker().acquire().await.unwrap()) } else { None };
+    let blocker = stage.blocker().acquire().await.unwrap();
     let mut contenders = JoinSet::new();
     for who in 0..SESSIONS {
         let (witness, own) = (witness.clone(), Arc::clone(&stage));
         contenders.spawn(async move {
             let client = own.client().await;
-            for _ in 0..if line_up { 1 } else { 2 } {
-                hold_once(who, kind.contender(who, &client, &own.path), &own, &witness).await;
-            }
+            hold_once(who, kind.contender(who, &client, &own.path), &own, &witness).await;
             client.close().await.unwrap();
         });
-        if line_up {
-            stage.until_contenders(who + 2).await;
-        }
+        stage.until_contenders(who + 2).await;
     }
-    if let Some(guard) = blocker {
-        guard.release().await.unwrap();
-    }
+    blocker.release().await.unwrap();
     soon(contenders.join_all()).await;
     stage.free(&stage.admin).await;
-    witness.order()
-}
-
-pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: Kind) {
-    assert_eq!(twenty_sessions(kind, true).await, (0..SESSIONS).collect::<Vec<_>>());
-}
-
-pub(super) async fn twenty_concurrent_sessions_exclude_each_other_unless_they_share(kind: Kind) {
-    assert_eq!(twenty_sessions(kind, false).await.len(), 2 * SESSIONS);
+    assert_eq!(witness.order(), (0..SESSIONS).collect::<Vec<_>>());
 }
 
 pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind: Kind) {

@@ -6,7 +6,6 @@
 mod cancel;
 mod counter;
 mod exclusive;
-mod loss;
 mod participants;
 mod patience;
 pub(crate) mod permission;
@@ -21,23 +20,15 @@ macro_rules! contract {
         mod $name {
             contract!(@ $kind, exclusive, [
                 twenty_sessions_acquire_in_the_order_of_their_arrival,
-                twenty_concurrent_sessions_exclude_each_other_unless_they_share,
                 a_nested_acquire_succeeds_only_if_the_lock_is_reentrant,
             ]);
             contract!(@ $kind, patience, [
                 a_timed_acquire_gives_up_in_time_and_leaves_nothing_behind,
+                a_zero_wait_acquire_takes_a_free_lock,
                 a_timed_acquire_whose_turn_comes_in_time_acquires,
-                a_zero_wait_acquire_takes_a_free_lock_and_never_waits,
-            ]);
-            contract!(@ $kind, loss, [
-                a_holder_whose_session_ended_is_notified_and_the_next_one_holds,
-                a_waiter_whose_session_ended_queues_again_with_a_new_node,
             ]);
             contract!(@ $kind, cancel, [
-                an_acquire_of_a_free_lock_dropped_at_every_await_leaves_nothing,
                 an_acquire_of_a_held_lock_dropped_at_every_await_leaves_nothing,
-                an_acquire_dropped_at_every_await_of_its_turn_leaves_nothing,
-                a_release_dropped_at_every_await_still_releases,
             ]);
             contract!(@ $kind, participants, [
                 participants_are_listed_with_their_data_and_ownership,
@@ -53,8 +44,7 @@ macro_rules! contract {
                 a_revocation_requested_of_a_waiter_reaches_it_as_holder,
             ]);
             contract!(@ $kind, transactions, [
-                a_guarded_transaction_is_applied_and_returns_its_results_in_order,
-                a_failed_operation_is_reported_by_its_index_and_nothing_is_applied,
+                a_guarded_transaction_is_applied_as_a_whole_or_its_failed_operation_is_named,
                 a_transaction_is_not_applied_after_any_node_of_its_lock_was_deleted,
             ]);
             $(contract!(@ $kind, $group, [$property]);)?

@@ -31,13 +31,16 @@ pub(super) async fn a_holder_that_waits_for_a_revocation_request_is_notified_of_
         let listener = listening(&guard).await;
         // Other data is not a request.
         let node = guard.nodes().nth(index).unwrap().clone();
-        stage.admin.set_data(&node, "a note", None).await.unwrap();
+        stage.admin.set_data(&node, "__REVOKE_", None).await.unwrap();
         assert!(still_waits(&listener, &client).await);
         let participant = stage.lock(&stage.admin).participants().await.unwrap().swap_remove(index);
         assert_eq!(participant.path, node);
         revoke(&stage.admin, &participant.path).await.unwrap();
         soon(listener).await.unwrap().unwrap();
         assert!(guard.is_valid(), "a request does not end the hold");
+        // A request cannot be withdrawn.
+        stage.admin.set_data(&node, "never mind", None).await.unwrap();
+        round_trips(&client).await;
         guard.revocation_requested().now_or_never().expect("the request was received").unwrap();
         release(guard).await;
         stage.free(&client).await;
