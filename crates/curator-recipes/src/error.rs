@@ -381,18 +381,6 @@ mod tests {
     }
 
     #[test]
-    fn errors_return_their_cause_as_source() {
-        let cause = curator_client::Error::NoAuth { operation: "delete", path: ZPath::root() };
-        let path = ZPath::root();
-        let refused = Error::ReleaseRefused { path: path.clone(), cause: cause.clone() };
-        assert_eq!(chain(&refused), [refused.to_string(), cause.to_string()]);
-        let pending = Error::ReleasePending { path, cause: cause.clone() };
-        assert_eq!(chain(&pending), [pending.to_string(), cause.to_string()]);
-        let member = member(refused.clone());
-        assert_eq!(chain(&member), [member.to_string(), refused.to_string(), cause.to_string()]);
-    }
-
-    #[test]
     fn a_failed_acquire_reports_the_lock_the_attempts_their_duration_and_the_cause() {
         let path = ZPath::on_server("/locks/a").unwrap();
         let failed = |attempts, failing_for, cause: &curator_client::Error| Error::AcquireFailed {

@@ -10,7 +10,7 @@ use crate::{
     agent::Agent,
     ours::{CrashableClient, await_nodes, client, until_another_watches, wait_in_queue},
     still_waits::still_waits,
-    turns::{self, StartBarrier, assert_in_order, cycles},
+    turns::{self, cycles},
 };
 
 /// Another client library.
@@ -67,12 +67,11 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
             CYCLES
         })
     };
-    let ours = |_, client, log, numbers| {
+    let ours = |client, log, numbers| {
         let lock = lock(&client, &path);
         spawn(cycles(CYCLES, client, lock, log, numbers))
     };
-    let barrier = StartBarrier::hold(lock, &path, &[&path], 9).await;
-    assert_in_order(&turns::take_turns(barrier, theirs, ours).await);
+    turns::take_turns(lock, &path, theirs, ours).await;
 }
 
 /// Two programs of the peer and two acquires of one of our clients share a queue, and each waits for the one before.

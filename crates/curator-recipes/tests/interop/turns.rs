@@ -18,74 +18,39 @@ const SESSIONS: usize = 4;
 /// Creates our side of a lock for a session.
 pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-/// Holds a lock until all sessions contend for it, so that none finishes before another has begun.
-pub(crate) struct StartBarrier {
-    client: CuratorClient,
-    guard: LockGuard,
-    queues: Vec<String>,
-    nodes: usize,
-}
-
-impl StartBarrier {
-    /// Acquires the lock. [`release_when_queued`](Self::release_when_queued) releases it when the queues have this many
-    /// nodes in total, including the node of this lock if it is in a queue.
-    pub(crate) async fn hold(
-        lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
-        path: &str,
-        queues: &[&str],
-        nodes: usize,
-    ) -> Self {
-        let client = client(TestingServer::shared().await).await;
-        let guard = lock(&client, path).acquire().await.unwrap();
-        Self { client, guard, queues: queues.iter().map(ToString::to_string).collect(), nodes }
-    }
-
-    async fn release_when_queued(self) {
-        until(async || {
-            let mut seen = 0;
-            for queue in &self.queues {
-                seen += children(&self.client, queue).await.len();
-            }
-            seen == self.nodes
-        })
-        .await;
-        self.guard.release().await.unwrap();
-    }
-}
-
-/// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively.
+/// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively, in the order in which
+/// the server has created their nodes.
 ///
 /// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it without a version check.
-/// Concurrent holders would be detected, as one of the two writes is lost. Returns the log's entries.
+/// Concurrent holders would be detected, as one of the two writes is lost.
 ///
 /// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one of ours. Both get
 /// the number of the session, and return how often the session has written.
 pub(crate) async fn take_turns(
-    barrier: StartBarrier,
+    lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
+    path: &str,
     theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
-    ours: impl Fn(usize, CuratorClient, String, Numbers) -> JoinHandle<usize>,
-) -> Vec<i64> {
+    ours: impl Fn(CuratorClient, String, Numbers) -> JoinHandle<usize>,
+) {
     let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
-    let client_of_log = client(server).await;
-    client_of_log.create().for_path(&log, "").await.unwrap();
+    let first = client(server).await;
+    first.create().for_path(&log, "").await.unwrap();
+    let guard = lock(&first, path).acquire().await.unwrap();
     // The shift clears the top bit: Java and Go parse the seed as a signed number of 64 bits.
     let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
-    for number in 0..SESSIONS {
-        sessions.push(ours(number, client(server).await, log.clone(), Numbers(seeds.next())));
+    for _ in 0..SESSIONS {
+        sessions.push(ours(client(server).await, log.clone(), Numbers(seeds.next())));
     }
-    barrier.release_when_queued().await;
+    // None finishes before another has begun.
+    until(async || children(&first, path).await.len() == 1 + 2 * SESSIONS).await;
+    guard.release().await.unwrap();
     let mut writes = 0;
     for session in sessions {
         writes += soon(session).await.unwrap();
     }
-    let written = read(&client_of_log, &log).await;
+    let written = read(&first, &log).await;
     let turns: Vec<i64> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
     assert_eq!(turns.len(), writes, "two holders wrote concurrently: {written}");
-    turns
-}
-
-/// Asserts that the sessions held the lock in the order in which the server created their nodes.
-pub(crate) fn assert_in_order(turns: &[i64]) {
     assert!(turns.is_sorted_by(|one, next| one < next), "a contender was overtaken: {turns:?}");
 }
 

@@ -50,8 +50,8 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     let took = begun.elapsed();
     in_time(begun, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
     in_time(begun, "the path is not free", scene.stage.check_free()).await;
-    let trace = scene.stage.close(strike).await;
-    Some(Finished { outcome, requests, took, trace })
+    scene.stage.close(strike).await;
+    Some(Finished { outcome, requests, took })
 }
 
 impl Scene {

@@ -107,14 +107,6 @@ fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn a_course_in_simulated_time_repeats_exactly() {
-    let traces = || run_simulated(&Cell::courses(), 0).into_iter().map(|result| result.trace).collect::<Vec<_>>();
-    let once = traces();
-    assert!(once.iter().all(Option::is_some));
-    assert_eq!(once, traces());
-}
-
 /// The outcomes of each lock's cells, and how often each occurred, as Markdown.
 fn table(results: &[Result]) -> String {
     let mut rows = BTreeMap::<_, BTreeMap<_, usize>>::new();

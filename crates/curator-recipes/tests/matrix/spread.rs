@@ -32,8 +32,6 @@ pub(crate) struct Result {
     pub(crate) outcome: std::result::Result<&'static str, String>,
     pub(crate) requests: Requests,
     pub(crate) took: Duration,
-    /// See [`Finished`].
-    pub(crate) trace: Option<u64>,
 }
 
 /// Runs the cells in simulated time, each in a simulation with this seed, on all processors.
@@ -60,11 +58,9 @@ pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
 fn caught(cell: Cell, runtime: &Runtime, run: impl AsyncFnOnce() -> Option<Finished>) -> Result {
     let in_time = async { timeout(LIMIT, run()).await };
     let finished = catch_unwind(AssertUnwindSafe(|| runtime.block_on(in_time)));
-    let without = |outcome| Result { cell, outcome, requests: Requests::new(), took: Duration::ZERO, trace: None };
+    let without = |outcome| Result { cell, outcome, requests: Requests::new(), took: Duration::ZERO };
     match finished {
-        Ok(Ok(Some(Finished { outcome, requests, took, trace }))) => {
-            Result { cell, outcome: Ok(outcome), requests, took, trace }
-        }
+        Ok(Ok(Some(Finished { outcome, requests, took }))) => Result { cell, outcome: Ok(outcome), requests, took },
         Ok(Ok(None)) => without(Ok(NOT_SENT)),
         Ok(Err(_)) => without(Err(format!("the cell has not ended after {LIMIT:?}"))),
         Err(panic) => without(Err(message(&*panic))),

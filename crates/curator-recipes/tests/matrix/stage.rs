@@ -272,8 +272,8 @@ impl Stage {
     }
 
     /// Closes the clients. No nodes and no watches should be left before that: a node that was created late, or a watch,
-    /// would end with its session. Returns a hash of all that a simulation has seen.
-    pub(crate) async fn close(self, strike: Option<Strike>) -> Option<u64> {
+    /// would end with its session.
+    pub(crate) async fn close(self, strike: Option<Strike>) {
         if strike.is_some_and(Strike::loses_a_watch) {
             self.world.free_watches();
         }
@@ -287,7 +287,6 @@ impl Stage {
         in_time(Instant::now(), "watches are left on the server", no_watch).await;
         self.actor.close().await.unwrap();
         self.others.close().await.unwrap();
-        self.world.trace_hash()
     }
 }
 

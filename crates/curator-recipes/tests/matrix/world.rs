@@ -122,14 +122,6 @@ impl World {
         }
     }
 
-    /// A hash of all frames and faults of a simulation.
-    pub(crate) fn trace_hash(&self) -> Option<u64> {
-        match self {
-            Self::Simulated(simulation, _) => Some(simulation.trace_hash()),
-            Self::Server(..) => None,
-        }
-    }
-
     /// Cuts the connection after the simulated loss of a single reply, which TCP never loses. Otherwise,
     /// `zookeeper-client`, which only the clients of a server use, may wait to remove a watch on that path for as long as
     /// the connection lasts ("after they are freed" in docs/upstream.md).

@@ -3,28 +3,7 @@
 use curator_test::OpCode;
 use tokio::runtime::Handle;
 
-use crate::support::{
-    LOSSES, behind_proxy, client, connect, lose, mutex, path, proxy, round_trips, soon, still_waits, until,
-};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_cancelled_by_a_loss() {
-    let (proxy, holder) = behind_proxy().await;
-    for reason in LOSSES {
-        let guard = mutex(&holder, &path("token/lost")).acquire().await.unwrap();
-        let (token, on_loss) = (guard.cancellation_token(), guard.cancellation_token_on_loss());
-        let work = tokio::spawn({
-            let token = token.clone();
-            async move { token.run_until_cancelled(std::future::pending::<()>()).await }
-        });
-        assert!(still_waits(&work, &holder).await);
-        assert!(!token.is_cancelled() && !on_loss.is_cancelled());
-        lose(&guard, &proxy, reason).await;
-        assert_eq!(soon(work).await.unwrap(), None);
-        soon(on_loss.cancelled()).await;
-        assert!(!guard.is_valid());
-    }
-}
+use crate::support::{client, connect, mutex, path, proxy, round_trips, soon, until};
 
 /// The token's task ends with the hold, whether it cancels the token or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

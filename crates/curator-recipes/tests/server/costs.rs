@@ -11,7 +11,7 @@ pub(crate) struct Operation {
     /// only to [old servers](Self::pipelines). `the event` and `nothing` are not requests.
     pub(crate) sends: &'static str,
     /// Requests and round trips of Curator 5.9, which no test of this crate counts. Table `cycles`: measured manually;
-    /// the bench counts them too, except the read lock of a writer. Leader latch: counted by an interop test, except
+    /// the bench counts them too, except the read lock of a writer. Leader latch: counted by a proxy, except
     /// `leader()`, which is taken from Curator's source. Persistent node: taken from Curator's source.
     pub(crate) curator: Option<(u64, u64)>,
 }

@@ -1,32 +1,11 @@
 //! Locks whose directory is missing, or is created or removed while they are used.
 
+use curator_recipes::Error;
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};
-use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard, Result, SharedCount};
 use curator_test::{FaultProxy, OpCode};
-use futures_util::future::{BoxFuture, FutureExt as _};
 
+use crate::support::subjects::{Kind, Lock};
 use crate::support::{acquiring, behind_proxy, children, client, mutex, owner, path, soon};
-
-/// Acquires a lock at a path whose directory is missing.
-type Acquire = fn(CuratorClient, String) -> BoxFuture<'static, Result<LockGuard>>;
-
-/// Each lock with the directories that it needs below its path. Of locks that create their directories in the same way,
-/// only one is here.
-const LOCKS: [(&str, &[&str], Acquire); 4] = [
-    ("mutex", &[], |client, path| async move { mutex(&client, &path).acquire().await }.boxed()),
-    ("multi-lock", &["/one", "/two", "/two/three"], |client, path| {
-        let paths = [format!("{path}/one"), format!("{path}/two/three")];
-        async move { InterProcessMultiLock::new(&client, paths)?.acquire().await }.boxed()
-    }),
-    ("semaphore", &["/locks", "/leases"], |client, path| {
-        async move { InterProcessSemaphoreV2::new(&client, path, 2)?.acquire().await.map(Into::into) }.boxed()
-    }),
-    ("semaphore with a shared count", &["/locks", "/leases", "/count"], |client, path| {
-        let count = SharedCount::new(&client, format!("{path}/count/node"), 2);
-        async move { InterProcessSemaphoreV2::with_shared_count(&client, path, count?)?.acquire().await.map(Into::into) }
-            .boxed()
-    }),
-];
 
 /// Checks that each directory is missing or has had a child: the server never removes an empty container that has never
 /// had a child.
@@ -40,14 +19,10 @@ async fn assert_none_unused(client: &CuratorClient, dirs: impl Iterator<Item = &
 
 /// Drops an acquire after the server has applied its `nth` request of this kind, and before the reply arrives. Returns
 /// whether there was such a request.
-async fn dropped_at(
-    (op, nth): (OpCode, u64),
-    (proxy, client): (&FaultProxy, &CuratorClient),
-    acquiring: BoxFuture<'static, Result<LockGuard>>,
-) -> bool {
+async fn dropped_at((op, nth): (OpCode, u64), (proxy, client): (&FaultProxy, &CuratorClient), lock: Lock) -> bool {
     proxy.reset_counts();
     proxy.hold_nth_reply(op, nth);
-    let mut acquiring = tokio::spawn(acquiring);
+    let mut acquiring = tokio::spawn(async move { lock.acquire().await });
     let was_held = tokio::select! {
         biased;
         held = proxy.wait_for_reply(op, nth) => held.is_ok(),
@@ -68,17 +43,18 @@ async fn dropped_at(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
-    for (name, below, acquire) in LOCKS {
+    // Of locks that create their directories in the same way, only one is here.
+    for kind in [Kind::Mutex, Kind::Paths, Kind::Semaphore, Kind::SharedLimit] {
         let (proxy, client) = behind_proxy().await;
         let mut dropped = 0;
         for op in [OpCode::Create2, OpCode::GetChildren, OpCode::MultiRead, OpCode::Multi, OpCode::Exists] {
             for nth in 1.. {
                 let top = path("first");
                 let lock = format!("{top}/a/lock");
-                let mut dirs = vec![top.clone(), format!("{top}/a"), lock.clone()];
-                dirs.extend(below.iter().map(|dir| format!("{lock}{dir}")));
-                let was_dropped = dropped_at((op, nth), (&proxy, &client), acquire(client.clone(), lock)).await;
-                let after = format!("{name}, {op:?} {nth}");
+                let mut dirs = vec![top, lock.replace("/lock", ""), lock.clone()];
+                dirs.extend(kind.dirs(&lock));
+                let was_dropped = dropped_at((op, nth), (&proxy, &client), kind.lock(&client, &lock)).await;
+                let after = format!("{kind:?}, {op:?} {nth}");
                 assert_none_unused(&client, dirs.iter().map(String::as_str), &after).await;
                 if !was_dropped {
                     break;
@@ -86,7 +62,7 @@ async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
                 dropped += 1;
             }
         }
-        assert!(dropped > 7, "{name}: {dropped}");
+        assert!(dropped > 7, "{kind:?}: {dropped}");
     }
 }
 

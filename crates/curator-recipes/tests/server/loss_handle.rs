@@ -23,6 +23,7 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
         let (proxy, holder) = behind_proxy().await;
         let guard = mutex(&holder, &path("handle/lost")).acquire().await.unwrap();
         let (handle, unpolled, node) = (guard.loss(), guard.loss(), guard.node().clone());
+        let (token, on_loss) = (guard.cancellation_token(), guard.cancellation_token_on_loss());
         // An unpolled or dropped handle does not affect the others.
         let (mut parked, mut dropped) = (guard.loss(), handle.clone());
         assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
@@ -32,14 +33,16 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
         for task in &tasks {
             assert!(still_waits(task, &holder).await);
         }
-        assert!(handle.is_valid());
-        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "the handles must share one watch");
+        assert!(handle.is_valid() && !token.is_cancelled() && !on_loss.is_cancelled());
+        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "handles and tokens must share one watch");
         lose(&guard, &proxy, reason).await;
         // The guard has moved into another task.
         let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
         for task in tasks.into_iter().chain([elsewhere]) {
             assert_eq!(soon(task).await.unwrap(), reason);
         }
+        soon(token.cancelled()).await;
+        soon(on_loss.cancelled()).await;
         // A loss before the release stays reported after it, even by a handle that was never polled.
         assert!(!handle.is_valid());
         for handle in [handle, unpolled] {

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, ZPath};
-use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LockGuard};
+use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2};
 use curator_test::OpCode;
-use futures_util::future::{BoxFuture, FutureExt as _};
 
+use crate::support::subjects::Kind;
 use crate::support::{
-    DEFAULT_TIMEOUT, acquiring, arc, behind_proxy, children, client, mutex, owner, path, queue_of, read_write, soon,
+    DEFAULT_TIMEOUT, Row, acquiring, arc, behind_proxy, children, client, mutex, owner, path, queue_of, soon,
     spawn_acquire, until, without_probes,
 };
 
@@ -121,47 +121,32 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
 }
 
-/// One way to acquire a lock at a path. Dropping the result releases the lock.
-type Attempt = fn(CuratorClient, String) -> BoxFuture<'static, Result<Option<LockGuard>, Error>>;
-
-/// Each attempt with the directory, below the path, in which it leaves a node.
-const ATTEMPTS: [(&str, Attempt); 6] = [
-    ("", |client, path| async move { mutex(&client, &path).acquire().await.map(Some) }.boxed()),
-    ("", |client, path| async move { mutex(&client, &path).try_acquire().await }.boxed()),
-    ("", |client, path| async move { mutex(&client, &path).acquire_timeout(DEFAULT_TIMEOUT).await }.boxed()),
-    ("", |client, path| {
-        async move { read_write(&client, &path).write().acquire().await.map(|guard| Some(guard.into())) }.boxed()
-    }),
-    ("/refused", |client, path| {
-        let paths = [format!("{path}/free"), format!("{path}/refused")];
-        async move { InterProcessMultiLock::new(&client, paths)?.acquire().await.map(Some) }.boxed()
-    }),
-    ("/leases", |client, path| {
-        async move { InterProcessSemaphoreV2::new(&client, path, 1)?.acquire().await.map(|lease| Some(lease.into())) }
-            .boxed()
-    }),
-];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_requests_per_attempt() {
     let owner = owner().await;
-    for (dir, attempt) in ATTEMPTS {
-        let (proxy, client) = behind_proxy().await;
-        let path = path("refused-often");
-        let dir = format!("{path}{dir}");
+    for kind in [Kind::Mutex, Kind::Write, Kind::Paths, Kind::Semaphore] {
+        let _row = Row::of(kind);
+        let ((proxy, client), path) = (behind_proxy().await, path("refused-often"));
+        // The leases of the semaphore, and the last of several paths.
+        let dir = kind.dirs(&path).pop().unwrap();
         create_dir_that_only_its_owner_deletes_in(&owner, &dir).await;
-        drop(soon(attempt(client.clone(), path.clone())).await.unwrap().unwrap());
+        let lock = kind.lock(&client, &path);
+        drop(soon(lock.acquire()).await.unwrap());
         soon(client.janitor().idle()).await;
         let left = children(&owner, &dir).await;
         proxy.reset_counts();
-        for _ in 0..10 {
-            let error = soon(attempt(client.clone(), path.clone())).await.unwrap_err();
+        for attempt in 0..9 {
+            let acquired = match attempt % 3 {
+                0 => soon(lock.acquire()).await.map(Some),
+                1 => soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await,
+                _ => soon(lock.try_acquire()).await,
+            };
+            let error = acquired.unwrap_err();
             assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]), "{error}");
         }
         // Each attempt checks that the node exists, and then tries again to delete it.
-        let expected = BTreeMap::from([(OpCode::Exists, 10), (OpCode::Delete, 10)]);
-        assert_eq!(without_probes(&proxy), expected, "{dir}");
-        assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1), "{dir}");
+        assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Exists, 9), (OpCode::Delete, 9)]));
+        assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1));
     }
 }
 

@@ -3,16 +3,15 @@
 use std::pin::pin;
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
-use curator_recipes::{
-    InterProcessMultiLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossReason,
-};
+use curator_recipes::{InterProcessMultiLock, LockGuard, LossReason};
 use curator_test::{FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
+use crate::support::subjects::{Held, Kind};
 use crate::support::{
-    AnyLock, acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, read_write, requests_of, soon,
-    spawn_acquire, still_waits,
+    acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, requests_of, soon, spawn_acquire,
+    still_waits,
 };
 
 /// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client has sent the second.
@@ -23,34 +22,18 @@ async fn outage(proxy: &FaultProxy) {
     soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
 }
 
-/// A lock of each kind, and the directory of its waiters.
-fn locks(client: &CuratorClient, base: &str) -> [(AnyLock, String); 5] {
-    let at = |kind: &str| format!("{base}/{kind}");
-    let multi = InterProcessMultiLock::new(client, [at("multi/1"), at("multi/2")]).unwrap();
-    [
-        (arc(mutex(client, &at("mutex"))), at("mutex")),
-        (arc(read_write(client, &at("write")).write().clone()), at("write")),
-        // The waiters for this lock are readers.
-        (arc(read_write(client, &at("read")).write().clone()), at("read")),
-        (arc(multi), at("multi/2")),
-        (arc(InterProcessSemaphoreMutex::new(client, at("semaphore")).unwrap()), at("semaphore/locks")),
-    ]
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
     let ((proxy, holding), steady, base) = (behind_proxy().await, client().await, path("unwatched"));
     let mut guards = Vec::new();
-    for (lock, _) in locks(&holding, &base) {
-        guards.push(lock.acquire().await.unwrap());
+    for kind in Kind::all() {
+        guards.push(kind.lock(&holding, &format!("{base}/{kind:?}")).acquire().await.unwrap());
     }
-    let lock = read_write(&holding, &format!("{base}/downgraded"));
-    guards.push(lock.write().acquire().await.unwrap().downgrade().await.unwrap());
-    let semaphore = InterProcessSemaphoreV2::new(&holding, format!("{base}/leases"), 2).unwrap();
-    guards.extend(semaphore.acquire_many(2).await.unwrap().into_iter().map(LockGuard::from));
+    let writing = Kind::Write.lock(&holding, &format!("{base}/downgraded")).acquire().await.unwrap();
+    guards.push(writing.downgrade().await.unwrap());
     // The owners of two more locks wait for a loss: the first lock is lost, the second one is kept.
     let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
-    guards.push(mutex(&holding, &watched).acquire().await.unwrap());
+    guards.push(Held::Guard(mutex(&holding, &watched).acquire().await.unwrap()));
     let kept_guard = mutex(&holding, &kept).acquire().await.unwrap();
     let [lost, not_lost] = [guards.last().unwrap().loss(), kept_guard.loss()].map(tokio::spawn);
     let next = acquiring(&steady, &kept);

@@ -12,8 +12,6 @@ pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The maximum number of holders that share the lock. `None` means any number.
-    limit: Option<usize>,
     alone: usize,
     sharing: usize,
     most_sharing: usize,
@@ -24,11 +22,6 @@ struct Seen {
 }
 
 impl Witness {
-    /// For a lock that at most this many holders can share.
-    pub(crate) fn with_limit(limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Seen { limit: Some(limit), ..Seen::default() })))
-    }
-
     /// Records that the contender `who` holds the lock from now on, exclusively or shared.
     pub(crate) fn enter(&self, who: usize, shares: bool, guard: &LockGuard) {
         assert!(guard.is_valid());
@@ -44,8 +37,6 @@ impl Witness {
         if shares {
             seen.sharing += 1;
             seen.most_sharing = seen.most_sharing.max(seen.sharing);
-            let (sharing, limit) = (seen.sharing, seen.limit.unwrap_or(usize::MAX));
-            assert!(sharing <= limit, "{sharing} holders share a lock with a limit of {limit}");
             // Shared holders have no order among themselves.
             seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
         } else {

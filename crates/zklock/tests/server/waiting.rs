@@ -60,32 +60,23 @@ async fn stop(terminal: &PseudoTerminal) {
 }
 
 #[tokio::test]
-async fn a_waiter_on_a_stopped_terminal_starts_its_command_when_it_gets_the_lock() {
-    let (lock, notes, server) = (path("ctrl-s"), Notes::new(), TestingServer::shared().await);
-    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    let terminal = PseudoTerminal::new();
-    let script = format!("echo $$ > {}; exec sleep 1000 2>&-", notes.file("child").display());
-    let waiter = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)));
-    terminal.shows("next in line; ").await;
-    stop(&terminal).await;
-    guard.release().await.unwrap();
-    notes.process("child").await;
-    signal(&waiter, Signal::TERM);
-    assert_eq!(finished(waiter).await.code, Some(143));
-}
-
-#[tokio::test]
-async fn term_ends_a_waiter_on_a_stopped_terminal() {
-    let (lock, server) = (path("ctrl-s-term"), TestingServer::shared().await);
-    let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
-    let _guard = mutex.acquire().await.unwrap();
-    let terminal = PseudoTerminal::new();
-    let waiter = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some("true")));
-    terminal.shows("next in line; ").await;
-    stop(&terminal).await;
-    signal(&waiter, Signal::TERM);
-    assert_eq!(finished(waiter).await.code, Some(143));
+async fn a_waiter_on_a_stopped_terminal_gets_the_lock_and_starts_its_command_or_is_ended_by_term() {
+    for is_released in [true, false] {
+        let (lock, notes, server) = (path("ctrl-s"), Notes::new(), TestingServer::shared().await);
+        let mutex = InterProcessMutex::non_reentrant(&client().await, &lock).unwrap();
+        let mut guard = Some(mutex.acquire().await.unwrap());
+        let terminal = PseudoTerminal::new();
+        let script = format!("echo $$ > {}; exec sleep 1000 2>&-", notes.file("child").display());
+        let waiter = terminal.spawn(&zklock(&server.connect_string(), &format!("run --lock {lock}"), Some(&script)));
+        terminal.shows("next in line; ").await;
+        stop(&terminal).await;
+        if is_released {
+            guard.take().unwrap().release().await.unwrap();
+            notes.process("child").await;
+        }
+        signal(&waiter, Signal::TERM);
+        assert_eq!(finished(waiter).await.code, Some(143), "{is_released}");
+    }
 }
 
 /// A pipe without space, as one whose reader sleeps, and its read end.

@@ -5,7 +5,6 @@ mod discovery;
 mod groups;
 mod killed;
 mod kinds;
-mod latch_cost;
 mod leader_latch;
 mod leader_selector;
 mod multi_lock;

@@ -10,10 +10,9 @@ use curator_test::unique_path;
 
 use super::{
     java::java,
-    mutex::mutex,
-    stage::{four_of_each, id, ours, until_children, until_waits, until_watches, waiting_for},
+    stage::{id, ours, until_children, until_waits, until_watches, waiting_for},
 };
-use crate::{ours::children, still_waits::still_waits, turns::StartBarrier};
+use crate::{ours::children, still_waits::still_waits};
 
 /// Our multi-lock that joins all queues in one step.
 pub(super) fn in_one_step(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
@@ -26,36 +25,10 @@ pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProc
     Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
 }
 
-fn three_paths() -> [String; 3] {
-    [unique_path("a"), unique_path("b"), unique_path("c")]
-}
-
-#[tokio::test]
-async fn multi_locks_that_acquire_overlapping_paths_in_the_same_order_exclude_each_other_and_never_deadlock() {
-    let [a, b, c] = three_paths();
-    let java = [format!("{a},{b}"), format!("{b},{c}")];
-    let ours = [format!("{a},{b},{c}"), format!("{b},{c}")];
-    let java: Vec<_> = java.iter().map(String::as_str).collect();
-    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_order as fn(&_, &_) -> _)).collect();
-    // One session holds the first path, three wait for it, and all others wait for the second.
-    let barrier = StartBarrier::hold(mutex, &b, &[&a, &b, &c], 10).await;
-    four_of_each("multi", &java, &ours, barrier).await;
-}
-
-#[tokio::test]
-async fn a_multi_lock_of_paths_excludes_javas_mutexes_and_never_deadlocks() {
-    // Each session shares a path with each other session: the path of Java's mutex is in all our multi-locks.
-    let [a, b, c] = three_paths();
-    let ours = [format!("{b},{a}"), format!("{a},{c}")];
-    let ours: Vec<_> = ours.iter().map(|paths| (paths.as_str(), in_one_step as fn(&_, &_) -> _)).collect();
-    let barrier = StartBarrier::hold(mutex, &a, &[&a], 9).await;
-    four_of_each("mutex", &[&a], &ours, barrier).await;
-}
-
 /// The deadlock that the documentation warns of.
 #[tokio::test]
 async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
-    let [a, b, _] = three_paths();
+    let [a, b] = [unique_path("a"), unique_path("b")];
     let (client, other, mut java) = (ours().await, ours().await, java().await);
     let first = InterProcessMutex::new(&client, &a).unwrap().acquire().await.unwrap();
     java.send(&format!("acquire multi {a},{b}"));

@@ -7,11 +7,11 @@ use curator_test::{soon, unique_path};
 
 use super::{
     java::java,
-    stage::{four_of_each, id, ours, until_children, waiting_for},
+    stage::{CYCLES, id, java_turns, ours, until_children, waiting_for},
 };
 use crate::{
     ours::children,
-    turns::{StartBarrier, assert_in_order},
+    turns::{cycles, take_turns},
 };
 
 pub(super) fn mutex(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
@@ -25,16 +25,12 @@ pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn Int
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let barrier = StartBarrier::hold(mutex, &path, &[&path], 9).await;
-    assert_in_order(&four_of_each("mutex", &[&path], &[(&path, mutex)], barrier).await);
-}
-
-#[tokio::test]
-async fn eight_sessions_hold_a_semaphore_mutex_one_at_a_time() {
-    let path = unique_path("semaphore-mutex");
-    // The barrier has a lease, and has left the queue.
-    let barrier = StartBarrier::hold(semaphore_mutex, &path, &[&format!("{path}/locks")], 8).await;
-    four_of_each("semaphore-mutex", &[&path], &[(&path, semaphore_mutex)], barrier).await;
+    let theirs = |_, log: &str, seed| java_turns(format!("cycles mutex {path} {log} {CYCLES} {seed}"));
+    let ours = |client, log, numbers| {
+        let lock = mutex(&client, &path);
+        tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
+    };
+    take_turns(mutex, &path, theirs, ours).await;
 }
 
 #[tokio::test]

@@ -9,14 +9,12 @@ use tokio::task::JoinHandle;
 use super::{
     java::java,
     kinds::Side,
-    stage::{
-        CYCLES, four_of_each, id, java_turns, ours, until_children, until_waits, until_watches, waiting, waiting_for,
-    },
+    stage::{CYCLES, id, java_turns, ours, until_children, until_waits, until_watches, waiting, waiting_for},
 };
 use crate::{
     numbers::Numbers,
     still_waits::still_waits,
-    turns::{self, StartBarrier, assert_in_order, read, round_trips, take_turns},
+    turns::{self, read, round_trips, take_turns},
 };
 
 /// The exclusive side of the lock.
@@ -36,13 +34,12 @@ fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> 
 #[tokio::test]
 async fn of_eight_sessions_that_read_and_write_none_holds_beside_a_writer() {
     let path = unique_path("read-write");
-    let barrier = StartBarrier::hold(write, &path, &[&path], 9).await;
     let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
-    let ours = |_, client, log, numbers| {
+    let ours = |client: CuratorClient, log, numbers| {
         let lock = lock(&client, &path);
         tokio::spawn(read_and_write(client, lock, log, numbers))
     };
-    assert_in_order(&take_turns(barrier, theirs, ours).await);
+    take_turns(write, &path, theirs, ours).await;
 }
 
 /// Reads or writes in each cycle. Returns how often it has written.

@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 use super::java::java;
 use crate::{
     ours::{children, client},
-    turns::{Ours, StartBarrier, cycles, take_turns},
     until_watched,
 };
 
@@ -75,25 +74,6 @@ pub(super) async fn until_observed(observer: &LeaderObserver, id: &str) {
 
 /// How often each session takes the lock.
 pub(super) const CYCLES: usize = 8;
-
-/// Four sessions of each language take a lock by turns. Sessions use the paths or locks of their language in rotation.
-pub(super) async fn four_of_each(
-    kind: &str,
-    java_paths: &[&str],
-    our_locks: &[(&str, Ours)],
-    barrier: StartBarrier,
-) -> Vec<i64> {
-    let theirs = |number: usize, log: &str, seed| {
-        let path = java_paths[number % java_paths.len()];
-        java_turns(format!("cycles {kind} {path} {log} {CYCLES} {seed}"))
-    };
-    let ours = |number: usize, client, log, numbers| {
-        let (paths, make) = our_locks[number % our_locks.len()];
-        let lock = make(&client, paths);
-        tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
-    };
-    take_turns(barrier, theirs, ours).await
-}
 
 /// A Java session that takes its turns; returns the number of turns that it reports at the end.
 pub(super) fn java_turns(command: String) -> JoinHandle<usize> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
-    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, SemaphoreLease,
+    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
+    LockGuard, SemaphoreLease,
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
+use crate::support::subjects::{Kind, Lock};
 use crate::support::{FAULTS, LONG_SESSION, builder, soon, until};
 
 fn old_server() -> EmbeddedServer {
@@ -31,11 +32,10 @@ async fn checked_token(client: &CuratorClient, guard: &LockGuard) -> FencingToke
     guard.fencing_token()
 }
 
-fn locks(client: &CuratorClient) -> [(&'static str, Box<dyn InterProcessLock>); 2] {
-    [
-        ("semaphore mutex", Box::new(InterProcessSemaphoreMutex::new(client, "/mutex").unwrap())),
-        ("multi-lock", Box::new(InterProcessMultiLock::new(client, ["/one", "/two", "/three"]).unwrap())),
-    ]
+const KINDS: [Kind; 2] = [Kind::SemaphoreMutex, Kind::Paths];
+
+fn lock(kind: Kind, client: &CuratorClient) -> Lock {
+    kind.lock(client, &format!("/{kind:?}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,14 +56,15 @@ async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
 async fn waiters_acquire_their_locks_with_rising_tokens() {
     let server = old_server();
     let (holder, waiter) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
-    for ((name, held), (_, wanted)) in locks(&holder).into_iter().zip(locks(&waiter)) {
+    for kind in KINDS {
+        let (held, wanted) = (lock(kind, &holder), lock(kind, &waiter));
         let guard = soon(held.acquire()).await.unwrap();
         let token = guard.fencing_token();
         let waiting = tokio::spawn(async move { soon(wanted.acquire()).await });
-        until(async || held.participants().await.unwrap().len() == 2 * held.paths().len()).await;
+        until(async || held.participants().await.unwrap().len() == 2 * guard.nodes().count()).await;
         guard.release().await.unwrap();
-        let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(checked_token(&holder, &guard).await > token, "{name}");
+        let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        assert!(checked_token(&holder, &guard).await > token, "{kind:?}");
         guard.release().await.unwrap();
     }
 }
@@ -73,7 +74,8 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
     let server = old_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
-    for ((name, lock), (_, others)) in locks(&client).into_iter().zip(locks(&other)) {
+    for kind in KINDS {
+        let (lock, others, name) = (lock(kind, &client), lock(kind, &other), kind.name());
         // Creates the directories together with the nodes; all servers return the directories' stats.
         lock.acquire().await.unwrap().release().await.unwrap();
         for (fault, arm) in FAULTS {
@@ -95,16 +97,16 @@ async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_relea
 async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_and_leave_nothing() {
     let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
     let client = connect(&server.connect_string()).await;
-    for (name, lock) in locks(&client) {
-        let error = soon(lock.acquire()).await.unwrap_err();
+    for kind in KINDS {
+        let (error, name) = (soon(lock(kind, &client).acquire()).await.unwrap_err(), kind.name());
         let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else { panic!("{name}: {error}") };
         let text = cause.to_string();
         assert!(text.contains("multiRead") && text.contains("ZooKeeper 3.6"), "{name}: {text}");
         assert!(!cause.is_retryable() && cause.outcome() == client::Outcome::NotApplied, "{name}");
         soon(client.janitor().idle()).await;
     }
-    for dir in ["/one", "/two", "/three", "/mutex/locks", "/mutex/leases"] {
-        assert_eq!(client.get_children(dir).await.unwrap_or_default(), [""; 0], "{dir}");
+    for dir in KINDS.iter().flat_map(|kind| kind.dirs(&format!("/{kind:?}"))) {
+        assert_eq!(client.get_children(&*dir).await.unwrap_or_default(), [""; 0], "{dir}");
     }
     // The other locks do not need `multiRead`.
     let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();

@@ -1,11 +1,17 @@
 //! What `ls` and `tree` print.
 
-use curator_recipes::client::{Acl, AuthId, Permission};
+use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
 use curator_test::{OpCode, TestingServer, soon, until, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::support::{HEX, JAVA, PATIENCE, client, contend, finished, listed, path, printed, proxy, zklock};
+
+/// Creates a node whose children may not be read.
+async fn hide(client: &CuratorClient, path: &str) {
+    let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    client.create().with_acl(acl).creating_parent_containers().for_path(path, "").await.unwrap();
+}
 
 #[tokio::test]
 async fn ls_watch_prints_every_change() {
@@ -34,36 +40,51 @@ async fn ls_watch_prints_every_change() {
 }
 
 #[tokio::test]
-async fn a_tree_shows_all_kinds_of_locks() {
+async fn a_tree_shows_all_kinds_of_locks_also_below_the_directory_of_a_lock() {
     let (root, others) = (path("tree"), client().await);
-    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "one").await;
-    contend(&others, &format!("{root}/a/mutex"), &format!("{JAVA}-lock-"), "two").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "one").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__READ__"), "two").await;
-    contend(&others, &format!("{root}/b/shared"), &format!("{JAVA}-__WRIT__"), "three").await;
-    contend(&others, &format!("{root}/c/latch"), &format!("{JAVA}-latch-"), "").await;
-    contend(&others, &format!("{root}/d/semaphore/leases"), &format!("{JAVA}-lease-"), "one").await;
-    contend(&others, &format!("{root}/d/semaphore/locks"), &format!("{JAVA}-lock-"), "two").await;
+    for (directory, name, data) in [
+        ("/a", "lock-", "one"),
+        ("/a", "lock-", "two"),
+        ("/a/below", "lock-", "three"),
+        ("/a-b", "lock-", "four"),
+        ("/b/shared", "__READ__", "one"),
+        ("/b/shared", "__READ__", "two"),
+        ("/b/shared", "__WRIT__", "three"),
+        ("/c/latch", "latch-", ""),
+        ("/d/leases", "lease-", "one"),
+        ("/d/locks", "lock-", "two"),
+        ("/d/inner", "lock-", "three"),
+        // The name changes the writing direction.
+        ("/f/\u{202e}lock", "lock-", "one"),
+        // Named as a contender, but a directory.
+        ("/g/nightly-lock-2024010100", "lock-", "one"),
+    ] {
+        contend(&others, &format!("{root}{directory}"), &format!("{JAVA}-{name}"), data).await;
+    }
     contend(&others, &format!("{root}/e/kazoo"), &format!("{HEX}__lock__"), "one").await;
-    // The name changes the writing direction.
-    contend(&others, &format!("{root}/f/\u{202e}lock"), &format!("{JAVA}-lock-"), "one").await;
     let shown = printed(&format!("tree {root}"), None).await;
     let lines = [
-        "/a/mutex  mutex  held by one, 1 waiting",
+        "/a  mutex  held by one, 1 waiting",
+        "/a/below  mutex  held by three, 0 waiting",
+        "/a-b  mutex  held by four, 0 waiting",
         "/b/shared  read-write lock  held by one, two, 1 waiting",
         "/c/latch  leader latch  held by an unnamed client, 0 waiting",
-        "/d/semaphore  semaphore  held by one, 1 waiting",
+        "/d  semaphore  held by one, 1 waiting",
+        "/d/inner  mutex  held by three, 0 waiting",
         "/e/kazoo  kazoo lock  held by one, 0 waiting",
         "/f/\u{fffd}lock  mutex  held by one, 0 waiting",
+        "/g  mutex  held by an unnamed client, 0 waiting",
+        "/g/nightly-lock-2024010100  mutex  held by one, 0 waiting",
     ];
     let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
     assert_eq!((shown.code, shown.out), (Some(0), lines));
-    let none = printed(&format!("tree {root}/none"), None).await;
-    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no locks\n")));
-    let none = printed(&format!("ls {root}/none"), None).await;
-    assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: no contenders\n")));
+    for (command, nothing) in [("tree", "no locks"), ("ls", "no contenders")] {
+        let none = printed(&format!("{command} {root}/none"), None).await;
+        assert_eq!((none.code, none.out), (Some(1), format!("{root}/none: {nothing}\n")));
+    }
 }
 
+/// In real time, as servers show the age of a node in whole seconds.
 #[tokio::test]
 async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
     let (lock, server, others) = (path("watch-age"), TestingServer::shared().await, client().await);
@@ -84,42 +105,9 @@ async fn ls_watch_does_not_print_again_because_the_age_has_changed() {
 }
 
 #[tokio::test]
-async fn a_tree_shows_the_locks_below_the_directory_of_a_lock() {
-    let (root, others) = (path("nested"), client().await);
-    let lock = async |path: &str, data: &str| {
-        contend(&others, &format!("{root}{path}"), &format!("{JAVA}-lock-"), data).await;
-    };
-    lock("/deploy", "one").await;
-    lock("/deploy/eu", "two").await;
-    lock("/deploy/eu/west", "three").await;
-    lock("/deploy-b", "four").await;
-    contend(&others, &format!("{root}/sem/leases"), &format!("{JAVA}-lease-"), "five").await;
-    lock("/sem/locks", "six").await;
-    lock("/sem/inner", "seven").await;
-    // Named as a contender, but a directory.
-    lock("/jobs/nightly-lock-2024010100", "eight").await;
-    let shown = printed(&format!("tree {root}"), None).await;
-    let lines = [
-        "/deploy  mutex  held by one, 0 waiting",
-        "/deploy/eu  mutex  held by two, 0 waiting",
-        "/deploy/eu/west  mutex  held by three, 0 waiting",
-        "/deploy-b  mutex  held by four, 0 waiting",
-        "/jobs  mutex  held by an unnamed client, 0 waiting",
-        "/jobs/nightly-lock-2024010100  mutex  held by eight, 0 waiting",
-        "/sem  semaphore  held by five, 1 waiting",
-        "/sem/inner  mutex  held by seven, 0 waiting",
-    ];
-    let lines: String = lines.iter().map(|line| format!("{root}{line}\n")).collect();
-    assert_eq!((shown.code, shown.out), (Some(0), lines));
-}
-
-#[tokio::test]
 async fn a_tree_names_what_it_may_not_read_and_does_not_say_that_there_are_no_locks_there() {
     let (root, others) = (path("no-permission"), client().await);
-    let hide = async |path: String| {
-        let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-        others.create().with_acl(acl).creating_parent_containers().for_path(path, "").await.unwrap();
-    };
+    let hide = async |path: String| hide(&others, &path).await;
     hide(format!("{root}/a/hidden")).await;
     let denied = |path: String| format!("zklock: no permission to read {path}: locks below it are not shown\n");
     let shown = printed(&format!("tree {root}"), None).await;
@@ -169,14 +157,11 @@ async fn a_tree_reads_many_directories_at_a_time() {
 #[tokio::test]
 async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() {
     let (root, others) = (path("beside"), client().await);
-    let hide = async |path: &str| {
-        let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-        others.create().with_acl(acl).creating_parent_containers().for_path(path, "").await.unwrap();
-    };
+    let hide = async |path: String| hide(&others, &path).await;
     let denied = |path: String| format!("zklock: no permission to read {path}: contenders below it are not shown\n");
     for (name, hidden, visible) in [("a", "leases", "locks"), ("b", "locks", "leases")] {
         let lock = format!("{root}/{name}");
-        hide(&format!("{lock}/{hidden}")).await;
+        hide(format!("{lock}/{hidden}")).await;
         contend(&others, &format!("{lock}/{visible}"), &format!("{JAVA}-lease-"), "one").await;
         contend(&others, &lock, &format!("{JAVA}-lock-"), "two").await;
         let line = format!("{lock}  mutex  held by two, 0 waiting\n");
@@ -200,8 +185,8 @@ async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() 
         assert!(revoked.out.contains("asked two to release "), "{revoked:?}");
     }
     let lock = format!("{root}/c");
-    hide(&format!("{lock}/leases")).await;
-    hide(&format!("{lock}/locks")).await;
+    hide(format!("{lock}/leases")).await;
+    hide(format!("{lock}/locks")).await;
     for subcommand in ["ls", "revoke"] {
         let refused = printed(&format!("{subcommand} {lock}"), None).await;
         assert_eq!((refused.code, refused.error), (Some(123), denied(format!("{lock}/leases"))), "{subcommand}");
@@ -211,8 +196,7 @@ async fn what_can_be_read_beside_an_unreadable_semaphore_is_shown_and_revoked() 
 #[tokio::test]
 async fn ls_watch_ends_without_the_permission_and_prints_an_outage_once() {
     let (lock, others, proxy) = (path("watch-errors"), client().await, proxy().await);
-    let acl = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-    others.create().with_acl(acl).for_path(&lock, "").await.unwrap();
+    hide(&others, &lock).await;
     let refused = printed(&format!("ls {lock} --watch"), None).await;
     assert_eq!((refused.code, refused.error.lines().count()), (Some(123), 1), "{refused:?}");
     let options = format!("ls {lock}/free --watch --connect-timeout 1s");
