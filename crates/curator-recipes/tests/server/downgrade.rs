@@ -3,11 +3,11 @@
 
 use curator_recipes::client::{Acl, AuthId, Permission};
 use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, LossReason, OwnerId, WriteGuard};
-use curator_test::{FaultProxy, OpCode};
+use curator_test::OpCode;
 
 use crate::support::{
-    LOSSES, Row, arc, behind_proxy, children, client, gives_up, id_and_number, lose, owner, path, polled_until,
-    queue_of, read_write as lock, soon, spawn_acquire, still_waits,
+    LOSSES, Row, arc, behind_proxy, children, client, connect, gives_up, id_and_number, lose, owner, path,
+    polled_until, queue_of, read_write as lock, soon, spawn_acquire, still_waits, until_simulated,
 };
 use crate::transactions::assert_lost;
 
@@ -113,22 +113,27 @@ async fn a_downgrade_of_a_lock_whose_node_was_deleted_fails_with_lost() {
     queue_of(&other, &path, 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_downgrade_that_gives_up_releases_the_lock() {
-    let ((proxy, holder), other, path) = (gives_up().await, client().await, path("downgrade-given-up"));
-    let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
-    for fault in [FaultProxy::swallow_next_reply, FaultProxy::cut_before_request] {
+    let (simulation, _process, holder) = gives_up().await;
+    let (other, path) = (connect(&simulation.connect_string()).await, "/downgrade-given-up");
+    let (holding, wanted) = (lock(&holder, path), lock(&other, path));
+    for is_applied in [true, false] {
         let writing = holding.write().acquire().await.unwrap();
         let waiting = spawn_acquire(arc(wanted.write().clone()));
-        queue_of(&other, &path, 2).await;
-        // The fault affects the request of the downgrade; the lost reply is that of the check whether it was applied.
-        fault(&proxy, OpCode::Multi);
-        proxy.swallow_next_reply(OpCode::Exists);
+        until_simulated(async || children(&other, path).await.len() == 2).await;
+        // The first fault affects the request of the downgrade; the second, the check whether it was applied.
+        if is_applied {
+            simulation.silence(|request| request.op() == OpCode::Multi);
+        } else {
+            simulation.cut_before_request(|request| request.op() == OpCode::Multi);
+        }
+        simulation.silence(|request| request.op() == OpCode::Exists);
         let error = soon(writing.downgrade()).await.unwrap_err();
         assert!(matches!(&error, Error::AcquireFailed { .. }), "{error}");
         soon(waiting).await.unwrap().unwrap().release().await.unwrap();
         soon(holder.janitor().idle()).await;
-        queue_of(&other, &path, 0).await;
+        queue_of(&other, path, 0).await;
         assert!(!holding.read().is_acquired_in_this_process() && !holding.write().is_acquired_in_this_process());
     }
 }

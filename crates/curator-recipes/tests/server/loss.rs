@@ -7,8 +7,8 @@ use curator_test::{Direction, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
-    SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, mutex, nothing_left, path, queue_of,
-    requests_of, soon, until,
+    SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, connect, mutex, nothing_left, path,
+    queue_of, requests_of, simulated, soon, until, until_simulated,
 };
 
 /// In each round, a holder is cut off while another session waits for its lock.
@@ -147,33 +147,34 @@ async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<Lock
 
 /// The session dies between the create and its reply. When the next attempt starts, the nodes that this contender has
 /// created in the dead session still exist. In this case, Curator can have two holders (CURATOR-1121).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn the_node_of_a_dead_session_is_never_adopted() {
     for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
-        let (proxy, unlucky) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
-        let (steady, path) = (client().await, path("dead-session"));
+        let (simulation, process, unlucky) = simulated(|builder| builder.session_timeout(SHORT_SESSION)).await;
+        let (steady, path) = (connect(&simulation.connect_string()).await, "/dead-session".to_owned());
         // For a mutex, the directory `queue` does not exist.
         let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
         // This acquire creates the directories.
         drop(acquire(steady.clone(), path.clone(), leases).await);
         nothing_left(&steady, &[&dir, &queue]).await;
-        proxy.swallow_next_reply(create);
+        simulation.silence(move |request| request.op() == create);
         let acquiring = tokio::spawn(acquire(unlucky.clone(), path.clone(), leases));
-        queue_of(&steady, &dir, leases.max(1)).await;
+        until_simulated(async || children(&steady, &dir).await.len() == leases.max(1)).await;
         assert_eq!(children(&steady, &queue).await, [""; 0]);
         let old = children(&steady, &dir).await;
-        let credentials = proxy.sessions().pop().unwrap();
+        let ended = unlucky.session().await.unwrap().id();
         // No packet passes any more, so the client's lease ends the session while its nodes still exist.
-        proxy.black_hole(Direction::Both);
+        simulation.partition(&process, 1);
         let mut states = unlucky.connection_states();
         assert!(soon(states.wait_for(ConnectionState::Lost)).await);
-        proxy.heal();
+        assert_eq!(children(&steady, &dir).await, old);
+        simulation.heal_partition(&process, 1);
         let guards = soon(acquiring).await.unwrap();
         // The acquire returned only when the old nodes, which were ahead of the new ones, were deleted.
         let now = children(&steady, &dir).await;
         assert_eq!(now.len(), guards.len());
         for guard in guards {
-            assert!(guard.is_valid() && guard.session_id() != credentials.session_id);
+            assert!(guard.is_valid() && guard.session_id() != ended);
             let name = guard.node().name().to_owned();
             assert!(now.contains(&name) && !old.contains(&name));
             guard.release().await.unwrap();

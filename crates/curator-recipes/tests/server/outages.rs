@@ -20,6 +20,8 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 /// The time in which a call that does not wait returns.
 const AT_ONCE: Duration = Duration::from_millis(10);
+/// The time in which a multi-lock tries to release what it has acquired.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A client with this connection timeout, a short operation timeout, and three attempts.
 async fn impatient(connection_timeout: Duration) -> (Simulation, Process, CuratorClient) {
@@ -169,8 +171,8 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     until_simulated(async || children(&others, "/second").await.len() == 2).await;
     simulation.partition(&process, 1);
     let acquired = acquiring.await.unwrap();
-    // The acquired nodes cannot be released now, which must not delay the caller.
-    assert!(began.elapsed() <= timeout + AT_ONCE, "{:?}: {acquired:?}", began.elapsed());
+    // The acquired nodes cannot be released now, which delays the caller by the grace period at most.
+    assert!(began.elapsed() <= timeout + GRACE + AT_ONCE, "{:?}: {acquired:?}", began.elapsed());
     match acquired {
         // To the client, the servers merely seemed slow.
         Ok(None) => {}

@@ -22,7 +22,7 @@ async fn debug_of_a_mutex_shows_its_path_hold_and_connection() {
 async fn debug_of_every_lock_is_short_and_shows_no_internals() {
     let (client, path) = (client().await, path("printed"));
     let assert_short = |printed: String| {
-        assert!(printed.contains(&path) && printed.len() < 350, "{printed}");
+        assert!(printed.contains(&path) && printed.len() < 450, "{printed}");
         for inside in ["Arc", "DashMap", "Holds", "Handle", "Sides", "inner"] {
             assert!(!printed.contains(inside), "{inside}: {printed}");
         }

@@ -3,29 +3,30 @@
 use std::time::Duration;
 
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, client};
-use curator_test::{Direction, OpCode};
+use curator_test::OpCode;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, LONG_SESSION, arc, behind_proxy, builder, children, client, create_dir_without_delete, gives_up,
-    mutex, path, queue_of, simulated, soon, until_simulated,
+    DEFAULT_TIMEOUT, LONG_SESSION, arc, behind_proxy, builder, children, client, connect, create_dir_without_delete,
+    gives_up, mutex, nothing_left, path, queue_of, simulated, soon, until_simulated,
 };
 
 /// In this case, Curator clears its local state, and the node remains (Curator's issues 1193 and 1006).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
-    let ((proxy, holder), other, path) = (gives_up().await, client().await, path("release-pending"));
-    let mutex = mutex(&holder, &path);
+    let (simulation, process, holder) = gives_up().await;
+    let (other, path) = (connect(&simulation.connect_string()).await, "/release-pending");
+    let mutex = mutex(&holder, path);
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().clone();
-    proxy.black_hole(Direction::Both);
+    simulation.partition(&process, 1);
     let error = soon(guard.release()).await.unwrap_err();
     assert!(matches!(&error, Error::ReleasePending { path, .. } if *path == node), "{error}");
     let pending = holder.janitor().pending_deletes();
     assert_eq!(pending.iter().map(|delete| delete.path.as_str()).collect::<Vec<_>>(), [node.as_str()]);
     assert!(!mutex.is_owned_by_current());
-    proxy.heal();
-    soon(holder.janitor().idle()).await;
-    queue_of(&other, &path, 0).await;
+    simulation.heal_partition(&process, 1);
+    nothing_left(&holder, &[path]).await;
+    assert_eq!(children(&other, path).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,20 +6,20 @@ use std::time::Duration;
 use curator_recipes::client::{CreateMode, NodeSpec, RetryNTimes};
 use curator_test::OpCode;
 
-use crate::support::{acquiring, behind_proxy_with, children, client, mutex, path, queue_of, soon, still_waits, until};
+use crate::support::{acquiring, children, connect, mutex, simulated, soon, still_waits, until_simulated};
 
 /// A contender whose recovery finds two nodes continues with the first, and deletes both when the acquire is dropped.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
-    let (other, path) = (client().await, path("surplus"));
-    let held = mutex(&other, &path).acquire().await.unwrap();
     // The recovery follows after a pause in which the test adds a second node.
     let policy = RetryNTimes::new(5, Duration::from_secs(6)).unwrap();
-    let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(policy)).await;
-    proxy.cut_before_reply(OpCode::Create2);
-    let waiter = acquiring(&client, &path);
-    queue_of(&other, &path, 2).await;
-    let names = children(&other, &path).await;
+    let (simulation, process, client) = simulated(|builder| builder.retry_policy(policy)).await;
+    let (other, path) = (connect(&simulation.connect_string()).await, "/surplus");
+    let held = mutex(&other, path).acquire().await.unwrap();
+    simulation.cut_before_reply(|request| request.op() == OpCode::Create2);
+    let waiter = acquiring(&client, path);
+    until_simulated(async || children(&other, path).await.len() == 2).await;
+    let names = children(&other, path).await;
     let own = names.iter().find(|name| *name != held.node().name()).unwrap();
     let prefix = &own[..own.len() - 10];
     let second = NodeSpec {
@@ -28,15 +28,14 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         mode: CreateMode::EphemeralSequential,
         acl: Arc::clone(client.default_acl()),
     };
-    // The client has opened another connection.
-    until(async || proxy.handshakes() >= 2).await;
-    client.session().await.unwrap().create(&second).await.unwrap();
+    // The first creates fail, until the client has opened another connection.
+    until_simulated(async || client.session().await.unwrap().create(&second).await.is_ok()).await;
     // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own nodes.
-    proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
+    until_simulated(async || process.requests().get(&OpCode::GetData) == Some(&4)).await;
     assert!(still_waits(&waiter, &client).await);
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
     soon(client.janitor().idle()).await;
-    assert_eq!(children(&other, &path).await, [held.node().name()]);
+    assert_eq!(children(&other, path).await, [held.node().name()]);
     held.release().await.unwrap();
 }

@@ -27,8 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, RetryOneTime, SessionEnd,
-    Transport,
+    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, SessionEnd, Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -50,7 +49,7 @@ pub(crate) use self::replay::Replay;
 pub(crate) use self::row::Row;
 pub(crate) use self::settings::adjusted_server;
 pub(crate) use self::shared::{alone_on_shared_server, shared_address};
-pub(crate) use self::simulated::{simulated, unplug_process, until_simulated};
+pub(crate) use self::simulated::{gives_up, simulated, unplug_process, until_simulated};
 pub(crate) use self::witness::Witness;
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path as path, until};
 pub(crate) use test_support::environment::{new_seed, number, say, status};
@@ -127,12 +126,6 @@ pub(crate) async fn behind_proxy_with(
     })
     .await;
     (proxy, client)
-}
-
-/// A client behind a proxy, whose operations fail after two attempts of a second each if no reply arrives.
-pub(crate) async fn gives_up() -> (FaultProxy, CuratorClient) {
-    let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
-    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_secs(1)).retry_policy(once_more)).await
 }
 
 /// Breaks the connection and prevents new ones; returns when the client has noticed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, CuratorClientBuilder};
+use curator_recipes::client::{CuratorClient, CuratorClientBuilder, RetryOneTime};
 use curator_test::{Process, Simulation};
 use tokio::time::{sleep, timeout};
 
@@ -17,6 +17,12 @@ pub(crate) async fn simulated(
     let client = settings(builder(&simulation.connect_string(), LONG_SESSION));
     let client = process.run(client.connect()).await.unwrap();
     (simulation, process, client)
+}
+
+/// As [`simulated`], with a client whose operations fail after two attempts of a second each if no reply arrives.
+pub(crate) async fn gives_up() -> (Simulation, Process, CuratorClient) {
+    let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
+    simulated(|builder| builder.operation_timeout(Duration::from_secs(1)).retry_policy(once_more)).await
 }
 
 /// Breaks the connection and prevents new ones; returns when the client has noticed.

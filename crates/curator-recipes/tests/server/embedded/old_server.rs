@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
-    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
-    LockGuard, SemaphoreLease,
+    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard,
+    SemaphoreLease,
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
