@@ -148,6 +148,34 @@ mod tests {
         assert_eq!(resource.highest(), Some(token(35)));
     }
 
+    /// An old holder, paused between its read and its write, resumes after the new holder has read and before
+    /// the new holder writes. Each adds an element. Returns the holders whose writes were confirmed, and the final elements.
+    fn late_between_read_and_write(
+        read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
+    ) -> (Vec<&'static str>, Vec<&'static str>) {
+        let (resource, old, new) = (FencedResource::new(Vec::new()), token(33), token(34));
+        let seen_by_old = read(&resource, old);
+        let seen_by_new = read(&resource, new);
+        let mut acknowledged = Vec::new();
+        for (token, seen, own) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
+            let computed = [seen, vec![own]].concat();
+            acknowledged.extend(resource.write(token, |value| *value = computed).is_ok().then_some(own));
+        }
+        (acknowledged, resource.into_inner())
+    }
+
+    #[test]
+    fn no_acknowledged_write_of_an_old_holder_is_lost_when_the_new_one_has_read_with_its_token() {
+        let read = |resource: &FencedResource<Vec<_>>, token| resource.read_with(token, Vec::clone).unwrap();
+        assert_eq!(late_between_read_and_write(read), (vec!["new"], vec!["new"]));
+    }
+
+    #[test]
+    fn a_token_in_the_write_alone_loses_an_acknowledged_write_of_an_old_holder() {
+        let read = |resource: &FencedResource<Vec<_>>, _| resource.read(Vec::clone);
+        assert_eq!(late_between_read_and_write(read), (vec!["old", "new"], vec!["new"]));
+    }
+
     #[test]
     fn a_panicking_write_raises_the_highest_token_and_the_resource_stays_usable() {
         let resource = FencedResource::new(0);

@@ -176,6 +176,7 @@ async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_re
 }
 
 /// Several times, all clients acquire a lock of each kind together, after the server has removed its directories.
+/// In real time, as only real threads acquire in the moment of a removal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directories() {
     const CLIENTS: usize = 6;

@@ -23,7 +23,7 @@ use crate::support::{LONG_SESSION, builder, connect};
 /// How long the requests are counted.
 const MINUTES: Duration = Duration::from_secs(2 * 60);
 /// The time in which a recipe reaches its state.
-const SETTLED: Duration = Duration::from_secs(3);
+const SETTLED: Duration = Duration::from_secs(1);
 /// A pause before a retry is random, between 50 ms and a bound that doubles from 100 ms to at least a second. The mean is
 /// more than this.
 const MEAN_PAUSE: Duration = Duration::from_millis(400);

@@ -1,5 +1,5 @@
 //! A process that holds locks forks: the child sends nothing to the servers, and does not affect the parent's
-//! connection.
+//! connection. In real time, as a fork needs processes and sockets of the operating system.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! A holder that is cut off is notified of the loss of its lock before another client acquires it. No client adopts the
 //! nodes of a dead session.
 
+use std::time::Duration;
+
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
 use curator_test::{Direction, OpCode, TestingServer};
@@ -13,7 +15,9 @@ use crate::support::{
 
 /// In each round, a holder is cut off while another session waits for its lock.
 async fn cut_off_twice(direction: Direction) {
-    let (proxy, holder) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (proxy, holder) =
+        behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION).connection_timeout(Duration::from_secs(1)))
+            .await;
     let (waiter, path) = (client().await, path("cut-off"));
     let held = mutex(&holder, &path);
     for round in 0..2 {
