@@ -1,8 +1,6 @@
 //! A holder that is cut off is notified of the loss of its lock before another client acquires it. No client adopts the
 //! nodes of a dead session.
 
-use std::time::Duration;
-
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
 use curator_test::{Direction, OpCode, TestingServer};
@@ -15,18 +13,18 @@ use crate::support::{
 
 /// In each round, a holder is cut off while another session waits for its lock.
 async fn cut_off_twice(direction: Direction) {
-    let (proxy, holder) =
-        behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION).connection_timeout(Duration::from_secs(1)))
-            .await;
+    let (proxy, holder) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (waiter, path) = (client().await, path("cut-off"));
     let held = mutex(&holder, &path);
+    let mut lost = None;
     for round in 0..2 {
+        until(async || holder.session().await.is_ok_and(|session| Some(session.epoch()) > lost)).await;
         let guard = soon(held.acquire()).await.unwrap();
         let waiting = acquiring(&waiter, &path);
         queue_of(&waiter, &path, 2).await;
         let notified = tokio::spawn(guard.loss());
         assert!(guard.is_valid());
-        let epoch = holder.session().await.unwrap().epoch();
+        lost = Some(holder.session().await.unwrap().epoch());
         proxy.black_hole(direction);
         let new = soon(waiting).await.unwrap().unwrap();
         assert!(!guard.is_valid(), "{direction:?}, round {round}: two valid guards");
@@ -39,7 +37,6 @@ async fn cut_off_twice(direction: Direction) {
         proxy.heal();
         drop(guard);
         new.release().await.unwrap();
-        until(async || holder.session().await.is_ok_and(|session| session.epoch() > epoch)).await;
     }
 }
 
