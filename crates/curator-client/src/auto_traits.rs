@@ -5,13 +5,12 @@ use std::time::Duration;
 use crate::node::find::NodeFinder;
 use crate::*;
 
-fn assert_send_sync<T: Send + Sync + 'static>() {}
-fn assert_send<T: Send + 'static>() {}
+const fn assert_send_sync<T: Send + Sync + 'static>() {}
+const fn assert_send<T: Send + 'static>() {}
 /// The futures are never awaited: only their types matter.
 fn assert_send_future<F: Future + Send>(_future: F) {}
 
-#[test]
-fn handles_are_send_and_sync() {
+const _: () = {
     assert_send_sync::<CuratorClient>();
     assert_send_sync::<CuratorClientBuilder>();
     assert_send_sync::<ClientHealth>();
@@ -34,14 +33,10 @@ fn handles_are_send_and_sync() {
     assert_send_sync::<std::sync::Arc<dyn RetryPolicy>>();
     assert_send_sync::<RetryContext<'static>>();
     assert_send_sync::<std::sync::Arc<dyn AclProvider>>();
-}
-
-/// These types are or contain futures. They need not be `Sync`: the thread that polls them has exclusive access.
-#[test]
-fn futures_are_send() {
+    // These are or contain futures. They need not be `Sync`: the thread that polls them has exclusive access.
     assert_send::<Request<Created>>();
     assert_send::<Watch>();
-}
+};
 
 #[allow(dead_code, clippy::too_many_arguments, reason = "compiled and never called")]
 fn futures_of_methods_are_send(

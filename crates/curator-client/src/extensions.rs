@@ -21,18 +21,3 @@ impl Extensions {
         value.downcast().unwrap_or_default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    #[test]
-    fn extensions_hold_one_value_of_each_type() {
-        let extensions = Extensions::default();
-        extensions.get::<AtomicUsize>().store(7, Ordering::Relaxed);
-        assert_eq!(extensions.get::<AtomicUsize>().load(Ordering::Relaxed), 7);
-        assert!(!*extensions.get::<bool>());
-    }
-}

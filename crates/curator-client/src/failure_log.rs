@@ -176,14 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_failure_is_logged_immediately() {
-        let (start, mut log) = (Instant::now(), FailureLog::default());
-        let failures = [(0, "denied"), (1, "denied"), (2, "overflow"), (3, "denied"), (4, "overflow"), (60, "denied")];
-        let failures = failures.map(|(second, text)| (second, text.to_owned()));
-        assert_eq!(lines(&mut log, start, failures), [0, 2, 60]);
-    }
-
-    #[test]
     fn a_task_that_fails_and_recovers_again_and_again_is_logged_three_times_a_minute() {
         let (start, mut log) = (Instant::now(), FailureLog::default());
         let (mut failures, mut recoveries) = (Vec::new(), Vec::new());
@@ -198,23 +190,6 @@ mod tests {
         }
         assert_eq!(failures, recoveries);
         assert_eq!(failures, [0, 1, 2, 60, 61, 62, 120, 121, 122]);
-    }
-
-    /// Nothing reports it again before it is due.
-    #[test]
-    fn a_failure_after_a_recovery_is_logged_immediately_or_when_it_is_due() {
-        let (start, mut log) = (Instant::now(), FailureLog::default());
-        for _ in 0..MOST_RECOVERIES {
-            assert!(log.failed("invalid", start));
-            assert_eq!(log.due(), None);
-            assert!(log.recovered(start).is_some());
-            assert_eq!(log.due(), None);
-        }
-        assert!(!log.failed("invalid", start));
-        let due = log.due().unwrap();
-        assert_eq!(due, start + FIRST_INTERVAL);
-        assert!(log.failed("invalid", due));
-        assert_eq!(log.due(), None);
     }
 
     #[derive(Debug, Clone)]

@@ -57,22 +57,3 @@ mod sealed {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::sealed::Resolve as _;
-    use super::*;
-
-    #[test]
-    fn text_resolves_in_the_namespace_and_a_zpath_stays_unchanged() {
-        let root = ZPath::on_server("/app").unwrap();
-        let path = ZPath::on_server("/app/a").unwrap();
-        assert_eq!("/a".resolve(&root), Ok(path.clone()));
-        assert_eq!("/a".to_owned().resolve(&root), Ok(path.clone()));
-        assert_eq!((&path).resolve(&root), Ok(path.clone()));
-        assert_eq!("/".resolve(&root), Ok(root.clone()));
-        let other = ZPath::on_server("/other").unwrap();
-        assert_eq!(path.clone().resolve(&other), Ok(path));
-        assert!("a".resolve(&root).is_err());
-    }
-}

@@ -483,15 +483,6 @@ mod tests {
         assert!(ExponentialBackoffRetry::new(MS, 29).unwrap().with_max_sleep(MS).is_ok());
     }
 
-    #[test]
-    fn a_policy_can_be_shared_or_boxed() {
-        let shared: Arc<dyn RetryPolicy> = Arc::new(RetryOneTime::new(MS).unwrap());
-        let boxed: Box<dyn RetryPolicy> = Box::new(Arc::clone(&shared));
-        assert_eq!(shared.next_delay(&RetryContext::new(0, ZERO)), Some(MS));
-        assert_eq!(boxed.next_delay(&RetryContext::new(0, ZERO)), Some(MS));
-        assert_eq!(boxed.next_delay(&RetryContext::new(1, ZERO)), None);
-    }
-
     proptest! {
         #[test]
         fn the_exponential_delay_stays_within_its_bounds(

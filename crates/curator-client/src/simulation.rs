@@ -366,21 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn ids_repeat_with_the_seed_in_a_simulation_only() {
-        let ids = || {
-            seed(7);
-            [source::new_uuid(), source::new_uuid()]
-        };
-        let entered = enter(Arc::<Pausable>::default());
-        let [first, second] = ids();
-        assert_eq!(ids(), [first, second]);
-        assert_ne!(first, second);
-        assert_eq!(first.get_version_num(), 4);
-        drop(entered);
-        assert_ne!(ids(), ids());
-    }
-
-    #[test]
     fn clients_are_numbered_anew_in_each_simulation() {
         assert_eq!(next_client(), None);
         for _ in 0..2 {

@@ -129,14 +129,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_srvr_reply_is_parsed() {
-        let srvr = "Zookeeper version: 3.9.5-293c89, built on 2026-02-11\nReceived: 7\nMode: follower\nNode count: 5\n";
-        assert_eq!(mode(srvr), Some(Mode::Follower));
-        assert_eq!(version(srvr), Some("3.9.5"));
-        assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
-    }
-
-    #[test]
     fn the_cons_reply_is_parsed() {
         let cons = " /127.0.0.1:56906[0](queued=0,recved=1,sent=0)\n \
                     /127.0.0.1:40000[1](queued=0,recved=3,sent=3,sid=0xf00000000000000a,lop=PING,to=30000)\n\n";

@@ -11,15 +11,3 @@ pub fn unique_path(name: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("/{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unique_path_returns_a_different_path_for_the_same_name() {
-        let (one, other) = (unique_path("orders"), unique_path("orders"));
-        assert_ne!(one, other);
-        assert!(one.starts_with("/orders-") && other.starts_with("/orders-"), "{one}, {other}");
-    }
-}

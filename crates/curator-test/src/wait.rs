@@ -143,21 +143,4 @@ mod tests {
         assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
         assert!(message.ends_with("not ready within 20ms"), "{message}");
     }
-
-    #[tokio::test]
-    async fn a_condition_is_evaluated_until_it_is_true() {
-        let mut evaluations = 0;
-        until(async || {
-            evaluations += 1;
-            evaluations == 3
-        })
-        .await;
-        assert_eq!(evaluations, 3);
-    }
-
-    #[tokio::test]
-    async fn waiting_for_a_condition_that_stays_false_panics() {
-        let waiting = tokio::spawn(within(SHORT, polled(async || false)));
-        assert!(waiting.await.unwrap_err().is_panic());
-    }
 }

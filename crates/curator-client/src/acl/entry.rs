@@ -189,21 +189,3 @@ impl Acl {
         self.auth_id.id()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn permissions_are_named_in_the_order_of_their_bits() {
-        for (permission, name) in [
-            (Permission::NONE, "NONE"),
-            (Permission::ADMIN, "ADMIN"),
-            (Permission::DELETE | Permission::READ, "READ|DELETE"),
-            (Permission::ALL & Permission::WRITE, "WRITE"),
-            (Permission::NAMES.iter().fold(Permission::NONE, |all, (one, _)| all | *one), "ALL"),
-        ] {
-            assert_eq!((permission.to_string(), format!("{permission:?}")), (name.to_owned(), name.to_owned()));
-        }
-    }
-}

@@ -96,16 +96,6 @@ mod tests {
     }
 
     #[test]
-    fn a_new_protection_id_is_a_random_lower_case_uuid() {
-        let (one, other) = (ProtectionId::new(), ProtectionId::new());
-        assert_ne!(one, other);
-        let text = one.to_string();
-        assert_eq!(text.len(), 36);
-        assert!(text.chars().all(|c| c == '-' || c.is_ascii_digit() || ('a'..='f').contains(&c)), "{text}");
-        assert_eq!(text.as_bytes()[14], b'4', "the version of {text}");
-    }
-
-    #[test]
     fn names_in_any_other_format_have_no_protection_id() {
         for name in [
             "",

@@ -129,19 +129,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_descendant_has_a_separate_generation() {
-        let parent = current();
-        assert!(parent > Some(0));
-        let is_so_in_child = is_so_in_forked_child(|| {
-            let child = current();
-            let is_so_in_grandchild = is_so_in_forked_child(|| current() > child && current() == current());
-            child > parent && is_so_in_grandchild && current() == child
-        });
-        assert!(is_so_in_child);
-        assert_eq!(current(), parent);
-    }
-
-    #[test]
     fn a_grandchild_has_a_separate_generation_if_the_child_has_not_asked() {
         let parent = current();
         assert!(is_so_in_forked_child(|| is_so_in_forked_child(|| current() > parent)));

@@ -96,8 +96,6 @@ impl<B> fmt::Debug for BackoffRetry<B> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -167,26 +165,5 @@ mod tests {
         assert_eq!(limited.next_delay(&RetryContext::new(1, 3 * SECOND)), None);
         let absurd = BackoffRetry::new(Script { delays: vec![Duration::MAX], next: 0 });
         assert_eq!(absurd.next_delay(&RetryContext::new(0, Duration::ZERO)), Some(LONGEST_SLEEP));
-    }
-
-    #[test]
-    fn the_limit_of_a_backoff_is_printed() {
-        let text = format!("{:?}", BackoffRetry::new(without_jitter(Some(SECOND))));
-        assert!(text.contains("ExponentialBackoff") && text.contains("max_elapsed: Some(1s)"), "{text}");
-    }
-
-    proptest! {
-        #[test]
-        fn the_default_backoff_delay_stays_within_its_bounds(retries in 0_u32..200, elapsed in 0_u64..1_200) {
-            let limit = Duration::from_secs(900);
-            let policy = BackoffRetry::new(ExponentialBackoff::default());
-            let elapsed = Duration::from_secs(elapsed);
-            if let Some(delay) = policy.next_delay(&RetryContext::new(retries, elapsed)) {
-                prop_assert!(elapsed + delay <= limit);
-                prop_assert!(delay >= Duration::from_millis(250) && delay <= Duration::from_secs(90));
-            } else {
-                prop_assert!(elapsed + Duration::from_secs(91) > limit);
-            }
-        }
     }
 }

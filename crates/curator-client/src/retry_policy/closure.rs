@@ -52,26 +52,3 @@ impl<F> fmt::Debug for RetryFn<F> {
         f.debug_tuple("RetryFn").field(&format_args!("{}", type_name::<F>())).finish()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::Error;
-
-    #[test]
-    fn a_closure_decides_by_the_error_the_retries_and_the_elapsed_time() {
-        let policy = retry_fn(|failed| match failed.error() {
-            Some(Error::Closed) => None,
-            _ => Some(failed.elapsed() * failed.retries()),
-        });
-        let failed = RetryContext::new(3, Duration::from_secs(2));
-        assert_eq!(policy.next_delay(&failed), Some(Duration::from_secs(6)));
-        assert_eq!(policy.next_delay(&failed.with_error(&Error::Closed)), None);
-    }
-
-    #[test]
-    fn the_debug_output_of_a_closure_names_the_function_that_contains_it() {
-        let text = format!("{:?}", retry_fn(|_| None));
-        assert!(text.starts_with("RetryFn(") && text.contains("names_the_function_that_contains_it"), "{text}");
-    }
-}

@@ -136,26 +136,3 @@ fn names(names: &[String]) -> String {
 pub(crate) fn listed(failures: &[TlsFailure]) -> String {
     failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connect_string::ConnectString;
-
-    #[test]
-    fn a_tls_failure_names_its_server_and_its_problem() {
-        let servers = ConnectString::parse("zk1:2281,[::1]:2281").unwrap();
-        let presented = vec!["zk.example.org".to_owned(), "10.0.0.1".to_owned()];
-        let failures = [
-            TlsFailure::new(&servers.hosts()[0], TlsProblem::WrongName { expected: "zk1".to_owned(), presented }),
-            TlsFailure::new(&servers.hosts()[1], TlsProblem::Expired { ago: Duration::from_secs(90) }),
-        ];
-        assert_eq!(
-            listed(&failures),
-            "zk1:2281: its certificate is for [\"zk.example.org\", \"10.0.0.1\"], and not for \"zk1\"; \
-             [::1]:2281: its certificate expired 90s ago by the clock of this machine"
-        );
-        let nameless = TlsProblem::WrongName { expected: "zk1".to_owned(), presented: Vec::new() };
-        assert_eq!(nameless.to_string(), "its certificate is for no name, and not for \"zk1\"");
-    }
-}

@@ -59,11 +59,6 @@ impl ErrorCode {
         (number != 0).then_some(Self(number))
     }
 
-    #[cfg(test)]
-    pub(crate) fn number(self) -> i32 {
-        self.0
-    }
-
     /// ZooKeeper's name; `None` for an unknown number.
     pub(crate) fn name(self) -> Option<&'static str> {
         Self::NAMES.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
@@ -79,24 +74,5 @@ impl fmt::Display for ErrorCode {
 impl fmt::Debug for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_shown_by_its_name_and_number() {
-        let text = |number| ErrorCode::new(number).map(|code| code.to_string());
-        assert_eq!(text(0), None);
-        assert_eq!(text(-101), Some("NoNode (-101)".to_owned()));
-        assert_eq!(text(-77), Some("unknown error (-77)".to_owned()));
-    }
-
-    #[test]
-    fn no_two_errors_share_a_number() {
-        let numbers = ErrorCode::NAMES.iter().map(|(code, _)| code.number()).collect::<Vec<_>>();
-        assert!(numbers.is_sorted_by(|one, next| one > next), "{numbers:?}");
     }
 }

@@ -260,28 +260,6 @@ mod tests {
         assert!(watches.data.is_empty());
     }
 
-    #[test]
-    fn a_watch_that_has_fired_is_not_removed() {
-        let (mut watches, a) = (Watches::default(), path("/a"));
-        let (id, _event) = set(&mut watches, &a, OneShotKind::Data);
-        watches.fire(&Event::DataChanged(a.clone())).into_iter().for_each(Fired::send);
-        assert!(!watches.dropped(&a, OneShotKind::Data, Some(id)));
-    }
-
-    #[test]
-    fn a_recursive_watch_reports_its_node_and_all_below_in_order() {
-        let (mut watches, a, b) = (Watches::default(), path("/a"), path("/a/b/c"));
-        watches.recursive_requested(&a);
-        let (id, mut events) = watches.recursive_answered(&a, true).unwrap();
-        for event in [Event::Created(a.clone()), Event::DataChanged(b.clone()), Event::Created(path("/ab"))] {
-            watches.fire(&event).into_iter().for_each(Fired::send);
-        }
-        assert_eq!(events.try_recv(), Ok(TreeEvent::Created(a.clone())));
-        assert_eq!(events.try_recv(), Ok(TreeEvent::DataChanged(b)));
-        assert!(events.try_recv().is_err());
-        assert!(watches.recursive_dropped(&a, Some(id)));
-    }
-
     fn watch_recursively(watches: &mut Watches, path: &ZPath) -> mpsc::UnboundedReceiver<TreeEvent> {
         watches.recursive_requested(path);
         watches.recursive_answered(path, true).unwrap().1

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use curator_client::{CuratorClientBuilder, Error, Outcome, ZPath};
+use curator_client::{Error, Outcome, ZPath};
 use curator_test::OpCode;
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
-use crate::support::{behind_proxy_with, soon, until, watch_over};
+use crate::support::{behind_proxy_with, simulated, soon, until};
 
 const LIMIT: usize = 16;
 
@@ -27,32 +28,17 @@ async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_to_an_
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_at_its_request_limit_keeps_its_session() {
-    let limited =
-        |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(12)).max_requests_in_flight(LIMIT);
-    let (proxy, client) = behind_proxy_with(limited).await;
+    let (simulation, client) = simulated(|client| client.max_requests_in_flight(LIMIT)).await;
     let session = client.session().await.unwrap();
-    proxy.set_delay(Duration::from_millis(100));
-    // After several probes.
-    let much_later = session.lease().valid_until() + session.timeout() / 3;
-    let busy = async {
-        loop {
-            let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
-            assert!(matches!(session.exists(&ZPath::root()).await, Err(Error::TooManyRequests { .. })));
-            requests.await;
-        }
-    };
-    let renewed = async {
-        while session.lease().valid_until() < much_later {
-            assert!(session.is_valid(), "the session was lost: {:?}", session.end());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::select! {
-        never = busy => never,
-        () = renewed => {}
+    simulation.set_latency(Duration::from_millis(100)..=Duration::from_millis(100));
+    let began = Instant::now();
+    // During many probes.
+    while began.elapsed() < 2 * session.timeout() {
+        let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
+        assert!(matches!(session.exists(&ZPath::root()).await, Err(Error::TooManyRequests { .. })));
+        requests.await;
+        assert!(session.is_valid(), "the session was lost: {:?}", session.end());
     }
-    client.close().await.unwrap();
-    watch_over(session.lease()).await;
 }

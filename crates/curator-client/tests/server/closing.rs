@@ -6,8 +6,8 @@ use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, SLACK, begin_outage, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy,
-    reading, soon, unique_path, until,
+    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, simulated,
+    soon, unique_path, until,
 };
 
 /// A close timeout that a test waits for.
@@ -108,40 +108,37 @@ async fn calls_after_a_close_fail_immediately() {
     assert_eq!(client.janitor().pending(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
-    let (proxy, client) = behind_proxy_with(|client| client.close_timeout(CLOSE)).await;
-    begin_outage(&proxy, &client).await;
+    let (simulation, client) = simulated(|client| client.close_timeout(CLOSE)).await;
+    let mut states = client.connection_states();
+    simulation.main().refuse(true);
+    simulation.main().cut();
+    assert!(states.wait_for(ConnectionState::Suspended).await);
     for _ in 0..100 {
         client.janitor().delete(&client.resolve(unique_path("node")).unwrap());
     }
-    let started = Instant::now();
-    let error = soon(client.close()).await.unwrap_err();
-    let took = started.elapsed();
-    // Less than the default timeout.
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    let started = tokio::time::Instant::now();
+    let error = client.close().await.unwrap_err();
     // The error contains the total time, not only the close timeout.
     let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
-    assert!((2 * CLOSE..=took).contains(&after), "{error}");
+    assert!((2 * CLOSE..=started.elapsed()).contains(&after) && after < 3 * CLOSE, "{error}");
     // A second close reports the same time.
     let again = client.close().await.unwrap_err();
     assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
     // The deletes were abandoned.
-    soon(client.janitor().idle()).await;
+    client.janitor().idle().await;
     assert_eq!(client.janitor().pending(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
-    let brief = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(3)).close_timeout(CLOSE);
-    let (proxy, client) = behind_proxy_with(brief).await;
+    let (simulation, client) = simulated(|client| client.close_timeout(CLOSE)).await;
     let session = client.session().await.unwrap();
-    begin_outage(&proxy, &client).await;
-    soon(session.ended()).await;
-    let started = Instant::now();
+    simulation.stop(1);
+    session.ended().await;
     // Whether the old session has ended on the server is unknown; only the time counts.
-    drop(soon(client.close()).await);
-    assert!(started.elapsed() < CLOSE + SLACK, "{:?}", started.elapsed());
+    drop(tokio::time::timeout(2 * CLOSE, client.close()).await.unwrap());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use curator_client::{Error, Outcome};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
-use crate::support::{LONG, SLACK, builder, direct, direct_with, once, proxy, refusal, soon, until};
+use crate::support::{LONG, SLACK, builder, once, proxy, refusal, soon, until};
 
 /// Enough for a busy machine to find out why a server does not answer.
 const CONNECTION: Duration = Duration::from_secs(4);
@@ -69,12 +69,6 @@ async fn a_connect_fails_immediately_if_the_server_refuses_the_credentials() {
     let error = refusal(builder(&connect_string).authorization("no-such-scheme", "x")).await;
     assert!(matches!(error, Error::ConnectRefused { .. }), "{error}");
     assert!(error.to_string().contains(&connect_string), "{error}");
-}
-
-#[tokio::test]
-async fn the_default_lock_data_is_the_local_address_unless_configured() {
-    assert_eq!(&**direct().await.default_lock_data(), b"127.0.0.1");
-    assert_eq!(&**direct_with(|client| client.default_lock_data(*b"me")).await.default_lock_data(), b"me");
 }
 
 #[tokio::test]

@@ -8,30 +8,19 @@ use futures_util::FutureExt as _;
 
 use crate::support::{behind_proxy, behind_proxy_with, node};
 
-fn to_error(frame: &mut Vec<u8>, code: i32) {
-    frame.truncate(16);
-    frame[12..16].copy_from_slice(&code.to_be_bytes());
-}
-
-/// A server answers so while it ends the session.
+/// A server answers the first so while it ends the session.
 #[tokio::test]
-async fn a_reply_that_the_session_has_expired_ends_the_session() {
-    let (proxy, client) = behind_proxy().await;
-    let path = node(&client).await;
-    let session = client.session().await.unwrap();
-    proxy.alter_next_reply(OpCode::GetData, |frame| to_error(frame, -112));
-    drop(client.get_data(&path).await);
-    assert_eq!(soon(session.ended()).await, SessionEnd::Expired);
-}
-
-#[tokio::test]
-async fn a_reply_that_sasl_is_required_ends_the_session() {
-    let (proxy, client) = behind_proxy().await;
-    let path = node(&client).await;
-    let session = client.session().await.unwrap();
-    proxy.alter_next_reply(OpCode::GetData, |frame| to_error(frame, -124));
-    drop(client.get_data(&path).await);
-    assert_eq!(soon(session.ended()).await, SessionEnd::AuthFailed);
+async fn a_reply_that_the_session_has_expired_or_needs_sasl_ends_the_session() {
+    for (code, expected) in [(-112, SessionEnd::Expired), (-124, SessionEnd::AuthFailed)] {
+        let (proxy, client) = behind_proxy().await;
+        let session = client.session().await.unwrap();
+        proxy.alter_next_reply(OpCode::GetData, move |frame| {
+            frame.truncate(16);
+            frame[12..16].copy_from_slice(&i32::to_be_bytes(code));
+        });
+        drop(client.get_data("/").await);
+        assert_eq!(soon(session.ended()).await, expected);
+    }
 }
 
 #[tokio::test]

@@ -57,26 +57,6 @@ async fn a_dropped_guaranteed_delete_continues_in_the_background() {
 }
 
 #[tokio::test]
-async fn the_janitor_accepts_a_delete_outside_of_any_runtime() {
-    let client = direct().await;
-    let session = client.session().await.unwrap();
-    let (owned, other) = (node(&client).await, node(&client).await);
-    let handle = client.clone();
-    std::thread::spawn({
-        let (owned, other) = (owned.clone(), other.clone());
-        move || {
-            handle.janitor().delete_owned(&session, &owned);
-            handle.janitor().delete(&other);
-        }
-    })
-    .join()
-    .unwrap();
-    soon(client.janitor().idle()).await;
-    assert_eq!(client.check_exists(&owned).await.unwrap(), None);
-    assert_eq!(client.check_exists(&other).await.unwrap(), None);
-}
-
-#[tokio::test]
 async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client_closes() {
     let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(pauses)).await;

@@ -1,81 +1,39 @@
 //! The lease ends before another client can see that the session has ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_client::ConnectionState::Reconnected;
 use curator_client::{ClockInstant, CuratorClient, SaslOptions, SessionEnd, WatchEvent};
-use curator_test::{Direction, OpCode};
-use futures_util::future::join_all;
+use curator_test::{OpCode, Simulation};
+use tokio::time::sleep;
 
 use crate::support::{
-    behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect, soon, watch_over,
+    LONG, behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect, simulated, soon,
+    watch_over,
 };
-
-/// How many clients are cut off in each direction, each at another point between two of its probes.
-const ROUNDS: u32 = 5;
 
 /// A session timeout that a test waits for.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// Long enough that a loaded machine does not lose the session accidentally.
-const MEDIUM: Duration = Duration::from_secs(8);
-
-/// Whichever direction is cut off, the lease ends before an observer sees that the node is gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_lease_of_a_client_that_is_cut_off_ends_before_others_see_its_node_gone() {
-    let observer = direct().await;
-    let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
-    let rounds = directions.into_iter().flat_map(|direction| (0..ROUNDS).map(move |round| (direction, round)));
-    join_all(rounds.map(|(direction, round)| cut_off(direction, &observer, round))).await;
-}
-
-async fn cut_off(direction: Direction, observer: &CuratorClient, round: u32) {
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(SHORT)).await;
-    let session = client.session().await.unwrap();
-    let node = ephemeral(&client).await;
-    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
-    // Each round cuts at another point between two probes. The result must not depend on it.
-    tokio::time::sleep(session.lease().probe_interval() * round / ROUNDS).await;
-    proxy.black_hole(direction);
-    let cut_at = ClockInstant::now();
-    let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
-        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted, "{direction:?}");
-        assert!(!session.is_valid(), "{direction:?}: the node is gone, and its owner still trusts its session");
-        ClockInstant::now()
-    });
-    assert!(promised < gone_at, "{direction:?}");
-    assert!(promised < cut_at + session.timeout(), "{direction:?}: the lease was renewed without a reply");
-    assert_eq!(session.end(), Some(SessionEnd::LeaseOver), "{direction:?}");
-}
-
 /// A lease is normally renewed by two probes. Here the lease would end before the second one.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it() {
-    let observer = direct().await;
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(MEDIUM)).await;
-    let session = client.session().await.unwrap();
+    let (simulation, client) = simulated(|client| client).await;
+    let (session, process) = (client.session().await.unwrap(), simulation.main());
     let node = ephemeral(&client).await;
-    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
-    proxy.black_hole(Direction::Both);
+    simulation.partition(process, 1);
     let rest = session.timeout() / 4;
-    soon(async {
-        while session.lease().remaining() > rest {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    sleep(session.lease().remaining() - rest).await;
     let before = session.lease().valid_until();
-    proxy.heal();
-    proxy.cut();
-    soon(session.connected()).await.unwrap();
+    process.cut();
+    simulation.heal_partition(process, 1);
+    session.connected().await.unwrap();
     // Without the new connect, only the probe before the outage would renew the lease, and by less than `rest`.
     assert!(session.lease().valid_until() > before + rest, "{session:?}");
-    proxy.black_hole(Direction::Both);
-    let (promised, gone_at) = tokio::join!(watch_over(session.lease()), async {
-        assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-        ClockInstant::now()
-    });
-    assert!(promised < gone_at);
+
+    simulation.partition(process, 1);
+    watch_over(session.lease()).await;
+    assert!(simulation.node(&node).is_some(), "the session has ended before its lease");
 }
 
 /// The lease counts from the connect, which comes after the cut, because a quorum has committed the write of the first
@@ -131,31 +89,16 @@ async fn a_lease_is_computed_from_the_granted_session_timeout() {
 }
 
 /// The next two probes might not be answered within the rest of the lease, so the client opens another session.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
-    let proxy = proxy().await;
+    let simulation = Simulation::new(1);
     // Together the delays leave less than half of the session timeout. Neither alone makes the client give up the
     // connection.
     for answer in [OpCode::CreateSession, OpCode::Sync] {
-        proxy.delay_nth_reply(answer, 1, MEDIUM / 4);
+        simulation.main().delay_nth_reply(answer, 1, LONG / 4);
     }
-    let client = soon(builder(proxy.connect_string()).session_timeout(MEDIUM).connect()).await.unwrap();
-    assert_ne!(client.session().await.unwrap().id(), proxy.sessions()[0].session_id);
-}
-
-#[tokio::test]
-async fn a_session_that_outlives_its_lease_is_closed_with_its_nodes() {
-    let ((proxy, client), observer) =
-        (behind_proxy_with(|client| client.session_timeout(MEDIUM)).await, direct().await);
-    let session = client.session().await.unwrap();
-    let node = ephemeral(&client).await;
-    let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();
-    proxy.hold_replies(OpCode::Sync);
-    assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
-    let lost_at = Instant::now();
-    assert_eq!(soon(watch.fired()).await, WatchEvent::Deleted);
-    // Requests reached the server all the time: without the close, it would have kept the session for its timeout.
-    assert!(lost_at.elapsed() < MEDIUM / 2, "the node was deleted {:?} after the session was lost", lost_at.elapsed());
+    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(LONG).connect().await.unwrap();
+    assert_ne!(client.session().await.unwrap().id(), simulation.main().sessions()[0].session_id);
 }
 
 #[tokio::test]

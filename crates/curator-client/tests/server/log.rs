@@ -10,7 +10,7 @@ use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
 use crate::support::{
-    begin_outage, behind_proxy_with, builder, is_native, proxy, reconnect, replace_session, soon, unique_path, until,
+    begin_outage, behind_proxy_with, is_native, reconnect, replace_session, soon, unique_path, until,
 };
 use test_support::log::{Line, all_lines_of, lines_of, listen, read_by};
 
@@ -124,35 +124,6 @@ async fn each_refused_delete_is_logged_with_its_node() {
 }
 
 #[tokio::test]
-async fn an_outage_is_logged_with_its_cause_once_and_not_at_each_attempt() {
-    let (proxy, client) = client("outage").await;
-    let mut states = client.connection_states();
-    begin_outage(&proxy, &client).await;
-    let failed =
-        || all_lines_of("outage").iter().filter(|line| line.message == "the attempt to connect failed").count();
-    until(async || failed() >= 3).await;
-    proxy.refuse(false).unwrap();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    let lines = lines_since_start("outage");
-    let expected = ["session opened", "session suspended", "not connected", "session resumed over another connection"];
-    assert_eq!(messages(&lines), expected, "{lines:#?}");
-    assert_eq!(lines[2].fields["cause"], format!("{}: connection refused", proxy.connect_string()));
-    assert!(lines[2].fields.contains_key("lasted"), "{lines:#?}");
-}
-
-#[tokio::test]
-async fn a_close_without_a_session_logs_no_confirmation() {
-    listen();
-    let proxy = proxy().await;
-    proxy.refuse(true).unwrap();
-    let client = builder(proxy.connect_string()).name("never").start().unwrap();
-    client.close().await.unwrap();
-    let lines = lines_since_start("never");
-    let closed = lines.iter().find(|line| line.message == "client closed").unwrap();
-    assert!(!closed.fields.contains_key("confirmed"), "{lines:#?}");
-}
-
-#[tokio::test]
 async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_confirmed() {
     listen();
     let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(12)).name("slow");
@@ -212,24 +183,4 @@ fn printed(password: &[u8]) -> Vec<String> {
         ]);
     }
     prints.iter().map(|print| print.to_lowercase()).collect()
-}
-
-#[tokio::test]
-async fn the_first_pass_in_which_all_servers_fail_is_a_warning_with_the_problem_of_each() {
-    listen();
-    // A label of a name has at most 63 characters, so no server is asked for this name.
-    let (unresolvable, proxy) = ("x".repeat(64), proxy().await);
-    proxy.refuse(true).unwrap();
-    let refusing = proxy.connect_string();
-    let client = builder(format!("{unresolvable}:1,{refusing}")).name("nowhere").start().unwrap();
-    let is_complete = |line: &Line| line.message == "the attempt to connect failed";
-    // The first failed pass is logged as a warning, and the following ones at `debug` or below.
-    until(async || all_lines_of("nowhere").iter().filter(|line| is_complete(line)).count() >= 3).await;
-    let lines = lines_since_start("nowhere");
-    assert_eq!(messages(&lines), ["not connected"]);
-    assert_eq!(lines[0].level, Level::WARN);
-    let cause = lines[0].get("cause");
-    assert!(cause.starts_with(&format!("{unresolvable}:1: cannot be resolved (")), "{cause}");
-    assert!(cause.ends_with(&format!("; {refusing}: connection refused")), "{cause}");
-    client.close().await.unwrap();
 }

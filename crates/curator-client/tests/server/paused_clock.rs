@@ -1,11 +1,8 @@
 //! If a test pauses tokio's clock, the client uses real time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use curator_client::Error;
-use curator_test::OpCode;
-
-use crate::support::{behind_proxy_with, direct_with, once};
+use crate::support::direct_with;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still() {
@@ -21,15 +18,4 @@ async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still
     tokio::task::spawn_blocking(move || std::thread::sleep(outlived)).await.unwrap();
     assert!(session.is_valid(), "{:?}", session.end());
     assert!(client.session().await.unwrap().is_same(&session));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_paused_clock_does_not_shorten_the_operation_timeout() {
-    let limit = Duration::from_millis(300);
-    let (proxy, client) = behind_proxy_with(|client| client.operation_timeout(limit).retry_policy(once())).await;
-    proxy.swallow_next_reply(OpCode::GetData);
-    let began = Instant::now();
-    let error = client.get_data("/").await.unwrap_err();
-    assert!(matches!(error, Error::OperationTimeout { .. }), "{error}");
-    assert!(began.elapsed() >= limit);
 }

@@ -32,13 +32,6 @@ pub(crate) async fn assert_pipelines_take_one_round_trip(
     assert_eq!(pipelines(proxy, client, session, 5).await, 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_calls_in_a_spawned_task_on_many_threads_are_one_round_trip() {
-    let (proxy, client) = slow_network().await;
-    let session = client.session().await.unwrap();
-    tokio::spawn(async move { assert_pipelines_take_one_round_trip(&proxy, &client, &session).await }).await.unwrap();
-}
-
 #[tokio::test]
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
     let (proxy, client) = slow_network().await;

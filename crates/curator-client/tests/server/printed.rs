@@ -30,11 +30,3 @@ async fn public_values_are_printed_briefly_and_without_internals() {
     client.create().for_path(&path, "").await.unwrap();
     assert_brief(&format!("{:?}", client.watch_data(&path).await.unwrap().2), "Watch");
 }
-
-#[tokio::test]
-async fn a_transaction_is_printed_without_its_data() {
-    let client = direct().await;
-    let transaction = client.transaction().set_data("/a", "secret", None).unwrap().delete("/b", None).unwrap();
-    let printed = format!("{transaction:?}");
-    assert_eq!(printed, r#"Transaction { operations: ["set data of /a", "delete /b"], .. }"#);
-}

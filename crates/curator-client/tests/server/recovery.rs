@@ -8,10 +8,9 @@ use curator_client::{
     ZPath,
 };
 use curator_test::{FaultProxy, OpCode};
-use futures_util::future::join_all;
 
 use crate::support::{
-    behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy, soon, unique_path, until,
+    behind_proxy, behind_proxy_with, builder, direct, once, proxy, simulated, soon, unique_path, until,
 };
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -69,27 +68,6 @@ async fn a_protected_create_with_missing_parents_recovers_from_a_lost_reply() {
     let path = soon(create.for_path(format!("{dir}/node"), "data")).await.unwrap();
     assert_only_node(&client, &client.resolve(&dir).unwrap(), &path, CreateMode::Ephemeral).await;
     proxy.wait_for_faults().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_protected_create_uses_a_new_id_after_a_lost_session() {
-    let policy = RetryForever::new(PAUSE).unwrap();
-    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
-    let dir = directory(&client).await;
-    let observer = direct().await;
-    let old = client.session().await.unwrap();
-    // The node is created, the reply never arrives, and the session ends.
-    proxy.swallow_next_reply(OpCode::Create2);
-    proxy.reset_counts();
-    let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
-    soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
-    let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
-    let first_id = first[..39].to_owned();
-    end_session(&proxy).await;
-    let path = soon(create).await.unwrap().unwrap();
-    assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
-    assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
-    assert_only_node(&client, &dir, &path, EphemeralSequential).await;
 }
 
 #[tokio::test]
@@ -187,30 +165,27 @@ async fn write(client: &CuratorClient, op: OpCode, node: &ZPath, missing: &ZPath
 
 const WRITES: [OpCode; 5] = [OpCode::SetData, OpCode::SetAcl, OpCode::Delete, OpCode::Create2, OpCode::CreateContainer];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_outcome_stays_unknown_if_the_connection_does_not_return_after_a_lost_reply() {
-    join_all(WRITES.map(async |op| {
-        let (proxy, client) = behind_proxy_with(|client| {
-            client.connection_timeout(Duration::from_secs(3)).retry_policy(RetryNTimes::new(1, PAUSE).unwrap())
-        })
-        .await;
+    for op in WRITES {
+        let (simulation, client) = simulated(|client| client.retry_policy(RetryNTimes::new(1, PAUSE).unwrap())).await;
         let (dir, node) = (directory(&client).await, directory(&client).await);
-        proxy.reset_counts();
-        proxy.hold_nth_reply(op, 1);
+        let process = simulation.main();
+        process.reset_counts();
+        process.hold_nth_reply(op, 1);
         let writing = tokio::spawn({
             let (client, missing) = (client.clone(), dir.child("node").unwrap());
             async move { write(&client, op, &node, &missing).await }
         });
-        soon(proxy.wait_for_reply(op, 1)).await.unwrap();
-        proxy.refuse(true).unwrap();
-        proxy.cut();
-        let error = soon(writing).await.unwrap().unwrap_err();
+        process.wait_for_reply(op, 1).await.unwrap();
+        process.refuse(true);
+        process.cut();
+        let error = writing.await.unwrap().unwrap_err();
         assert_eq!((error.outcome(), error.is_retryable()), (Outcome::Unknown, true), "{op:?}: {error}");
         let Error::RetryFailed { in_doubt, cause } = &error else { panic!("{op:?}: {error}") };
         assert!(matches!(**in_doubt, Error::ConnectionLost { .. }), "{op:?}: {in_doubt}");
         assert!(matches!(**cause, Error::NotConnected { .. }), "{op:?}: {cause}");
-    }))
-    .await;
+    }
 }
 
 #[tokio::test]

@@ -21,27 +21,6 @@ fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_refused_delete_is_reported_to_subscribers_of_its_session() {
-    let client = direct().await;
-    let session = client.session().await.unwrap();
-    let (dir, mut refusals) = (without_deletes(&client).await, client.janitor().refusals(&session));
-    let path = numbered(&client, &dir, "n-").await;
-    assert!(refusals.current().is_empty());
-    client.janitor().delete_owned(&session, &path);
-    soon(refusals.changed()).await;
-    assert_eq!(paths(refusals.current()), [path.as_str()]);
-    assert_eq!(client.janitor().pending(), 0);
-    // The refusal of a delete without a session is not listed.
-    let other = client.create().for_path(dir.child("other").unwrap(), "").await.unwrap();
-    client.janitor().delete(&other);
-    soon(refusals.changed()).await;
-    assert_eq!(paths(refusals.current()), [path.as_str()]);
-    assert_eq!(paths(client.janitor().pending_deletes()), [path.as_str(), other.as_str()]);
-    refusals.forget(path.as_str());
-    assert!(refusals.current().is_empty());
-}
-
-#[tokio::test]
 async fn find_and_delete_reports_the_path_of_a_node_that_cannot_be_deleted() {
     let client = direct().await;
     let session = client.session().await.unwrap();

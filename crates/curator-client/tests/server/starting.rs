@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Connecting, Lost};
-use curator_client::{ClientEnd, CuratorClientBuilder, Error, RetryForever, RetryNTimes};
+use curator_client::{ClientEnd, CuratorClientBuilder, Error, RetryForever};
 use curator_test::TestingServer;
 
 use crate::support::{DEFAULT_TIMEOUT, Recorded, builder, expect, reading, soon, until, within};
@@ -65,15 +65,6 @@ async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
     assert_eq!(client.try_session().unwrap().epoch(), 1);
     assert_eq!(&**client.default_lock_data(), b"127.0.0.1");
     client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_operation_without_a_session_fails_with_the_cause() {
-    let (server, client) = stopped_server().await;
-    let client = client.retry_policy(RetryNTimes::new(2, PAUSE).unwrap()).start().unwrap();
-    let error = soon(client.get_data("/")).await.unwrap_err();
-    let expected = format!("within 500ms: {}: connection refused", server.connect_string());
-    assert!(error.to_string().ends_with(&expected), "{error}");
 }
 
 #[tokio::test]

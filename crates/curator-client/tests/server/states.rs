@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
 use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
-use curator_test::{OpCode, TestingServer};
+use curator_test::OpCode;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, builder, end_session, ephemeral, expect, soon, watch_over, within,
+    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, end_session, ephemeral, expect, simulated, soon, watch_over,
+    within,
 };
-
-/// How long a loaded machine may take to run a task that is due.
-const SCHEDULING: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn the_state_becomes_reconnected_only_after_a_reply() {
@@ -29,28 +27,25 @@ async fn the_state_becomes_reconnected_only_after_a_reply() {
     expect(&mut states, Reconnected).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_pause_past_the_lease_loses_the_session_in_time_and_a_new_one_opens() {
-    let server = TestingServer::start().await.unwrap();
-    let client = builder(server.connect_string()).session_timeout(Duration::from_secs(8)).connect().await.unwrap();
-    let mut states = client.connection_states();
-    expect(&mut states, Connected).await;
+    let (simulation, client) = simulated(|client| client).await;
     let session = client.session().await.unwrap();
-    server.pause().unwrap();
+    let mut states = client.connection_states();
+    simulation.pause_server(1);
     let paused_at = ClockInstant::now();
     let (promised, lost_at) = tokio::join!(watch_over(session.lease()), async {
-        assert!(soon(states.wait_for(Lost)).await);
+        assert!(states.wait_for(Lost).await);
         ClockInstant::now()
     });
     assert!(promised < paused_at + session.timeout(), "the lease was renewed without a reply");
-    assert!(lost_at >= promised, "the lease was given up before its end");
     let late = lost_at.saturating_duration_since(promised);
-    assert!(late < SCHEDULING, "Lost came {late:?} after the end of the lease");
+    assert!(lost_at >= promised && late < Duration::from_millis(50), "Lost came {late:?} after the end of the lease");
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     assert!(client.current_session().is_none());
 
-    server.resume().unwrap();
-    expect(&mut states, Reconnected).await;
+    simulation.resume_server(1);
+    assert_eq!(states.next().await, Some(Reconnected));
     let next = client.session().await.unwrap();
     assert_ne!(next.id(), session.id());
     assert_eq!(next.epoch(), session.epoch() + 1);

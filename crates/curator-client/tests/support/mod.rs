@@ -10,7 +10,7 @@ use curator_client::{
 };
 #[cfg(feature = "tls")]
 use curator_client::{TlsOptions, TlsProblem};
-use curator_test::{FaultProxy, OpCode, TestingServer};
+use curator_test::{FaultProxy, OpCode, Simulation, TestingServer};
 use tokio::task::JoinHandle;
 
 pub(crate) use curator_test::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
@@ -99,6 +99,18 @@ pub(crate) async fn behind_proxy_with(
     })
     .await;
     (proxy, client)
+}
+
+/// A client of a simulated server, with these options, in simulated time. The test starts its runtime paused, and waits by
+/// tokio's timers.
+pub(crate) async fn simulated(
+    options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (Simulation, CuratorClient) {
+    let latency = Duration::from_millis(1);
+    let simulation = Simulation::builder().latency(latency..=latency).start();
+    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(LONG);
+    let client = options(client).connect().await.unwrap();
+    (simulation, client)
 }
 
 /// The cause of failure for a client with one attempt: the servers are unreachable.

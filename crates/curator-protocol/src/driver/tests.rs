@@ -51,11 +51,3 @@ pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[Str
         );
     }
 }
-
-#[test]
-fn participant_kinds_are_displayed_by_name() {
-    use ParticipantKind::{Exclusive, Lease, Read, Write};
-    let names = [Exclusive, Read, Write, Lease].map(|kind| kind.to_string());
-    assert_eq!(names, ["exclusive", "read", "write", "lease"]);
-    assert_eq!(StandardLockInternalsDriver::new().kind("lock-0000000001"), Exclusive);
-}

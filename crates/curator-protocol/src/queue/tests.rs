@@ -10,14 +10,6 @@ fn names(queue: &Queue) -> Vec<&str> {
 }
 
 #[test]
-fn an_empty_directory_is_an_empty_queue() {
-    let empty = queue(&[]);
-    assert!(empty.is_empty());
-    assert_eq!((empty.len(), empty.get(0), empty.position("lock-0000000000")), (0, None, None));
-    assert_eq!(queue(&["-foo", "zfoo", "lock-x"]), empty);
-}
-
-#[test]
 fn a_queue_is_ordered_by_sequence_number() {
     let queue = queue(&["b-lock-0000000011", "z-lock-0000000009", "zfoo", "c-lock-0000000010"]);
     assert_eq!(names(&queue), ["z-lock-0000000009", "c-lock-0000000010", "b-lock-0000000011"]);

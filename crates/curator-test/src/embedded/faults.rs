@@ -40,21 +40,3 @@ impl fmt::Debug for Faults {
         f.debug_struct("Faults").field("armed", &self.armed.len()).field("delay", &self.delay).finish()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::OpCode;
-
-    #[test]
-    fn a_fault_affects_only_the_first_request_that_matches() {
-        let mut faults = Faults::default();
-        faults.arm(Box::new(|request| request.path() == Some("/a")), Fault::Swallow);
-        faults.arm(Box::new(|request| request.op() == OpCode::Delete), Fault::Drop);
-        let request = |op, path: &str| RequestInfo::new(op, Some(path.to_owned()), 1);
-        assert_eq!(faults.hit(&request(OpCode::Create2, "/b")), None);
-        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), Some(Fault::Swallow));
-        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), Some(Fault::Drop));
-        assert_eq!(faults.hit(&request(OpCode::Delete, "/a")), None);
-    }
-}

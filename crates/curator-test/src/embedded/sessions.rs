@@ -173,14 +173,4 @@ mod tests {
         sessions.remove(7);
         assert!(!sessions.is_over(7) && !sessions.end(7));
     }
-
-    #[test]
-    fn each_session_has_a_different_password() {
-        let sessions = Sessions::new(1, 100);
-        assert_ne!(sessions.password(1), sessions.password(2));
-        assert_eq!(sessions.password(1), sessions.password(1));
-        assert_ne!(sessions.password(1), Sessions::new(2, 100).password(1));
-        let password = sessions.password(1);
-        assert_ne!(password[..8], password[8..]);
-    }
 }

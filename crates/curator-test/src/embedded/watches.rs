@@ -239,50 +239,12 @@ mod tests {
 
     const ONE: ConnectionId = 1;
 
-    /// The watches of a server, with these on one path, added in this order.
-    fn with(modes: Modes, watches: &[Mode]) -> Watches {
-        let mut all = Watches::new(modes);
-        watches.iter().for_each(|mode| match mode {
-            Mode::Standard => all.data.add("/a", ONE, Mode::Standard),
-            lasting => all.add("/a", ONE, *lasting),
-        });
-        all
-    }
-
-    #[test]
-    fn before_3_9_a_one_shot_watch_replaces_a_recursive_watch() {
-        for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
-            let mut watches = with(modes, &[Mode::PersistentRecursive, Mode::Standard]);
-            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a/b").is_empty(), stays);
-            assert!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty());
-            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty(), stays);
-        }
-    }
-
-    #[test]
-    fn before_3_9_removing_a_one_shot_watch_removes_the_persistent_watch() {
-        for (modes, stays) in [(Modes::All, true), (Modes::Last, false)] {
-            let mut watches = with(modes, &[Mode::Persistent, Mode::Standard]);
-            assert!(watches.remove("/a", ONE, WatcherKind::Data));
-            assert_eq!(!watches.trigger(EventKind::NodeDataChanged, "/a").is_empty(), stays);
-            assert!(!watches.trigger(EventKind::NodeChildrenChanged, "/a").is_empty());
-        }
-    }
-
-    #[test]
-    fn before_3_9_a_recursive_watch_silences_a_children_watch() {
-        for (modes, fires) in [(Modes::All, true), (Modes::Last, false)] {
-            let mut watches = with(modes, &[]);
-            watches.children.add("/a", ONE, Mode::Standard);
-            watches.add("/a", ONE, Mode::PersistentRecursive);
-            assert_eq!(!watches.trigger(EventKind::NodeChildrenChanged, "/a").is_empty(), fires);
-            assert!(!watches.trigger(EventKind::NodeCreated, "/a/b").is_empty());
-        }
-    }
-
     #[test]
     fn a_replaced_watch_is_counted_once_and_removed_with_its_connection() {
-        let mut watches = with(Modes::Last, &[Mode::Persistent, Mode::Standard, Mode::PersistentRecursive]);
+        let mut watches = Watches::new(Modes::Last);
+        watches.add("/a", ONE, Mode::Persistent);
+        watches.data.add("/a", ONE, Mode::Standard);
+        watches.add("/a", ONE, Mode::PersistentRecursive);
         assert_eq!(watches.count(), 2);
         watches.forget(ONE);
         assert_eq!((watches.count(), watches.data.connections()), (0, 0));

@@ -284,23 +284,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_passes_no_bytes_and_a_restore_closes_both_ends() {
-        let pair = Pair::new();
-        let other = pair.listen(1).await;
-        let mut connection = pair.connect().await;
-        // A server older than 3.5 sends its id first.
-        connection.write_i64(1).await.unwrap();
-        let (mut accepted, _) = soon(other.accept()).await.unwrap();
-        assert_eq!(accepted.read_i64().await.unwrap(), 1);
-        pair.network.cut(|_, _| true);
-        connection.write_i64(2).await.unwrap();
-        pair.network.restore();
-        assert_eq!(soon(accepted.read(&mut [0])).await.unwrap(), 0);
-        // A reset is correct too: the connection had unread bytes.
-        soon(connection.read(&mut [0])).await.unwrap_or(0);
-    }
-
-    #[tokio::test]
     async fn a_connection_waits_for_a_member_that_is_about_to_listen() {
         let pair = Pair::new();
         let mut connection = pair.connect().await;

@@ -175,15 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn the_default_settings_are_parsed() {
-        let known = read(&[], &[]).unwrap();
-        assert_eq!(known.tick, Duration::from_millis(100));
-        assert!(known.extended_types);
-        assert_eq!((known.max_frame, known.container_check), (None, None));
-        assert_eq!(known.session_timeouts().unwrap(), (Duration::from_millis(200), Duration::from_secs(60)));
-    }
-
-    #[test]
     fn settings_are_translated_for_the_embedded_server() {
         let config = [("tickTime", "250"), ("minSessionTimeout", "300"), ("maxSessionTimeout", "-1")];
         let system = [

@@ -124,22 +124,3 @@ impl fmt::Display for Op {
         fmt::Debug::fmt(&self.0, f)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_keeps_its_last_lines_and_a_hash_of_all() {
-        let (mut all, mut few) = (Trace::new(1000), Trace::new(2));
-        for number in 0..10 {
-            all.line(number, format_args!("line {number}"));
-            few.line(number, format_args!("line {number}"));
-        }
-        assert_eq!(all.text().lines().count(), 10);
-        assert_eq!(few.text(), "     0.008 line 8\n     0.009 line 9\n");
-        assert_eq!(all.hash(), few.hash());
-        few.line(10, format_args!(""));
-        assert_ne!(all.hash(), few.hash());
-    }
-}

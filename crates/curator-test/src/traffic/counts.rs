@@ -140,21 +140,3 @@ impl Pipelines {
         self.delivered = self.current;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pipelined_requests_count_as_one_round_trip() {
-        let (mut counts, mut pipelines) = (Counts::default(), Pipelines::default());
-        assert_eq!(counts.arrive(OpCode::Create2, &mut pipelines), Some(1));
-        assert_eq!(counts.arrive(OpCode::GetChildren2, &mut pipelines), Some(1));
-        pipelines.deliver(1);
-        assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
-        // The second reply to the first pipeline does not end the second pipeline.
-        pipelines.deliver(1);
-        assert_eq!(counts.arrive(OpCode::GetData, &mut pipelines), Some(2));
-        assert_eq!(counts.round_trips(), 2);
-    }
-}

@@ -95,13 +95,18 @@ fn names(folder: PathBuf) -> Vec<String> {
     files.filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned())).collect()
 }
 
+/// The names of all transcripts.
+pub(crate) fn all() -> Vec<String> {
+    names(folder())
+}
+
 /// The transcripts that no test in this folder names.
 pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
     let tests = fs::read_dir(folder().with_file_name(tests)).unwrap();
     let sources: String = tests.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
     let is_named =
         |name: &str| [format!(": \"{name}\";"), format!(", \"{name}\", |s|")].iter().any(|it| sources.contains(it));
-    names(folder()).into_iter().filter(|name| !is_named(name)).collect()
+    all().into_iter().filter(|name| !is_named(name)).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-use curator_test::{Error, SERVER_VARIABLE, ServerKind, TestingServer};
+use curator_test::{SERVER_VARIABLE, ServerKind, TestingServer};
 
 /// Set for the process that is to start a server.
 const STARTER: &str = "CURATOR_TEST_STARTER";
@@ -53,18 +53,4 @@ async fn the_environment_chooses_the_kind_of_each_server_that_does_not_specify_i
     assert_eq!(TestingServer::start().await.unwrap().kind(), kind);
     assert_eq!(TestingServer::shared().await.kind(), kind);
     assert_eq!(TestingServer::embedded().await.unwrap().kind(), ServerKind::Embedded);
-}
-
-#[tokio::test]
-async fn an_embedded_server_has_no_process_and_refuses_process_settings() {
-    let server = TestingServer::embedded().await.unwrap();
-    assert!(server.as_embedded().is_some_and(|embedded| embedded.address() == server.address()));
-    assert_eq!(server.process_id(), None);
-    assert!(server.distribution().is_none());
-    assert_eq!(server.log(), "");
-    // Options that only a process supports are refused.
-    let builder = TestingServer::builder().kind(ServerKind::Embedded);
-    let error = builder.property("quorumListenOnAllIPs", "true").start().await.unwrap_err();
-    let Error::Property { key, value, .. } = &error else { panic!("{error}") };
-    assert_eq!([key, value], ["quorumListenOnAllIPs", "true"]);
 }

@@ -10,7 +10,6 @@ mod close_session;
 mod embedded;
 mod kinds;
 mod proxy;
-mod proxy_late;
 mod releases;
 #[path = "../support/mod.rs"]
 mod support;

@@ -16,7 +16,6 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream, SupportedPro
 
 use super::*;
 use crate::connect_string::ConnectString;
-use crate::diagnosis::port_test::{speaks_plainly, speaks_tls};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -191,23 +190,4 @@ async fn a_plain_reply_is_distinguished_from_a_closed_connection() {
     assert_eq!(problem(talks.handshake(&trusting(&ca)).await), TlsProblem::NotTls);
     let result = Server::start(drop).handshake(&trusting(&ca)).await;
     assert!(matches!(result, Handshake::Ended), "{result:?}");
-}
-
-#[tokio::test]
-async fn tls_and_plain_ports_are_distinguished() {
-    let (_, certificate) = authority();
-    let tls = Server::of_tls(&certificate, None);
-    assert!(speaks_tls(tls.connection().await).await);
-    assert!(!speaks_plainly(Server::start(drop).connection().await).await);
-    let plain = || {
-        Server::start(|mut tcp| {
-            let mut word = [0; WORD.len()];
-            tcp.read_exact(&mut word).unwrap();
-            if &word == WORD {
-                tcp.write_all(b"This ZooKeeper instance is not currently serving requests\n").unwrap();
-            }
-        })
-    };
-    assert!(speaks_plainly(plain().connection().await).await);
-    assert!(!speaks_tls(plain().connection().await).await);
 }

@@ -132,17 +132,4 @@ mod tests {
         let left: Vec<_> = ledger.deletes().into_iter().map(|delete| delete.path).collect();
         assert_eq!(left, (7..MAX_WITHOUT_SESSION + 7).map(|number| number.to_string()).collect::<Vec<_>>());
     }
-
-    #[test]
-    fn pending_and_given_up_deletes_are_listed_in_the_order_they_were_added() {
-        let ledger = Ledger::new(&Arc::from("test"), &Arc::new(ClientMeter::new(None)));
-        let ids = ["a", "b", "c"].map(|path| ledger.add(path.to_owned(), None));
-        ledger.give_up(ids[1]);
-        assert_eq!(ledger.pending(), 2);
-        let listed = || ledger.deletes().into_iter().map(|delete| (delete.path, delete.given_up)).collect::<Vec<_>>();
-        assert_eq!(listed(), [("a", false), ("b", true), ("c", false)].map(|(path, up)| (path.to_owned(), up)));
-        ledger.remove(ids[0]);
-        ledger.remove(ids[2]);
-        assert_eq!(listed(), [("b".to_owned(), true)]);
-    }
 }

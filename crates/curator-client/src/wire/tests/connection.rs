@@ -18,7 +18,7 @@ use super::{path, stat};
 use crate::link::{RecursiveWatch, Watch};
 use crate::simulation::{self, Connected, Network};
 use crate::timer::Timer;
-use crate::transport::{ErrorCode, LinkEnd, RequestError, translate};
+use crate::transport::{ErrorCode, LinkEnd, RequestError};
 
 #[derive(Default)]
 pub(super) struct Pipe {
@@ -82,21 +82,6 @@ fn data_reply(xid: i32) -> Vec<u8> {
 const REMOVE: i32 = 18;
 
 #[tokio::test]
-async fn a_watch_is_removed_after_a_malformed_reply_to_an_earlier_request_of_it() {
-    let (pipe, link, _connection, mut read) = open();
-    let first = link.watch_data::<Watch>(&path("/a"));
-    feed(&pipe, &mut read, frame![int(1), long(1), int(0), string("x")]);
-    assert!(matches!(first.now_or_never(), Some(Err(RequestError::Lost(_)))));
-    // The watch may be set.
-    assert_eq!(ops(&pipe), [4, REMOVE]);
-    let second = link.watch_data::<Watch>(&path("/a"));
-    feed(&pipe, &mut read, data_reply(3));
-    let (_, _, watch) = second.now_or_never().unwrap().unwrap();
-    drop(watch);
-    assert_eq!(ops(&pipe), [4, REMOVE, 4, REMOVE]);
-}
-
-#[tokio::test]
 async fn a_recursive_watch_is_removed_although_a_later_request_of_it_is_refused() {
     let (pipe, link, _connection, mut read) = open();
     let first = link.watch_recursive(&path("/a"));
@@ -133,23 +118,6 @@ async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived
     }
     assert!(one_shot.fired().now_or_never().is_some());
     assert!(reading.now_or_never().is_some());
-}
-
-#[tokio::test]
-async fn a_reply_that_the_session_has_expired_ends_the_connection_as_over_zookeeper_client() {
-    let (pipe, link, connection, mut read) = open();
-    let probe = link.sync(&path("/"));
-    feed(&pipe, &mut read, frame![int(1), long(1), int(-112)]);
-    assert!(matches!(probe.now_or_never(), Some(Err(RequestError::Code(ErrorCode::SESSION_EXPIRED)))));
-    assert_eq!(connection.end(), Some(LinkEnd::Expired));
-}
-
-#[tokio::test]
-async fn a_server_that_requires_sasl_has_refused_the_credentials() {
-    // `zookeeper-client` reports -124 as `AuthFailed`.
-    let error = RequestError::Code(ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH);
-    let expected = translate("ask", &path("/"), RequestError::Code(ErrorCode::AUTH_FAILED)).to_string();
-    assert_eq!(translate("ask", &path("/"), error).to_string(), expected);
 }
 
 #[tokio::test]

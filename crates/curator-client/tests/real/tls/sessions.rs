@@ -64,25 +64,3 @@ async fn a_session_continues_over_another_tls_connection() {
     }
     assert_eq!(client.health().connections_resumed, 3);
 }
-
-#[tokio::test]
-async fn the_session_of_a_tls_client_that_is_cut_off_is_invalid_before_its_node_is_gone() {
-    let setup = Setup::open().await;
-    let proxy = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
-    let observer = soon(setup.builder().session_timeout(LONG).connect()).await.unwrap();
-    let client = builder(proxy.connect_string()).tls(setup.trust()).session_timeout(Duration::from_secs(5));
-    let client = soon(client.connect()).await.unwrap();
-    let session = client.session().await.unwrap();
-    let node = ephemeral(&client).await;
-    assert_eq!(observer.check_exists(&node).await.unwrap().unwrap().ephemeral_owner, session.id());
-    proxy.black_hole(curator_test::Direction::Both);
-    until(async || {
-        let is_gone = observer.check_exists(&node).await.unwrap().is_none();
-        assert!(!is_gone || !session.is_valid(), "the node is gone, and its owner still trusts its session");
-        is_gone
-    })
-    .await;
-    proxy.heal();
-    let mut states = client.connection_states();
-    assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-}

@@ -1,6 +1,6 @@
 //! Creating nodes: kinds, parents, names.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_client::{CreateMode, Error, Outcome, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer};
@@ -160,29 +160,6 @@ async fn a_create_below_a_missing_parent_fails_and_does_not_create_the_namespace
 }
 
 #[tokio::test]
-async fn a_node_with_a_ttl_is_removed_after_its_ttl() {
-    let server = TestingServer::builder().container_check_interval(Duration::from_millis(100)).start().await.unwrap();
-    let client = builder(server.connect_string()).connect().await.unwrap();
-    let ttl = Duration::from_millis(300);
-    let started = Instant::now();
-    client.create().with_mode(CreateMode::PersistentWithTtl(ttl)).for_path("/ttl", "").await.unwrap();
-    until(async || client.check_exists("/ttl").await.unwrap().is_none()).await;
-    // The server's clock counts whole milliseconds.
-    assert!(started.elapsed() + Duration::from_millis(1) >= ttl, "{:?}", started.elapsed());
-}
-
-#[tokio::test]
-async fn a_server_without_extended_types_refuses_ttl_nodes() {
-    let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
-    let client = builder(server.connect_string()).connect().await.unwrap();
-    let mode = CreateMode::PersistentWithTtl(Duration::from_secs(1));
-    let error = client.create().with_mode(mode).for_path("/ttl", "").await.unwrap_err();
-    assert!(matches!(error, Error::Unimplemented { .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    client.create().creating_parent_containers().for_path("/container/node", "").await.unwrap();
-}
-
-#[tokio::test]
 async fn a_ttl_outside_the_range_of_the_server_is_refused() {
     let client = direct().await;
     for ttl in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
@@ -204,6 +181,7 @@ async fn the_root_can_be_neither_created_nor_deleted() {
         client.create().with_protection().for_path("/", "").await.unwrap_err(),
         client.delete().for_path("/").await.unwrap_err(),
         client.delete().guaranteed().for_path("/").await.unwrap_err(),
+        client.delete().deleting_children_if_needed().for_path("/").await.unwrap_err(),
         client.transaction().delete("/", None).unwrap().commit().await.unwrap_err(),
     ];
     for error in errors {

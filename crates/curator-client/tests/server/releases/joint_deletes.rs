@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{Acl, AuthId, ConnectionState, CreateMode, CuratorClient, Error, Permission, Session, ZPath};
+use curator_client::{Acl, AuthId, CreateMode, CuratorClient, Error, Permission, Session, ZPath};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{behind_proxy_with, direct, end_session, node, sent, soon, unique_path, until};
@@ -104,25 +104,6 @@ async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
     let [left] = &*client.janitor().pending_deletes() else { panic!("{:?}", pending(&client)) };
     assert_eq!((left.path.as_str(), left.given_up), (refused.as_str(), true));
     assert!(matches!(&left.last_error, Some(Error::NoAuth { path, .. }) if *path == refused), "{left:?}");
-}
-
-#[tokio::test]
-async fn a_joint_delete_continues_after_an_outage() {
-    let (proxy, client, session, paths) = nodes(3).await;
-    let mut states = client.connection_states();
-    proxy.cut_before_request(OpCode::Multi);
-    proxy.refuse(true).unwrap();
-    client.janitor().delete_owned_together(&session, paths.clone(), None);
-    assert!(soon(states.wait_for(ConnectionState::Suspended)).await);
-    // Another joint delete, which cannot be sent during the outage.
-    let more = vec![paths[0].clone(), paths[1].clone()];
-    client.janitor().delete_owned_together(&session, more, None);
-    assert_eq!(client.janitor().pending(), 5);
-    assert_eq!(left_of(&paths).await.len(), 3);
-    proxy.refuse(false).unwrap();
-    soon(client.janitor().idle()).await;
-    assert!(session.is_valid());
-    assert!(left_of(&paths).await.is_empty());
 }
 
 #[tokio::test]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Reconnected, Suspended};
 use curator_client::{ConnectionStates, CuratorClient, Session, SessionEnd, WatchEvent};
-use curator_test::{Direction, EmbeddedServer, FaultProxy, OpCode};
+use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
+use tokio::time::sleep;
 
 use crate::support::{
-    behind_proxy_with, builder, direct, end_session, ephemeral, expect, soon, unique_path, until, within,
+    behind_proxy_with, builder, direct, end_session, ephemeral, expect, simulated, soon, unique_path, until, within,
 };
 
 /// So long that neither the servers nor the lease end a session within half of it.
@@ -206,19 +207,18 @@ async fn a_session_that_is_granted_a_longer_timeout_continues_with_its_old_one()
 }
 
 /// If the client did not close such a session, its nodes would block others until the session times out.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_whose_lease_is_over_is_closed_as_soon_as_a_server_is_reachable() {
-    let server = EmbeddedServer::start().unwrap();
-    let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(4)).connect().await.unwrap();
+    let (simulation, client) = simulated(|client| client).await;
     let session = client.session().await.unwrap();
     // A renewed lease ends long before the server's timeout.
-    let first = session.lease().valid_until();
-    until(async || session.lease().valid_until() > first).await;
-    proxy.black_hole(Direction::Both);
-    assert_eq!(soon(session.ended()).await, SessionEnd::LeaseOver);
-    proxy.heal();
-    let is_closed = async || server.requests().contains_key(&OpCode::CloseSession);
-    until(is_closed).await;
-    assert!(!server.session_ids().contains(&session.id()));
+    sleep(session.timeout()).await;
+    simulation.partition(simulation.main(), 1);
+    assert_eq!(session.ended().await, SessionEnd::LeaseOver);
+    assert!(simulation.session_ids().contains(&session.id()));
+    simulation.heal_partition(simulation.main(), 1);
+    client.session().await.unwrap();
+    simulation.main().wait_for_request(OpCode::CloseSession, 1).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    assert!(!simulation.session_ids().contains(&session.id()));
 }

@@ -82,19 +82,6 @@ async fn a_failed_transaction_names_the_failed_operation_and_applies_none() {
 }
 
 #[tokio::test]
-async fn a_transaction_with_a_lost_reply_has_an_unknown_outcome() {
-    let (proxy, client) = behind_proxy().await;
-    let path = unique_path("node");
-    proxy.cut_before_reply(OpCode::Multi);
-    let transaction = client.transaction().create(&path, "", CreateMode::Persistent).unwrap();
-    let error = transaction.commit().await.unwrap_err();
-    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::Unknown);
-    assert_eq!(proxy.requests()[&OpCode::Multi], 1);
-    assert!(client.check_exists(&path).await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
     let (proxy, client) = behind_proxy().await;
     let node = client.create().for_path(unique_path("node"), "").await.unwrap();

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use curator_client::{
-    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, RetryNTimes, Session,
-    SessionEnd, Transaction, TransactionOperation, TransactionResult, ZPath,
+    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, Session, SessionEnd,
+    Transaction, TransactionOperation, TransactionResult, ZPath,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, proxy, replace_session, soon,
+    begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy, simulated, soon,
     unique_path,
 };
 
@@ -34,19 +34,6 @@ async fn a_transaction_in_a_session_creates_ephemeral_nodes_of_that_session() {
     assert_eq!(client.transaction().commit_in(&session).await.unwrap(), []);
     assert_eq!(client.transaction().commit().await.unwrap(), []);
     assert_eq!(multis(&proxy), 1);
-}
-
-#[tokio::test]
-async fn a_transaction_does_not_move_to_another_session() {
-    let (proxy, client) = behind_proxy().await;
-    let session = client.session().await.unwrap();
-    replace_session(&proxy, &client).await;
-    // The session may have been resumed briefly, and a resumed session begins with a transaction.
-    proxy.reset_counts();
-    let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
-    assert_eq!(error.outcome(), Outcome::NotApplied);
-    assert_eq!(multis(&proxy), 0);
 }
 
 #[tokio::test]
@@ -81,15 +68,14 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     assert!((2..=proxy.handshakes()).contains(&sent), "{sent} transactions, {} handshakes", proxy.handshakes());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
-    let policy = RetryNTimes::new(1, Duration::from_millis(1)).unwrap();
-    let timeout = Duration::from_secs(2);
-    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(policy)).await;
+    let (simulation, client) = simulated(|client| client.retry_policy(once())).await;
     let session = client.session().await.unwrap();
-    begin_outage(&proxy, &client).await;
-    let error = soon(create(&client, unique_path("node")).commit_in(&session)).await.unwrap_err();
-    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    simulation.main().refuse(true);
+    simulation.main().cut();
+    let error = create(&client, "/node").commit_in(&session).await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. } | Error::Disconnected { .. }), "{error}");
 }
 
 /// A client with the maximum number of requests in flight, until the proxy releases the replies.

@@ -110,14 +110,6 @@ async fn a_wrong_version_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn a_tree_delete_of_the_root_is_refused_and_deletes_nothing() {
-    let client = direct().await;
-    let path = node(&client).await;
-    with_children(&client).for_path("/").await.unwrap_err();
-    assert!(!is_gone(&path).await);
-}
-
-#[tokio::test]
 async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy); 5] = [
         |proxy| proxy.cut_before_reply(OpCode::GetChildren),

@@ -173,21 +173,6 @@ fn leases_and_limit_that_do_not_suffice_are_read_again_with_watches() {
 }
 
 #[test]
-fn an_event_is_followed_by_a_read_of_the_changed_leases_or_limit() {
-    let mut run = Run::waiting_for(1);
-    assert_eq!(run.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(run.answers([Answer::Unknown]), retry(READ_LEASES));
-    assert_eq!(run.answers([others(1)]), take(false, 1, limit(2)));
-
-    let mut run = Run::waiting_for(1);
-    assert_eq!(run.event(Event::LimitChanged), now(READ_LIMIT));
-    assert_eq!(run.answers([Answer::Unknown]), retry(READ_LIMIT));
-    assert_eq!(run.answers([limit_is(3)]), take(false, 1, limit(3)));
-
-    assert_eq!(Run::waiting_for(1).event(Event::OwnDeleted(0)), RESTART, "its place was deleted");
-}
-
-#[test]
 fn a_contest_without_waiting_for_leases_is_refused_and_sets_no_watch() {
     let contest = || claiming(3).without_waiting();
     let (run, step) = Run::first(contest(), others(3), limit_is(5));

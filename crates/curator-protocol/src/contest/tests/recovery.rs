@@ -18,26 +18,6 @@ fn missing_parents_are_created_together_with_the_node_and_after_pauses_if_that_k
 }
 
 #[test]
-fn unanswered_requests_are_sent_again_but_watches_in_force_are_not() {
-    let unknown = || Answer::Unknown;
-    let cases = [
-        ([unknown(), unknown(), unknown()], vec![watch_ahead(0), watch_ahead(1), watch_own(2), LIST]),
-        ([node(0), unknown(), unknown()], vec![watch_ahead(1), watch_own(2), LIST]),
-        ([unknown(), node(1), node(2)], vec![watch_ahead(0), LIST]),
-        ([Answer::Missing, Answer::Missing, unknown()], vec![watch_ahead(0), watch_ahead(1), watch_own(2), LIST]),
-    ];
-    for (answers, again) in cases {
-        let (mut run, _) = Run::queued(2);
-        assert_eq!(run.answers(answers.clone()), retry(again), "{answers:?}");
-    }
-    let mut run = Run::waiting(5);
-    let _ = run.event(gone(3));
-    assert_eq!(run.answers([unknown(), node(5), children([4, 5])]), retry([watch_ahead(4), LIST]));
-    assert_eq!(run.answers([node(4), unknown()]), retry([LIST]));
-    assert_eq!(run.answers([children([4, 5])]), Step::Wait);
-}
-
-#[test]
 fn a_node_is_recovered_only_in_the_session_that_created_it() {
     let cases = [
         (node(3), won([own(3)])),

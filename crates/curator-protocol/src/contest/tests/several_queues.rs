@@ -41,28 +41,6 @@ impl Run {
 }
 
 #[test]
-fn a_deleted_node_in_an_owned_queue_restarts_the_contest_for_all_queues() {
-    let mut run = Run::owning_the_first_and_waiting();
-    assert_eq!(run.event(Event::OwnDeleted(0)), RESTART);
-    assert_eq!(run.nodes(), [(1, own(1))], "the caller has to delete it");
-    assert_eq!(run.unknown_nodes(), [0; 0]);
-    // The node was deleted before its watch was set, or another client has created a node with the same name.
-    for answer in [Answer::Missing, node(7)] {
-        let (mut run, _) = Run::queued_in_two([0, 1]);
-        assert_eq!(run.answers([answer, node(0), node(1)]), RESTART);
-    }
-}
-
-#[test]
-fn no_contest_is_won_while_the_node_of_an_owned_queue_is_unconfirmed() {
-    // A pipeline's replies make the contender first in queue 0; the reply to the watch of its node in queue 1 is lost.
-    let (mut run, step) = Run::queued_in_two([1, 0]);
-    assert_eq!(step, now([watch_ahead(0), watch_own(1), at(1, watch_own(0))]));
-    assert_eq!(run.answers([Answer::Missing, node(1), Answer::Unknown]), retry([at(1, watch_own(0))]));
-    assert_eq!(run.answers([Answer::Missing]), RESTART);
-}
-
-#[test]
 fn a_sequence_overflow_names_its_queue() {
     let mut run = Run::joining_two();
     let step = run.answers([created(0), created(i32::MAX), children([0]), children([i32::MAX])]);

@@ -99,25 +99,6 @@ fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_node() {
 }
 
 #[test]
-fn a_holders_two_nodes_do_not_block_each_other_whichever_name_comes_first() {
-    for [reader, writer] in [[1, 2], [2, 1]] {
-        let reader = downgraded_read_name(&id(reader), 5);
-        let writer = format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5);
-        let both = [reader.clone(), writer.clone()];
-        assert_eq!((verdict_of(&reader, &both), verdict_of(&writer, &both)), (None, None));
-        // Both wait for earlier contenders, and block later ones.
-        let behind = [&both[..], &[write(3)]].concat();
-        assert_eq!(verdict_of(&reader, &behind), Some(write(3)));
-        assert_eq!(verdict_of(&writer, &behind), Some(write(3)));
-        let before = [&both[..], &[read(6), write(7)]].concat();
-        assert_eq!(verdict_of(&read(6), &before), Some(writer.clone()));
-        let downgraded = [reader.clone(), read(6), write(7)];
-        assert_eq!(verdict_of(&read(6), &downgraded), None);
-        assert_eq!(verdict_of(&write(7), &[reader.clone(), write(7)]), Some(reader));
-    }
-}
-
-#[test]
 fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node() {
     let reads = [1, 2].map(|reader| downgraded_read_name(&id(reader), 5));
     let [one, other] = [3, 4].map(|writer| format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5));

@@ -134,66 +134,6 @@ async fn a_restored_ensemble_has_lost_the_last_writes_but_continues_sessions() {
     assert_eq!(client.exists("/b", false).await, Some(false));
 }
 
-#[tokio::test]
-async fn a_server_that_has_lost_its_disk_gets_everything_from_the_leader() {
-    let simulation = three(8);
-    let (leader, followers) = roles(&simulation);
-    let mut client = Client::new(simulation.main(), leader).await.unwrap();
-    let zxid = client.create("/a", false).await.unwrap().zxid;
-    simulation.restart_without_disk(followers[0]);
-    pass(1000).await;
-    let mut client = client.resume(simulation.main(), followers[0], zxid).await.unwrap();
-    assert_eq!(client.exists("/a", false).await, Some(true));
-}
-
-/// What a run with everything that these tests do leaves as a trace.
-fn run(seed: u64) -> (u64, String) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async {
-        let simulation = Simulation::builder().seed(seed).servers(3).start();
-        let processes = [simulation.process("a"), simulation.process("b")];
-        let work = |index: usize| {
-            let process = &processes[index];
-            async move {
-                for round in 0..20 {
-                    if let Some(mut client) = Client::new(process, (round + index) % 3 + 1).await {
-                        for number in 0..10 {
-                            client.create(&format!("/{index}-{round}-{number}"), number % 2 == 0).await;
-                        }
-                    }
-                    pass(50).await;
-                }
-            }
-        };
-        let trouble = async {
-            pass(200).await;
-            simulation.stop(simulation.leader().unwrap_or(1));
-            pass(1500).await;
-            simulation.heal();
-            pass(500).await;
-            simulation.partition_servers(&[1]);
-            pass(1500).await;
-            simulation.heal();
-        };
-        tokio::join!(work(0), work(1), trouble);
-        (simulation.trace_hash(), simulation.trace())
-    })
-}
-
-#[test]
-fn the_same_seed_gives_the_same_trace_and_another_seed_another_one() {
-    let mut hashes = std::collections::BTreeSet::new();
-    for seed in 0..20 {
-        let (hash, trace) = run(seed);
-        let again = run(seed);
-        assert!(trace.lines().count() > 300, "{trace}");
-        assert_eq!(trace, again.1, "seed {seed}");
-        assert_eq!(hash, again.0);
-        hashes.insert(hash);
-    }
-    assert_eq!(hashes.len(), 20);
-}
-
 /// With the leader, a write survives that no other server has.
 #[tokio::test]
 async fn a_leader_brings_back_what_only_its_disk_has() {

@@ -34,20 +34,6 @@ async fn a_connection_is_cut_before_or_after_a_request_is_applied() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_delivers_everything_in_the_end() {
-    let simulation = Simulation::new(2);
-    let mut client = Client::connect(simulation.main(), 1, 60_000, 0, 0, &[0; 16]).await.unwrap();
-    simulation.silence(is_create);
-    assert!(client.create("/a", false).await.is_none());
-    assert!(simulation.nodes().contains_key("/a"));
-    let xid = client.send(OpCode::Ping, |writer| writer);
-    pass(100).await;
-    simulation.heal();
-    assert_eq!(client.reply().await.unwrap().0, 1);
-    assert_eq!(client.reply().await.unwrap().0, xid);
-}
-
-#[tokio::test]
 async fn a_full_queue_refuses_a_request() {
     let simulation = Simulation::new(3);
     let mut client = Client::new(simulation.main(), 1).await.unwrap();
@@ -274,4 +260,20 @@ async fn a_server_that_stopped_long_ago_refuses_at_once() {
     assert_eq!((simulation.elapsed(), simulation.trace_hash()), (now, trace));
     simulation.start(1);
     assert!(Client::new(simulation.main(), 1).await.is_some());
+}
+
+#[tokio::test]
+async fn a_restarted_server_keeps_its_nodes_and_sessions() {
+    let simulation = Simulation::new(1);
+    let mut client = Client::new(simulation.main(), 1).await.unwrap();
+    let zxid = client.create("/a", true).await.unwrap().zxid;
+    simulation.stop(1);
+    assert!(client.ends_within(10).await);
+    assert!(client.resume(simulation.main(), 1, zxid).await.is_none());
+    simulation.start(1);
+    let mut client = client.resume(simulation.main(), 1, zxid).await.unwrap();
+    assert_ne!(client.session, 0);
+    assert_eq!(client.exists("/a", false).await, Some(true));
+    // A client that has seen later changes is turned away.
+    assert!(client.resume(simulation.main(), 1, zxid + 10).await.is_none());
 }

@@ -137,12 +137,3 @@ async fn exempt_paths_are_not_counted_and_pipelines_are_round_trips() {
     assert!(process.requests().is_empty());
     assert!(process.wait_for_request(OpCode::Exists, 1).await.is_err());
 }
-
-#[tokio::test]
-async fn watches_are_counted() {
-    let (simulation, _process, mut client) = start().await;
-    assert_eq!(client.exists("/a", true).await, Some(false));
-    assert_eq!(simulation.watch_count(), 1);
-    client.create("/a", false).await.unwrap();
-    assert_eq!(simulation.watch_count(), 0);
-}

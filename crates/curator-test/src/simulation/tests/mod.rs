@@ -6,7 +6,6 @@ mod ensemble;
 mod faults;
 mod frames;
 mod run;
-mod single;
 
 use std::time::Duration;
 

@@ -56,12 +56,6 @@ async fn a_run_within_a_runtime_fails_with_the_reason() {
     }
 }
 
-#[test]
-fn a_run_may_consume_what_it_captures() {
-    let text = String::from("once");
-    assert_eq!(simulate(1, async move |_| text), "once");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_note_is_one_line_of_the_trace() {
     let simulation = Simulation::new(1);

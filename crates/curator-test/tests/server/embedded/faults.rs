@@ -1,7 +1,6 @@
 //! Faults on demand, and counts.
 
 use std::{
-    collections::BTreeMap,
     panic::resume_unwind,
     thread,
     time::{Duration, Instant},
@@ -61,16 +60,6 @@ fn a_matcher_that_panics_closes_only_its_connection() {
 }
 
 #[tokio::test]
-async fn a_client_resumes_its_session_after_a_cut() {
-    let server = EmbeddedServer::start().unwrap();
-    let client = client(server.address()).await;
-    client.create("/e", b"", &EPHEMERAL).await.unwrap();
-    server.cut();
-    until(async || client.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
-    assert_eq!(server.handshakes(), 2);
-}
-
-#[tokio::test]
 async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
@@ -117,22 +106,6 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expi
 }
 
 #[tokio::test]
-async fn the_nodes_of_an_expired_session_are_deleted_after_its_timeout_if_its_client_cannot_read_the_expiry() {
-    let server = EmbeddedServer::builder().tick_time(Duration::from_millis(20)).start().unwrap();
-    let other = client(server.address()).await;
-    let faults: [fn(&FaultProxy); 2] =
-        [|proxy| proxy.refuse(true).unwrap(), |proxy| proxy.hold_replies(OpCode::CreateSession)];
-    for fault in faults {
-        let proxy = FaultProxy::start(server.address()).unwrap();
-        let victim = short_lived(&proxy).await;
-        victim.create("/e", b"", &EPHEMERAL).await.unwrap();
-        fault(&proxy);
-        server.expire_session(victim.session_id().0).unwrap();
-        until(async || other.check_stat("/e").await.unwrap().is_none()).await;
-    }
-}
-
-#[tokio::test]
 async fn replies_are_delayed_concurrently() {
     let server = EmbeddedServer::start().unwrap();
     let client = client(server.address()).await;
@@ -166,18 +139,4 @@ fn a_delay_can_have_any_length() {
     server.expire_session(server.session_ids()[0]).unwrap();
     server.set_delay(Duration::ZERO);
     RawClient::connect(server.address());
-}
-
-#[tokio::test]
-async fn requests_are_counted_by_kind() {
-    let server = EmbeddedServer::start().unwrap();
-    let client = client(server.address()).await;
-    client.create("/a", b"", &PERSISTENT).await.unwrap();
-    client.get_data("/a").await.unwrap();
-    client.get_data("/a").await.unwrap();
-    assert_eq!(server.requests(), BTreeMap::from([(OpCode::Create2, 1), (OpCode::GetData, 2)]));
-    assert_eq!(server.handshakes(), 1);
-    server.reset_counts();
-    assert!(server.requests().is_empty());
-    assert_eq!((server.handshakes(), server.pings()), (0, 0));
 }

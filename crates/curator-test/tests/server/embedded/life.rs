@@ -3,10 +3,10 @@
 use std::{
     net::{TcpListener, TcpStream},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use curator_test::{EmbeddedServer, Error, OpCode, TestingServer, until};
+use curator_test::{EmbeddedServer, Error, OpCode, until};
 use zookeeper_client::{Client, SessionState};
 
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
@@ -76,41 +76,6 @@ async fn a_request_to_a_paused_server_is_applied_when_the_server_is_resumed() {
     create.await.unwrap();
 }
 
-#[tokio::test]
-async fn no_session_expires_while_the_server_is_stopped() {
-    let server = EmbeddedServer::builder().tick_time(TICK).start().unwrap();
-    let connector = Client::connector().with_session_timeout(SHORT);
-    let owner = connector.connect(&server.connect_string()).await.unwrap();
-    let id = owner.session_id().0;
-    server.stop();
-    // The session timeout is under test.
-    tokio::time::sleep(SHORT + TICK).await;
-    assert_eq!(server.session_ids(), [id]);
-    assert!(server.expire_session(id).is_ok());
-    assert!(matches!(server.expire_session(id), Err(Error::NoSession(unknown)) if unknown == id));
-}
-
-#[test]
-fn a_connection_from_before_an_empty_restart_does_not_affect_later_connections() {
-    let server = EmbeddedServer::start().unwrap();
-    let mut old = RawClient::connect(server.address());
-    let due = Instant::now() + Duration::from_millis(200);
-    server.set_delay(Duration::from_millis(150));
-    // The end of this connection is delayed, so the server handles it after the restart.
-    server.cut_before_reply(|request| request.op() == OpCode::Ping);
-    old.send(&[OpCode::Ping]);
-    while server.pings() == 0 {
-        thread::yield_now();
-    }
-    server.restart_empty().unwrap();
-    server.set_delay(Duration::ZERO);
-    let mut new = RawClient::connect(server.address());
-    while Instant::now() < due {
-        new.send(&[OpCode::Ping]);
-        new.receive(1);
-    }
-}
-
 #[test]
 fn a_request_sent_during_a_pause_is_lost_in_a_restart() {
     // The server's thread races this one.
@@ -136,21 +101,6 @@ fn a_stopped_server_cannot_be_paused() {
     assert!(TcpStream::connect(server.address()).is_err());
     server.restart().unwrap();
     assert!(TcpStream::connect(server.address()).is_ok());
-}
-
-#[tokio::test]
-async fn packets_are_counted_from_each_start() {
-    let server = TestingServer::embedded().await.unwrap();
-    let restarts = [EmbeddedServer::restart, EmbeddedServer::restart_empty];
-    for restart in restarts {
-        for _ in 0..5 {
-            server.sessions().await.unwrap();
-        }
-        RawClient::connect(server.address());
-        assert_eq!(server.packets_received().await.unwrap(), 1);
-        restart(server.as_embedded().unwrap()).unwrap();
-        assert_eq!(server.packets_received().await.unwrap(), 0);
-    }
 }
 
 #[test]

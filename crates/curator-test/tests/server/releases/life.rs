@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{SocketAddr, TcpListener, TcpStream},
-    time::Duration,
+    net::{TcpListener, TcpStream},
 };
 
 use curator_test::{Error, Mode, ServerVersion, TestingServer, until};
@@ -111,29 +110,11 @@ async fn create_counters_can_be_set_without_other_changes() {
 }
 
 #[tokio::test]
-async fn a_session_timeout_is_at_least_two_ticks() {
-    let server = TestingServer::builder().tick_time(Duration::from_millis(4000)).start().await.unwrap();
-    // Less than two ticks, but not short, because the client also waits this long for the server's replies.
-    let connector = zookeeper_client::Client::connector().with_session_timeout(Duration::from_millis(6000));
-    let client = connector.connect(&server.connect_string()).await.unwrap();
-    assert_eq!(client.session_timeout(), Duration::from_millis(8000));
-}
-
-#[tokio::test]
 async fn a_dropped_server_frees_its_port() {
     let server = TestingServer::start().await.unwrap();
     let address = server.address();
     drop(server);
     assert!(TcpListener::bind(address).is_ok());
-}
-
-#[tokio::test]
-async fn all_tests_share_one_server() {
-    let first = TestingServer::shared().await;
-    assert!(std::ptr::eq(first, TestingServer::shared().await));
-    let address: SocketAddr = first.connect_string().parse().unwrap();
-    assert_eq!(address, first.address());
-    assert!(address.ip().is_loopback());
 }
 
 #[tokio::test]
