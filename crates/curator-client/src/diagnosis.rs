@@ -422,20 +422,6 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_which_tls_tries_one_address_is_listed_with_its_address_count() {
-        let servers = ConnectString::parse("zk1,zk2").unwrap();
-        let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
-        diagnosis.resolved_by_zookeeper_client(0, 2);
-        diagnosis.resolved_by_zookeeper_client(1, 1);
-        diagnosis.note(0, Problem::Overdue(NO_REPLY, Duration::from_secs(5)));
-        assert_eq!(
-            diagnosis.to_string(),
-            "zk1:2181: connected, but no reply to the handshake within 5s (the name has 2 addresses, and with TLS only the \
-             first that accepts a connection is tried); zk2:2181: not tried yet"
-        );
-    }
-
-    #[test]
     fn a_server_that_ends_a_slow_handshake_is_not_reported_as_silent() {
         let servers = ConnectString::parse("zk1,zk2").unwrap();
         let diagnosis = Diagnosis::of_plain(&servers, &|_| {});

@@ -265,7 +265,7 @@ mod tests {
     use crate::clock::ClockInstant;
     use crate::source;
     use crate::spawner::Spawner;
-    use crate::timer::{Deadline, Timer};
+    use crate::timer::Timer;
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -300,29 +300,6 @@ mod tests {
     fn is_network(pausable: &Arc<Pausable>) -> bool {
         let current = network().map(|network| Arc::as_ptr(&network).cast::<()>());
         current == Some(Arc::as_ptr(pausable).cast())
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "compares with the real clock")]
-    fn real_now() -> std::time::Instant {
-        std::time::Instant::now()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_hour_passes_at_once_on_all_clocks() {
-        let _entered = enter(Arc::<Pausable>::default());
-        let (real, timer) = (real_now(), Timer::new(Handle::current()));
-        let (clock, instant, tokio) = (ClockInstant::now(), source::now(), Instant::now());
-        assert_eq!((clock.as_nanos(), instant), (1, tokio.into_std()));
-        assert_eq!(source::since_1970(), START);
-        let deadline = Deadline::after(2 * HOUR);
-        timer.sleep(HOUR).await;
-        assert_eq!(deadline.remaining(), Some(HOUR));
-        timer.sleep_until(deadline).await;
-        assert!(deadline.has_passed());
-        assert_eq!(ClockInstant::now(), clock + 2 * HOUR);
-        assert_eq!((source::elapsed(instant), tokio.elapsed()), (2 * HOUR, 2 * HOUR));
-        assert_eq!(source::since_1970(), START + 2 * HOUR);
-        assert!(real.elapsed() < Duration::from_secs(60));
     }
 
     #[test]
@@ -374,21 +351,6 @@ mod tests {
             let _other_process = enter(Arc::<Pausable>::default());
             assert_eq!(next_client(), Some(2));
         }
-    }
-
-    #[test]
-    fn processes_are_left_in_any_order() {
-        let [one, two] = [Arc::<Pausable>::default(), Arc::<Pausable>::default()];
-        let first = enter(one.clone());
-        let second = enter(two.clone());
-        drop(first);
-        assert!(is_network(&two));
-        let third = enter(one.clone());
-        assert!(is_network(&one));
-        drop(third);
-        assert!(is_network(&two));
-        drop(second);
-        assert!(!is_active());
     }
 
     #[tokio::test(start_paused = true)]

@@ -286,11 +286,7 @@ fn refused(error: RequestError) -> RequestError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use tokio::sync::oneshot::{self, error::TryRecvError};
-
-    use super::super::task::tests::being_polled;
+    use super::super::task::tests::assert_outlives_the_poll;
     use super::*;
 
     /// If the watcher were dropped during the poll, the connection would still send the removal, which is unsafe by
@@ -314,16 +310,9 @@ mod tests {
             }),
         ];
         for (when, end) in endings {
-            let (sender, receiver) = mpsc::channel();
-            let (watcher, mut dropped) = oneshot::channel::<()>();
-            let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
-            end(&Removals::default(), Box::new(watcher), task);
-            go_on();
-            assert_eq!(
-                receiver.recv().unwrap(),
-                Err(TryRecvError::Empty),
-                "the poll did not keep a watcher dropped {when}"
-            );
+            assert_outlives_the_poll(when, |task, watcher| {
+                end(&Removals::default(), Box::new(watcher), task.clone());
+            });
         }
     }
 }

@@ -368,6 +368,18 @@ pub(super) mod tests {
         })
     }
 
+    /// Checks that what `end` drops, and gets as its second argument, outlives the current poll of a connection.
+    #[track_caller]
+    pub(in crate::zk) fn assert_outlives_the_poll(when: &str, end: impl FnOnce(&SessionTask, oneshot::Sender<()>)) {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (kept, mut dropped) = oneshot::channel();
+        let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
+        end(&task, kept);
+        go_on();
+        let found = receiver.recv().unwrap();
+        assert_eq!(found, Err(oneshot::error::TryRecvError::Empty), "the poll did not keep it: {when}");
+    }
+
     #[test]
     fn aborting_a_connection_during_its_poll_does_not_block() {
         let (held, dropped) = oneshot::channel::<()>();
@@ -387,17 +399,10 @@ pub(super) mod tests {
     /// `zookeeper-client` treats the drop of its client as a request to close the session.
     #[test]
     fn an_abandoned_client_outlives_the_current_poll_of_its_connection() {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let (client, mut dropped) = oneshot::channel::<()>();
-        let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
-        task.abandon(client);
-        go_on();
-        assert_eq!(
-            receiver.recv().unwrap(),
-            Err(oneshot::error::TryRecvError::Empty),
-            "the poll did not keep the client"
-        );
-        assert_eq!(task.end(), Some(LinkEnd::Lost));
+        assert_outlives_the_poll("abandoned", |task, client| {
+            task.abandon(client);
+            assert_eq!(task.end(), Some(LinkEnd::Lost));
+        });
     }
 
     /// In this last poll, `zookeeper-client` writes the request to close the session.

@@ -230,17 +230,6 @@ mod tests {
     }
 
     #[test]
-    fn only_dropped_watches_of_both_kinds_on_one_path_delay_the_next_watch() {
-        let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
-        let watches = [(&a, Kind::Children), (&a, Kind::Data), (&b, Kind::Data)];
-        let [children, data, other] = watches.map(|(path, kind)| set(&all, path, kind));
-        assert!(give_up(other) && give_up(data));
-        assert_eq!(unconfirmed(&all, &a), None);
-        assert!(give_up(children));
-        assert_eq!((unconfirmed(&all, &a), unconfirmed(&all, &b)), (Some(2), None));
-    }
-
-    #[test]
     fn a_fired_watch_delays_no_other_watch_and_leaves_no_record() {
         let (all, a) = (Arc::default(), path("/a"));
         let (mut children, data) = (set(&all, &a, Kind::Children), set(&all, &a, Kind::Data));
@@ -271,19 +260,6 @@ mod tests {
         assert_eq!(all.lock().paths.len(), 1);
         all.probed(all.drops());
         assert!(all.lock().paths.is_empty());
-    }
-
-    #[test]
-    fn a_connection_ends_when_watches_of_both_kinds_are_dropped_during_a_request() {
-        for is_awaited in [true, false] {
-            let (all, a, b) = (Arc::default(), path("/a"), path("/b"));
-            let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
-            let requested = request(&all, &a, Kind::Data);
-            let others = [Kind::Children, Kind::Data].map(|kind| set(&all, &b, kind));
-            assert!(give_up(if is_awaited { data } else { requested }));
-            assert!(others.into_iter().all(give_up));
-            assert!(!give_up(children));
-        }
     }
 
     /// The watch of the dropped request may still be set.

@@ -142,11 +142,7 @@ fn translate(event: &WatchedEvent) -> WatchEvent {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use tokio::sync::oneshot::{self, error::TryRecvError};
-
-    use super::super::task::tests::being_polled;
+    use super::super::task::tests::assert_outlives_the_poll;
     use super::super::unfired::Kind;
     use super::*;
     use crate::path::ZPath;
@@ -155,28 +151,20 @@ mod tests {
     #[test]
     fn a_watch_dropped_after_the_end_of_its_connection_outlives_the_current_poll() {
         for is_read in [false, true] {
-            let (sender, receiver) = mpsc::channel();
-            let (watcher, mut dropped) = oneshot::channel::<()>();
-            let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
-            let event = async {
-                let _watcher = watcher;
-                std::future::pending().await
-            };
-            let (unfired, _) = task.unfired().add(&ZPath::root(), Kind::Data);
-            let mut watch =
-                Watch { unfired, event: Some(event.boxed()), task: task.clone(), fired: None, counted: None };
-            task.abort(LinkEnd::Lost);
-            if is_read {
-                let event = watch.poll_fired(&mut Context::from_waker(std::task::Waker::noop()));
-                assert_eq!(event, Poll::Ready(WatchEvent::Interrupted));
-            }
-            drop(watch);
-            go_on();
-            assert_eq!(
-                receiver.recv().unwrap(),
-                Err(TryRecvError::Empty),
-                "the poll did not keep the watcher; read: {is_read}"
-            );
+            assert_outlives_the_poll(&format!("a watcher, read: {is_read}"), |task, watcher| {
+                let event = async {
+                    let _watcher = watcher;
+                    std::future::pending().await
+                };
+                let (unfired, _) = task.unfired().add(&ZPath::root(), Kind::Data);
+                let mut watch =
+                    Watch { unfired, event: Some(event.boxed()), task: task.clone(), fired: None, counted: None };
+                task.abort(LinkEnd::Lost);
+                if is_read {
+                    let event = watch.poll_fired(&mut Context::from_waker(std::task::Waker::noop()));
+                    assert_eq!(event, Poll::Ready(WatchEvent::Interrupted));
+                }
+            });
         }
     }
 }

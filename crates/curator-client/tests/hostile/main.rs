@@ -3,7 +3,7 @@
 //! Only this suite finds a client that waits for such a server, or reads from it, for as long as the server wants.
 //!
 //! The tests run in a separate process, because a server that sends without a pause blocks the thread that reads for
-//! all sessions of the process.
+//! all sessions of the process. They take real time: a simulation has neither sockets nor bytes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
 
 #[path = "../support/mod.rs"]

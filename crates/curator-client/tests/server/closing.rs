@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// A close timeout that a test waits for.
-const CLOSE: Duration = Duration::from_millis(500);
+const CLOSE: Duration = Duration::from_millis(200);
 
 /// A client whose first session exists on the server, but whose first request has not been answered.
 async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
@@ -138,7 +138,7 @@ async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
     simulation.stop(1);
     session.ended().await;
     // Whether the old session has ended on the server is unknown; only the time counts.
-    drop(tokio::time::timeout(2 * CLOSE, client.close()).await.unwrap());
+    drop(tokio::time::timeout(3 * CLOSE, client.close()).await.unwrap());
 }
 
 #[tokio::test]

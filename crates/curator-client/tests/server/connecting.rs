@@ -11,6 +11,7 @@ use crate::support::{LONG, SLACK, builder, once, proxy, refusal, soon, until};
 /// Enough for a busy machine to find out why a server does not answer.
 const CONNECTION: Duration = Duration::from_secs(4);
 
+// In real time: each transport finds by itself why a server does not answer.
 #[tokio::test]
 async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() {
     type Fault = fn(&FaultProxy);
@@ -45,6 +46,7 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
     .await;
 }
 
+// In real time: each transport limits its own attempts.
 #[tokio::test]
 async fn a_client_connects_despite_a_silent_and_a_refusing_server() {
     let (dead, alive) = (proxy().await, proxy().await);

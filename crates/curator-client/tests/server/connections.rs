@@ -36,6 +36,7 @@ async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_requ
 }
 
 /// A connection over which nothing arrives is given up before the session's lease ends.
+// In real time: each transport has its own heartbeat.
 #[tokio::test]
 async fn a_silent_connection_is_given_up_well_before_the_session_timeout() {
     let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;

@@ -119,7 +119,7 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
 /// The connection stays open, but the session is no longer confirmed.
 #[tokio::test(start_paused = true)]
 async fn an_operation_under_way_ends_with_its_session() {
-    let (simulation, client) = impatient(|client| client.operation_timeout(FOREVER)).await;
+    let (simulation, client) = impatient(|client| client.operation_timeout(FOREVER).session_timeout(CONNECTION)).await;
     let (session, process) = (client.session().await.unwrap(), simulation.main());
     process.swallow_next_reply(OpCode::GetData);
     let reading = session.get_data(&ZPath::root());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use curator_client::{ConnectionState, RetryForever};
 use curator_test::OpCode;
 
-use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, node, once, soon, unique_path, until};
+use crate::support::{behind_proxy, behind_proxy_with, direct, node, once, simulated, soon, unique_path, until};
 
 #[tokio::test]
 async fn a_delete_with_a_lost_reply_succeeds() {
@@ -18,20 +18,19 @@ async fn a_delete_with_a_lost_reply_succeeds() {
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_guaranteed_delete_continues_in_the_next_session() {
-    // How long an attempt waits for a connection.
-    let timeout = Duration::from_secs(3);
-    let (proxy, client) = behind_proxy_with(|client| client.connection_timeout(timeout).retry_policy(once())).await;
+    let (simulation, client) = simulated(|client| client.retry_policy(once())).await;
     let path = node(&client).await;
     let session = client.session().await.unwrap();
-    proxy.refuse(true).unwrap();
-    end_session(&proxy).await;
-    proxy.cut();
-    soon(client.delete().guaranteed().for_path(&path)).await.unwrap_err();
+    simulation.main().refuse(true);
+    simulation.close_session(session.id()).unwrap();
+    simulation.main().cut();
+    client.delete().guaranteed().for_path(&path).await.unwrap_err();
     assert_eq!(client.janitor().pending(), 1);
-    proxy.refuse(false).unwrap();
-    soon(client.janitor().idle()).await;
+
+    simulation.main().refuse(false);
+    client.janitor().idle().await;
     assert_eq!(client.session().await.unwrap().epoch(), session.epoch() + 1);
     assert_eq!(client.check_exists(&path).await.unwrap(), None);
 }

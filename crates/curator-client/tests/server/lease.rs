@@ -8,7 +8,7 @@ use curator_test::{OpCode, Simulation};
 use tokio::time::sleep;
 
 use crate::support::{
-    LONG, behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect, simulated, soon,
+    behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect, simulated, soon,
     watch_over,
 };
 
@@ -91,16 +91,17 @@ async fn a_lease_is_computed_from_the_granted_session_timeout() {
 /// The next two probes might not be answered within the rest of the lease, so the client opens another session.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
-    let simulation = Simulation::new(1);
+    let (simulation, timeout) = (Simulation::new(1), Duration::from_secs(8));
     // Together the delays leave less than half of the session timeout. Neither alone makes the client give up the
     // connection.
     for answer in [OpCode::CreateSession, OpCode::Sync] {
-        simulation.main().delay_nth_reply(answer, 1, LONG / 4);
+        simulation.main().delay_nth_reply(answer, 1, timeout / 4);
     }
-    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(LONG).connect().await.unwrap();
+    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(timeout).connect().await.unwrap();
     assert_ne!(client.session().await.unwrap().id(), simulation.main().sessions()[0].session_id);
 }
 
+// In real time: a simulation has no other thread.
 #[tokio::test]
 async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
     let proxy = proxy().await;
@@ -122,6 +123,7 @@ async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
 }
 
 /// `zookeeper-client` alone would keep the session alive for as long as the process runs.
+// In real time: a simulation has no other thread.
 #[tokio::test]
 async fn the_servers_end_the_session_of_a_client_whose_runtime_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);

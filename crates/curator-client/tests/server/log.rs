@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use curator_client::ConnectionState::{Reconnected, Suspended};
 use curator_client::{Acl, AuthId, CuratorClient, CuratorClientBuilder, Permission};
@@ -10,7 +9,7 @@ use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
 use crate::support::{
-    begin_outage, behind_proxy_with, is_native, reconnect, replace_session, soon, unique_path, until,
+    begin_outage, behind_proxy_with, is_native, reconnect, replace_session, simulated, soon, unique_path, until,
 };
 use test_support::log::{Line, all_lines_of, lines_of, listen, read_by};
 
@@ -123,18 +122,17 @@ async fn each_refused_delete_is_logged_with_its_node() {
     assert_eq!(paths, nodes, "{lines:#?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_confirmed() {
     listen();
-    let slow = |client: CuratorClientBuilder| client.session_timeout(Duration::from_secs(12)).name("slow");
-    let (proxy, client) = behind_proxy_with(slow).await;
+    let (simulation, client) = simulated(|client| client.name("slow")).await;
     let mut states = client.connection_states();
-    proxy.hold_replies(OpCode::Sync);
-    assert!(soon(states.wait_for(Suspended)).await);
-    proxy.release_held();
-    assert!(soon(states.wait_for(Reconnected)).await);
-    let lines = lines_since_start("slow");
-    assert_eq!(messages(&lines), ["session opened", "session suspended", "session confirmed"], "{lines:#?}");
+    simulation.main().hold_replies(OpCode::Sync);
+    assert!(states.wait_for(Suspended).await);
+    simulation.main().release_held();
+    assert!(states.wait_for(Reconnected).await);
+    let lines = &lines_of("slow")[1..];
+    assert_eq!(messages(lines), ["session opened", "session suspended", "session confirmed"], "{lines:#?}");
     assert_eq!(lines[1].fields["why"], "the server is slow to answer");
 }
 

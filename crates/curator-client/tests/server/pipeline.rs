@@ -32,6 +32,7 @@ pub(crate) async fn assert_pipelines_take_one_round_trip(
     assert_eq!(pipelines(proxy, client, session, 5).await, 5);
 }
 
+// In real time: each transport has its own packets and attempts.
 #[tokio::test]
 async fn two_calls_are_one_round_trip_after_an_outage_too() {
     let (proxy, client) = slow_network().await;

@@ -9,9 +9,7 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{
-    behind_proxy, behind_proxy_with, builder, direct, once, proxy, simulated, soon, unique_path, until,
-};
+use crate::support::{behind_proxy, behind_proxy_with, direct, once, simulated, soon, unique_path};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -37,6 +35,7 @@ async fn assert_only_node(client: &CuratorClient, dir: &ZPath, path: &ZPath, mod
     assert_eq!(stat.ephemeral_owner, owner, "{mode:?}");
 }
 
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_protected_node_is_created_once_if_its_request_or_reply_is_lost() {
     type Fault = fn(&FaultProxy, OpCode);
@@ -70,29 +69,32 @@ async fn a_protected_create_with_missing_parents_recovers_from_a_lost_reply() {
     proxy.wait_for_faults().await.unwrap();
 }
 
-#[tokio::test]
+/// The client loses the session while the server still keeps it, with its node (CURATOR issue 1121).
+#[tokio::test(start_paused = true)]
 async fn the_node_of_a_dying_session_is_not_adopted() {
-    // The client loses the session while the server still keeps it, with its node (CURATOR issue 1121).
-    let (proxy, observer) = (proxy().await, direct().await);
-    let client = builder(proxy.connect_string()).session_timeout(Duration::from_secs(3));
-    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).connect().await.unwrap();
-    let dir = directory(&client).await;
+    let policy = RetryForever::new(PAUSE).unwrap();
+    let (simulation, client) = simulated(|client| client.retry_policy(policy)).await;
+    let (dir, process) = (directory(&client).await, simulation.main());
     let old = client.session().await.unwrap();
-    proxy.swallow_next_reply(OpCode::Create2);
-    proxy.hold_replies(OpCode::Sync);
+    process.swallow_next_reply(OpCode::Create2);
+    process.hold_replies(OpCode::Sync);
     for _ in 0..100 {
-        proxy.cut_before_request(OpCode::CloseSession);
+        process.cut_before_request(OpCode::CloseSession);
     }
     let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
-    soon(old.ended()).await;
-    proxy.release_held();
-    let path = soon(create).await.unwrap().unwrap();
+    old.ended().await;
+    process.release_held();
+    let path = create.await.unwrap().unwrap();
     let session = client.session().await.unwrap();
     assert!(session.epoch() > old.epoch());
-    let stat = client.check_exists(&path).await.unwrap().unwrap();
-    assert_eq!(stat.ephemeral_owner, session.id());
-    assert_eq!(observer.get_children(&dir).await.unwrap().len(), 2, "the old node was deleted too early for this test");
-    until(async || observer.get_children(&dir).await.unwrap() == [path.name()]).await;
+    assert_eq!(client.check_exists(&path).await.unwrap().unwrap().ephemeral_owner, session.id());
+    assert!(simulation.session_ids().contains(&old.id()), "the old session has ended too early for this test");
+    let only_the_new_one_is_left = async {
+        while client.get_children(&dir).await.unwrap() != [path.name()] {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(10 * old.timeout(), only_the_new_one_is_left).await.unwrap();
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ async fn the_identity_of_a_client_is_checked_once_per_connection_and_leaves_no_n
     assert!(!children.iter().any(|name| name.contains("who-it-is")), "{children:?}");
 }
 
+// In real time: a simulation has no SASL.
 #[tokio::test]
 async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
     // The other transport does not accept a server that does not finish the exchange.
@@ -50,7 +51,7 @@ async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
     }
     let proxy = proxy().await;
     proxy.alter_next_reply(OpCode::Sasl, |reply| reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes()));
-    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(4));
+    let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(1));
     let cause = cause_of_failure(client.sasl(alice())).await;
     assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
 }

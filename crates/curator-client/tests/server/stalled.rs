@@ -56,6 +56,7 @@ fn survives(stall: impl AsyncFnOnce(&CuratorClient)) {
     });
 }
 
+// In real time: a thread blocks.
 #[test]
 fn a_connection_outlives_a_log_line_that_blocks() {
     // Of the other transport.
@@ -79,6 +80,7 @@ fn a_connection_outlives_a_log_line_that_blocks() {
     });
 }
 
+// In real time: a process pauses.
 #[test]
 fn a_connection_outlives_a_pause_of_its_process() {
     alone("stalled::a_connection_outlives_a_pause_of_its_process", || {

@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Connecting, Lost};
-use curator_client::{ClientEnd, CuratorClientBuilder, Error, RetryForever};
-use curator_test::TestingServer;
+use curator_client::{ClientEnd, CuratorClient, CuratorClientBuilder, Error, RetryForever};
+use curator_test::{Simulation, TestingServer};
 
 use crate::support::{DEFAULT_TIMEOUT, Recorded, builder, expect, reading, soon, until, within};
 
@@ -19,25 +19,29 @@ async fn stopped_server() -> (TestingServer, CuratorClientBuilder) {
     (server, client)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connect_waits_for_its_ensemble_while_the_policy_retries() {
-    let (server, client) = stopped_server().await;
-    let patient = Recorded::new(u32::MAX, PAUSE);
-    let connecting = tokio::spawn(client.retry_policy(patient.clone()).connect());
-    until(async || patient.calls.lock().unwrap().len() >= 3).await;
-    server.restart().await.unwrap();
-    let client = soon(connecting).await.unwrap().unwrap();
-    // On a busy machine, its connection can be suspended again by now.
+    let (simulation, patient) = (Simulation::new(1), Recorded::new(u32::MAX, PAUSE));
+    simulation.stop(1);
+    let client = CuratorClient::builder(simulation.connect_string()).retry_policy(patient.clone());
+    let connecting = tokio::spawn(client.connect());
+    while patient.calls.lock().unwrap().len() < 3 {
+        tokio::time::sleep(PAUSE).await;
+    }
+    simulation.start(1);
+    let client = connecting.await.unwrap().unwrap();
     assert_eq!(client.session().await.unwrap().epoch(), 1);
     client.get_data("/").await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connect_fails_when_its_retry_policy_gives_up() {
-    let (_server, client) = stopped_server().await;
+    let simulation = Simulation::new(1);
+    simulation.stop(1);
     for retries in [0, 3] {
         let policy = Recorded::new(retries, PAUSE);
-        let error = soon(client.clone().retry_policy(policy.clone()).connect()).await.unwrap_err();
+        let client = CuratorClient::builder(simulation.connect_string()).retry_policy(policy.clone());
+        let error = client.connect().await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
         assert!(error.to_string().ends_with("connection refused"), "{error}");
         assert_eq!(policy.calls.lock().unwrap().len(), retries as usize + 1);
@@ -67,6 +71,7 @@ async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
     client.close().await.unwrap();
 }
 
+// In real time: each transport finds by itself why a server does not answer.
 #[tokio::test]
 async fn a_connection_failure_names_each_server_with_its_problem() {
     // Port 1 refuses connections. The kernel accepts those to the listener, and nothing reads from them.

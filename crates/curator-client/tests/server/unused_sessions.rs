@@ -48,6 +48,7 @@ async fn a_session_whose_credentials_are_refused_is_closed() {
     assert_none_left(&server, &proxy).await;
 }
 
+// In real time: a simulation has no credentials.
 #[tokio::test]
 async fn a_session_whose_handshake_exceeds_its_time_limit_is_closed() {
     let (server, proxy) = server_behind_proxy().await;

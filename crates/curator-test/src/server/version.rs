@@ -41,15 +41,3 @@ impl fmt::Display for ServerVersion {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stats_in_transactions_are_returned_since_3_7_2_and_3_8_2() {
-        let returned = |text| ServerVersion::parse(text).unwrap().returns_stats_in_transactions();
-        assert!(["3.7.2", "3.7.3", "3.8.2", "3.9.0", "4.0.0"].into_iter().all(returned));
-        assert!(!["3.5.10", "3.6.4", "3.7.1", "3.8.0", "3.8.1"].into_iter().any(returned));
-    }
-}

@@ -121,6 +121,7 @@ mod tests {
         Pass { diagnosis, options, share: SHARE, timer, resumes_session: false }
     }
 
+    // In real time: a simulation does not have this transport.
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_other_addresses_of_its_host() {
         let server = EmbeddedServer::start().unwrap();

@@ -1,4 +1,5 @@
-//! A session whose connection breaks is resumed over another one.
+//! A session whose connection breaks is resumed over another one. In real time, as each transport has its own attempts,
+//! except where only the session matters.
 
 use std::time::Duration;
 
@@ -112,16 +113,21 @@ async fn a_resumed_session_begins_with_a_confirmed_write() {
 }
 
 #[tokio::test]
-async fn closing_a_client_closes_a_session_that_is_being_resumed() {
+async fn closing_a_client_whose_session_is_being_resumed_completes_pending_deletes_and_closes_the_session() {
     let (proxy, client, ..) = set_up().await;
     let observer = direct().await;
+    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
     let (_, _, mut watch) = observer.watch_data(ephemeral(&client).await).await.unwrap();
     hold_handshakes(&proxy).await;
+    client.janitor().delete(&path);
     let mut closing = std::pin::pin!(client.close());
     assert!((&mut closing).now_or_never().is_none());
+    // This attempt fails, and the closing client makes another.
+    proxy.cut();
     proxy.release_held();
     assert_eq!(within(OUTLASTING / 2, watch.fired()).await, WatchEvent::Deleted);
     soon(closing).await.unwrap();
+    assert_eq!(observer.check_exists(&path).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -135,21 +141,6 @@ async fn a_session_that_ends_while_it_is_being_resumed_is_replaced() {
     assert_eq!(within(PAUSE, session.ended()).await, SessionEnd::Expired);
     assert!(soon(states.wait_for(Reconnected)).await);
     assert_eq!(client.session().await.unwrap().epoch(), 2);
-}
-
-#[tokio::test]
-async fn closing_a_client_while_its_session_is_resumed_completes_pending_deletes_first() {
-    let (proxy, client, ..) = set_up().await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    hold_handshakes(&proxy).await;
-    client.janitor().delete(&path);
-    let mut closing = std::pin::pin!(client.close());
-    assert!((&mut closing).now_or_never().is_none());
-    // This attempt fails, and the closing client makes another.
-    proxy.cut();
-    proxy.release_held();
-    soon(closing).await.unwrap();
-    assert_eq!(direct().await.check_exists(&path).await.unwrap(), None);
 }
 
 /// A server that grants a shorter timeout would end the session while its lease is still valid.

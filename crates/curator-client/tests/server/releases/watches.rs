@@ -12,48 +12,36 @@ async fn is_watched(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_deletion_fires_both_kinds_of_watch_and_a_fired_watch_needs_no_removal() {
-    let (proxy, client) = behind_proxy().await;
-    let path = node(&client).await;
-    let (_, _, mut data) = client.watch_data(&path).await.unwrap();
-    let (_, mut children) = client.watch_children(&path).await.unwrap();
-    client.delete().for_path(&path).await.unwrap();
+async fn each_kind_of_watch_fires_with_its_event_and_needs_no_removal_then() {
+    let ((proxy, client), other) = (behind_proxy().await, direct().await);
+    let dir = node(&client).await;
+    let child = dir.child("child").unwrap();
+    let (stat, mut created) = client.watch_exists(&child).await.unwrap();
+    let (children, mut first) = client.watch_children(&dir).await.unwrap();
+    assert!(stat.is_none() && children.is_empty() && is_watched(child.as_str()).await);
+    other.create().with_mode(CreateMode::Ephemeral).for_path(&child, "").await.unwrap();
+    assert_eq!(soon(created.fired()).await, WatchEvent::Created);
+    assert_eq!(soon(first.fired()).await, WatchEvent::ChildrenChanged);
+
+    let (stat, mut changed) = client.watch_exists(&child).await.unwrap();
+    assert!(stat.is_some());
+    other.set_data(&child, "1", None).await.unwrap();
+    assert_eq!(soon(changed.fired()).await, WatchEvent::DataChanged);
+
+    let (_, _, mut data) = client.watch_data(&child).await.unwrap();
+    let (_, mut below) = client.watch_children(&child).await.unwrap();
+    let (children, mut last) = client.watch_children(&dir).await.unwrap();
+    assert_eq!(children, ["child"]);
+    other.close().await.unwrap();
     assert_eq!(soon(data.fired()).await, WatchEvent::Deleted);
-    assert_eq!(soon(children.fired()).await, WatchEvent::Deleted);
-    drop((data, children));
+    assert_eq!(soon(below.fired()).await, WatchEvent::Deleted);
+    assert_eq!(soon(last.fired()).await, WatchEvent::ChildrenChanged);
+
+    drop((created, first, changed, data, below, last));
     client.sync("/").await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
-}
-
-#[tokio::test]
-async fn a_children_watch_fires_when_a_child_is_created_or_deleted() {
-    let (client, other) = (direct().await, direct().await);
-    let dir = node(&client).await;
-    let (children, mut created) = client.watch_children(&dir).await.unwrap();
-    assert!(children.is_empty());
-    let child = other.create().with_mode(CreateMode::Ephemeral).for_path(format!("{dir}/child"), "").await.unwrap();
-    assert_eq!(soon(created.fired()).await, WatchEvent::ChildrenChanged);
-    let (children, mut deleted) = client.watch_children(&dir).await.unwrap();
-    assert_eq!(children, [child.name()]);
-    other.close().await.unwrap();
-    assert_eq!(soon(deleted.fired()).await, WatchEvent::ChildrenChanged);
-}
-
-#[tokio::test]
-async fn an_exists_watch_on_a_missing_node_fires_at_its_creation() {
-    let (client, other) = (direct().await, direct().await);
-    let path = format!("{}/later", node(&client).await);
-    let (stat, mut created) = client.watch_exists(&path).await.unwrap();
-    assert!(stat.is_none() && is_watched(&path).await);
-    other.create().for_path(&path, "").await.unwrap();
-    assert_eq!(soon(created.fired()).await, WatchEvent::Created);
-    let (stat, mut changed) = client.watch_exists(&path).await.unwrap();
-    assert!(stat.is_some());
-    other.set_data(&path, "1", None).await.unwrap();
-    assert_eq!(soon(changed.fired()).await, WatchEvent::DataChanged);
-    let dropped = client.watch_exists(format!("{path}/never")).await.unwrap();
-    drop(dropped);
-    until(async || !is_watched(&format!("{path}/never")).await).await;
+    drop(client.watch_exists(dir.child("never").unwrap()).await.unwrap());
+    until(async || !is_watched(&format!("{dir}/never")).await).await;
 }
 
 #[tokio::test]

@@ -192,33 +192,11 @@ fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
     }
 }
 
+/// The search has neither two nodes of one name, nor clients that delete the leases of others.
 #[test]
-fn a_place_is_read_until_answered_and_a_missing_place_restarts_the_contest() {
-    let mut run = Run::reading_place(1);
-    for _ in 0..2 {
-        assert_eq!(run.answers([Answer::Unknown]), retry(read_place()));
-    }
-    let place = Answer::Node { ephemeral_owner: SESSION, czxid: own(0).czxid, version: 4 };
-    assert_eq!(run.answers([place]), take_place_of_version(4, false, 1, limit(1)), "the contender is still first");
-    assert_eq!(Run::reading_place(1).answers([Answer::Missing]), RESTART);
+fn a_place_or_leases_that_others_have_created_or_deleted_restart_the_contest() {
     // Another client has created a node with the place's name.
     assert_eq!(Run::reading_place(1).answers([node(7)]), RESTART);
-    // The take finds the place missing.
-    let mut run = Run::taking(1);
-    assert_eq!(run.answers([Answer::Missing]), RESTART);
-    assert_eq!(run.unknown_nodes(), [0; 0], "nothing was taken");
-}
-
-#[test]
-fn after_an_unanswered_take_its_leases_are_looked_for_first() {
-    // The take was applied.
-    assert_eq!(Run::inspecting(3).answers([lease(SESSION)]), won(leases(3)));
-    // The take was not applied.
-    for listed in [others(3), Answer::NoParent] {
-        let mut run = Run::recovering_leases(3);
-        assert_eq!(run.answers([Answer::Done, listed]), now(look()), "others may have returned leases");
-        assert_eq!(run.unknown_nodes(), [0; 0]);
-    }
     // The take was applied, and another client has deleted some leases, or all after they were listed.
     for left in [1, 2] {
         let mut run = Run::recovering_leases(3);

@@ -49,28 +49,6 @@ fn a_sequence_overflow_names_its_queue() {
 }
 
 #[test]
-fn queues_recover_separately_but_create_their_nodes_together() {
-    // Queue 0's node is found and watched, while queue 1 still looks for its node.
-    let mut run = Run::recovering_two();
-    let step = run.answers([Answer::Done, Answer::Done, children([0]), Answer::Unknown]);
-    assert_eq!(step, retry([inspect(0), (1, Request::Sync), (1, Request::List)]));
-    let step = run.answers([node(0), Answer::Unknown, Answer::Unknown]);
-    assert_eq!((run.nodes(), run.unknown_nodes()), (vec![(0, own(0))], vec![1]));
-    assert_eq!(step, retry([watch_own(0), (1, Request::Sync), (1, Request::List)]));
-    assert_eq!(run.answers([node(0), Answer::Done, children([0])]), now([at(1, inspect(0))]));
-    assert_eq!(run.answers([node(0)]), won([own(0), own(0)]));
-    // Queue 0 has no node. None is created in it until queue 1 is known to have none either.
-    let mut run = Run::recovering_two();
-    let step = run.answers([Answer::Done, Answer::Done, children([]), Answer::Unknown]);
-    assert_eq!(step, retry([(1, Request::Sync), (1, Request::List)]));
-    assert_eq!(run.answers([Answer::Done, children([])]), now(JOIN_TWO));
-    // If queue 1 has a node, the contest starts over.
-    let mut run = Run::recovering_two();
-    assert_eq!(run.answers([Answer::Done, Answer::Done, children([]), children([0])]), now([at(1, inspect(0))]));
-    assert_eq!(run.answers([node(0)]), RESTART);
-}
-
-#[test]
 fn after_an_interruption_one_pipeline_sets_the_watches_of_all_queues() {
     let mut run = Run::owning_the_first_and_waiting();
     let look = [watch_own(0), at(1, watch_ahead(0)), at(1, watch_own(1)), (1, Request::List)];

@@ -57,6 +57,13 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     assert_eq!(standing(&run), Some((0, name(2), 1, name(0))));
 }
 
+/// The directory was recreated. The search does not have two nodes of one name.
+#[test]
+fn a_node_with_the_own_name_but_of_another_transaction_restarts_the_contest() {
+    let (mut run, _) = Run::queued(1);
+    assert_eq!(run.answers([node(0), node(7)]), RESTART);
+}
+
 #[test]
 fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
     let cases = [
