@@ -99,17 +99,4 @@ mod tests {
         outage.record_progress("zk2: refused");
         assert_eq!(outage.cause(), Some("zk1: no reply; zk2: refused"));
     }
-
-    #[test]
-    fn an_outage_without_a_failed_attempt_is_logged_once_a_minute() {
-        let start = ClockInstant::now();
-        let mut outage = Outage::begin(start, Some("no reply".to_owned()), LOG_INTERVAL);
-        let after = |seconds| start + Duration::from_secs(seconds);
-        let lines: Vec<_> = (0..=150).filter(|second| outage.is_due(after(*second))).collect();
-        assert_eq!(lines, [60, 120]);
-        // The first failure is logged immediately.
-        assert!(outage.failed("refused", after(150)));
-        assert!(!outage.failed("refused", after(209)));
-        assert!(outage.failed("refused", after(210)));
-    }
 }

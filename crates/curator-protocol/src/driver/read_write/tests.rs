@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::StandardLockInternalsDriver;
 use super::super::tests::check_guarantees;
 use super::*;
 
@@ -39,13 +38,6 @@ fn node_names_are_those_of_curator() {
     assert_eq!(writer, "_c_00000000-0000-0000-0000-000000000001-__WRIT__");
     assert_eq!(downgraded_read_name(&id(1), 12), format!("{reader}0000000012"));
     assert_eq!(downgraded_read_name(&id(1), i32::MAX), format!("{reader}2147483647"));
-}
-
-#[test]
-fn only_a_readers_predecessors_are_final_and_neither_looks_ahead() {
-    assert_eq!(DRIVERS.map(LockInternalsDriver::predecessors_are_final), [true, false]);
-    assert!(!ReadLockInternalsDriver.looks_ahead());
-    assert!(StandardLockInternalsDriver::new().looks_ahead());
 }
 
 #[test]

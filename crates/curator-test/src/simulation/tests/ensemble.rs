@@ -26,23 +26,6 @@ async fn a_follower_serves_a_stale_read_until_a_sync() {
 }
 
 #[tokio::test]
-async fn requests_of_a_connection_are_answered_in_order() {
-    let simulation = three(2);
-    let (_, followers) = roles(&simulation);
-    let mut client = Client::new(simulation.main(), followers[0]).await.unwrap();
-    let sent = [
-        client.send(OpCode::Create, |writer| client::create(writer, "/a", false)),
-        client.send(OpCode::Exists, |writer| writer.string("/a").boolean(false)),
-        client.send(OpCode::Ping, |writer| writer),
-        client.send(OpCode::Create, |writer| client::create(writer, "/b", false)),
-    ];
-    for xid in sent {
-        let (its, reply) = client.reply().await.unwrap();
-        assert_eq!((its, reply.error), (xid, 0));
-    }
-}
-
-#[tokio::test]
 async fn a_new_leader_has_what_was_written_and_the_sessions() {
     let simulation = three(3);
     let (leader, followers) = roles(&simulation);

@@ -261,19 +261,3 @@ async fn a_server_that_stopped_long_ago_refuses_at_once() {
     simulation.start(1);
     assert!(Client::new(simulation.main(), 1).await.is_some());
 }
-
-#[tokio::test]
-async fn a_restarted_server_keeps_its_nodes_and_sessions() {
-    let simulation = Simulation::new(1);
-    let mut client = Client::new(simulation.main(), 1).await.unwrap();
-    let zxid = client.create("/a", true).await.unwrap().zxid;
-    simulation.stop(1);
-    assert!(client.ends_within(10).await);
-    assert!(client.resume(simulation.main(), 1, zxid).await.is_none());
-    simulation.start(1);
-    let mut client = client.resume(simulation.main(), 1, zxid).await.unwrap();
-    assert_ne!(client.session, 0);
-    assert_eq!(client.exists("/a", false).await, Some(true));
-    // A client that has seen later changes is turned away.
-    assert!(client.resume(simulation.main(), 1, zxid + 10).await.is_none());
-}
