@@ -108,6 +108,8 @@ public final class CuratorAgent {
                 case "close":
                     client.close();
                     return null;
+                case "session":
+                    return session();
                 case "share":
                     use(SESSIONS.get(with[0]).client);
                     return null;

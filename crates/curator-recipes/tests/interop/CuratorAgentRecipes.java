@@ -1,10 +1,12 @@
 import java.io.Closeable;
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
@@ -16,6 +18,7 @@ import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.retry.RetryNTimes;
@@ -27,6 +30,8 @@ final class CuratorAgentRecipes {
     private final String name;
     private final BlockingQueue<String> events;
     private final Map<String, Closeable> open = new HashMap<>();
+    /** When the latest term on each path began, in nanoseconds of the system's monotonic clock. */
+    private final Map<String, Long> since = new ConcurrentHashMap<>();
 
     CuratorAgentRecipes(CuratorFramework client, String name, BlockingQueue<String> events) {
         this.client = client;
@@ -42,6 +47,7 @@ final class CuratorAgentRecipes {
                 latch.addListener(new LeaderLatchListener() {
                     @Override
                     public void isLeader() {
+                        since.put(path, System.nanoTime());
                         events.add("leader");
                     }
 
@@ -56,10 +62,18 @@ final class CuratorAgentRecipes {
                 return open.get(path) instanceof LeaderSelector selector
                         ? selector.getLeader().getId()
                         : ((LeaderLatch) open.get(path)).getLeader().getId();
+            case "participants-of":
+                Collection<Participant> participants = open.get(path) instanceof LeaderSelector one
+                        ? one.getParticipants()
+                        : ((LeaderLatch) open.get(path)).getParticipants();
+                return participants.stream().map(Participant::getId).collect(Collectors.toList());
+            case "since":
+                return since.get(path);
             case "select":
                 LeaderSelector selector = new LeaderSelector(client, path, new LeaderSelectorListenerAdapter() {
                     @Override
                     public void takeLeadership(CuratorFramework same) throws InterruptedException {
+                        since.put(path, System.nanoTime());
                         events.add("leader");
                         try {
                             // Waits until this thread is interrupted.

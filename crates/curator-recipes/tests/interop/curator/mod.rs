@@ -2,6 +2,7 @@
 
 mod counters;
 mod discovery;
+mod failover;
 mod groups;
 mod killed;
 mod kinds;
@@ -11,6 +12,7 @@ mod multi_lock;
 mod mutex;
 mod nodes;
 mod read_write;
+mod replica;
 mod revocation;
 mod semaphore;
 mod stage;
