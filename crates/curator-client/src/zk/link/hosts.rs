@@ -147,6 +147,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_server_that_ends_the_handshake_after_a_while_has_failed_early() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
+        let diagnosis = Diagnosis::new(&options, &|_| {});
+        let pass = pass(&diagnosis, &options, &timer);
+        let opening = Opening { connector: &connector, granted: Granted::unused() };
+        let target = targets(&pass, 0, vec![address]).remove(0);
+        let hesitating = std::thread::spawn(move || {
+            let (_stream, _) = server.accept().unwrap();
+            // Longer than any server takes to refuse a client, and far from the end of its time.
+            std::thread::sleep(SHARE / 16);
+        });
+        let failed = opening.connect(&pass, 0, target, SHARE).await;
+        hesitating.join().unwrap();
+        assert!(matches!(failed, Err(Failed::Early(addresses)) if addresses == [address]));
+    }
+
+    #[tokio::test]
     async fn each_address_is_a_target_unless_tls_needs_the_name() {
         let addresses = vec!["127.0.0.1:7".parse().unwrap(), "[::1]:7".parse().unwrap()];
         #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS changes it"))]

@@ -496,6 +496,20 @@ fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and
     check_steps([&lost[..], &listed, &restored, &[Step::Read(2), Step::Create(3)]].concat()).unwrap();
 }
 
+/// Otherwise both would be read again and again.
+#[test]
+fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
+    let (mut tree, mut server) = (tree(), Server::default());
+    for node in ["/r", "/r/a", "/r/a/x"] {
+        server.create(node);
+    }
+    tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &[]);
+    let child = || server.read(&path("/r/a/x"));
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::ParentFirst);
+    tree.found(&path("/r/a"), Found::NoNode, Listing::IfNew, &[]);
+    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::Nothing);
+    assert_eq!((tree.nodes.size(), tree.put_off.len()), (1, 0));
+}
 /// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
