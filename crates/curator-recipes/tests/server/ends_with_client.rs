@@ -78,6 +78,8 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
         assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
         soon(latch.close()).await.unwrap();
         assert_eq!(latch.state().get(), LeaderState::Unknown);
+        // It does not try again.
+        assert!(latch.last_error().is_none(), "{:?}", latch.last_error());
     }
     for observer in [observer, observer_of(&client)] {
         assert!(soon(observer.leader()).await.unwrap_err().is_closed());

@@ -306,6 +306,18 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
     assert_eq!(data(&others, &path).await, "ours");
 }
 
+/// Its data was never written, so it is still the node of another client.
+#[tokio::test]
+async fn closing_an_adoption_that_may_not_write_leaves_the_node() {
+    let (client, path) = (connected().await, path("kept-never-adopted"));
+    let acl = anyone(Permission::READ | Permission::DELETE);
+    client.create().with_acl(acl).for_path(&path, "of the last run").await.unwrap();
+    let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+    soon(node.close()).await.unwrap();
+    assert_eq!(data(&client, &path).await, "of the last run");
+}
+
 /// Deletes these nodes and their directory in one transaction.
 async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[String]) {
     let deletes = nodes.iter().fold(client.transaction(), |deletes, node| deletes.delete(node, None).unwrap());
