@@ -6,12 +6,13 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
-    process::{Command, Stdio, id},
+    process::{Command, Stdio},
 };
 
 use crate::{
     command, debian,
     distribution::find_on_path,
+    files::{files, make_at, read},
     maven::{Artifact, Jars, project},
     print_line, target_dir, workspace,
 };
@@ -27,27 +28,10 @@ const DISCOVERY: &str = "curator-x-discovery";
 /// A logging back end that logs nothing. Without it, each program warns that it has none.
 const NO_LOGGING: Artifact = ("org.slf4j", "slf4j-nop", "1.7.36");
 
-/// The sources of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the worker
-/// of the bench.
-const SOURCES: [&str; 17] = [
-    "crates/curator-jepsen/peers/CuratorCaches.java",
-    "crates/curator-jepsen/peers/CuratorCounters.java",
-    "crates/curator-jepsen/peers/CuratorLeaders.java",
-    "crates/curator-jepsen/peers/CuratorRun.java",
-    "crates/curator-jepsen/peers/CuratorServices.java",
-    "crates/curator-jepsen/peers/CuratorWorker.java",
-    "crates/curator-recipes/tests/interop/CuratorAgent.java",
-    "crates/curator-recipes/tests/interop/CuratorAgentDiscovery.java",
-    "crates/curator-recipes/tests/interop/CuratorAgentRecipes.java",
-    "crates/curator-recipes/tests/interop/CuratorAgentSemaphores.java",
-    "crates/curator-bench/peers/CuratorBench.java",
-    "crates/curator-bench/peers/CuratorBenchCache.java",
-    "crates/curator-bench/peers/CuratorBenchCrowd.java",
-    "crates/curator-bench/peers/CuratorBenchDiscovery.java",
-    "crates/curator-bench/peers/CuratorBenchLock.java",
-    "crates/curator-bench/peers/CuratorBenchRequest.java",
-    "crates/curator-bench/peers/CuratorBenchTasks.java",
-];
+/// The directories of our programs, in the workspace: the workers of runs under faults, the agent of the interop tests, and the
+/// worker of the bench.
+const SOURCES: [&str; 3] =
+    ["crates/curator-jepsen/peers", "crates/curator-recipes/tests/interop", "crates/curator-bench/peers"];
 
 /// Finds the class path of our programs, or fetches Curator's jars and compiles the programs, into the target
 /// directory. Quick if it is prepared already.
@@ -72,29 +56,23 @@ pub(crate) fn prepare() -> Result<OsString, String> {
 
 /// The directory with the classes of our programs.
 fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
-    let sources = SOURCES.map(|source| workspace().join(source));
-    let read =
-        |source: &PathBuf| fs::read_to_string(source).map_err(|e| format!("cannot read {}: {e}", source.display()));
-    let texts = sources.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let classes = home.join(directory_of(VERSION, &texts));
-    if classes.is_dir() {
-        return Ok(classes);
+    let mut sources = Vec::new();
+    for directory in SOURCES {
+        sources.extend(files(&workspace().join(directory))?);
     }
-    print_line("compiling the programs that use Curator");
-    let (compiler, work) = (compiler()?, home.join(format!(".compiling-{}", id())));
-    // Old versions of `javac` do not create the directory that `-d` names.
-    fs::create_dir_all(&work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
-    let result = command::run(&mut javac(&compiler, jars, &work, &sources)).and_then(|()| {
-        // Renamed when it is complete, so that other processes never see a part of it.
-        match fs::rename(&work, &classes) {
-            // Another process was faster.
-            Err(_) if classes.is_dir() => Ok(()),
-            result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
-        }
-    });
-    // Leftovers after a failure are harmless.
-    drop(fs::remove_dir_all(&work));
-    result.map(|()| classes)
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "java"));
+    let texts = sources.iter().map(|source| read(source)).collect::<Result<Vec<_>, _>>()?;
+    let classes = home.join(directory_of(VERSION, &texts));
+    if !classes.is_dir() {
+        print_line("compiling the programs that use Curator");
+        let compiler = compiler()?;
+        make_at(&classes, |work| {
+            // Old versions of `javac` do not create the directory that `-d` names.
+            fs::create_dir_all(work).map_err(|e| format!("cannot make the directory {}: {e}", work.display()))?;
+            command::run(&mut javac(&compiler, jars, work, &sources))
+        })?;
+    }
+    Ok(classes)
 }
 
 /// The name of the directory for the classes of these sources, compiled against this release of Curator.
@@ -138,12 +116,5 @@ mod tests {
         assert_ne!(directory, directory_of("5.8.0", &["class A {}", "class B {}"]));
         assert_ne!(directory, directory_of("5.9.0", &["class A {}", "class C {}"]));
         assert_ne!(directory, directory_of("5.9.0", &["class A {}"]));
-    }
-
-    #[test]
-    fn the_release_is_pinned() {
-        let pom = project(("org.apache.curator", DISCOVERY, VERSION), &[NO_LOGGING]);
-        assert!(pom.contains("<artifactId>curator-x-discovery</artifactId><version>5.9.0</version>"), "{pom}");
-        assert!(pom.contains("<artifactId>slf4j-nop</artifactId>"), "{pom}");
     }
 }

@@ -7,6 +7,7 @@ use curator_results::faults::Results;
 use serde::de::DeserializeOwned;
 
 use crate::costs::TABLES;
+use crate::files::{files, read};
 
 /// The start of a generated part, which contains its name. The part ends with `END`.
 const BEGIN: &str = "<!-- cargo xtask docs: ";
@@ -32,8 +33,8 @@ pub(crate) fn write() -> Result<(), String> {
 
 /// The pages that may contain generated parts.
 fn pages() -> Result<Vec<PathBuf>, String> {
-    let mut paths = vec![crate::workspace().join("README.md")];
-    list(&crate::workspace().join("docs"), &mut paths)?;
+    let mut paths = files(&crate::workspace().join("docs"))?;
+    paths.push(crate::workspace().join("README.md"));
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     Ok(paths)
 }
@@ -47,7 +48,7 @@ fn rewritten(page: &str, workspace: &Path) -> Result<String, String> {
         let (_, after) = rest.split_once(END).ok_or_else(no_end)?;
         let table = match name.split_once(' ') {
             Some(("costs", table)) => costs(table)?,
-            Some(("files", folder)) => files(&workspace.join(folder))?,
+            Some(("files", folder)) => sources(&workspace.join(folder))?,
             Some(("bench", file)) => curator_results::bench::markdown(&parsed(&workspace.join(file))?),
             Some(("faults", names)) => faults(&parsed(&workspace.join("docs/faults/results.json"))?, names)?,
             Some(("features", package)) => features(&read(&workspace.join(package).join("Cargo.toml"))?)?,
@@ -79,9 +80,8 @@ fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
 }
 
 /// Each source in the folder, with the first sentence of its documentation.
-fn files(folder: &Path) -> Result<String, String> {
-    let mut paths = Vec::new();
-    list(folder, &mut paths)?;
+fn sources(folder: &Path) -> Result<String, String> {
+    let paths = files(folder)?;
     let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let mut names: Vec<_> = paths.iter().map(|path| name(path)).filter(|name| is_source(name)).collect();
     // A folder's `mod.rs` comes before the other files of the folder.
@@ -155,11 +155,8 @@ fn first_sentence(source: &str) -> Option<String> {
 
 /// The decisions in order, with their titles.
 fn decisions(folder: &Path) -> Result<String, String> {
-    let mut paths = Vec::new();
-    list(folder, &mut paths)?;
-    paths.sort();
     let mut table = "| | |\n|---|---|\n".to_owned();
-    for path in paths {
+    for path in files(folder)? {
         let text = read(&path)?;
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let title = text.lines().next().and_then(|line| line.strip_prefix("# ")?.split_once(": "));
@@ -168,19 +165,6 @@ fn decisions(folder: &Path) -> Result<String, String> {
         table += &format!("| [{number}](adr/{file}) | {title} |\n");
     }
     Ok(table)
-}
-
-fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let cannot = |e: std::io::Error| format!("cannot list {}: {e}", folder.display());
-    for entry in fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        if path.is_dir() { list(&path, paths)? } else { paths.push(path) }
-    }
-    Ok(())
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
 #[cfg(test)]
@@ -200,8 +184,7 @@ mod tests {
     #[test]
     fn every_documented_cost_is_named_by_a_test() {
         let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
-        let mut tests = Vec::new();
-        list(&crate::workspace().join("crates/curator-recipes/tests/server"), &mut tests).unwrap();
+        let tests = files(&crate::workspace().join("crates/curator-recipes/tests/server")).unwrap();
         let tests: String = tests.iter().map(|test| without_blanks(&read(test).unwrap())).collect();
         for (table, rows) in TABLES {
             for row in *rows {

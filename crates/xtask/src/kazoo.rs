@@ -62,21 +62,3 @@ fn imports_kazoo(python: &Path) -> bool {
     let check = format!("import kazoo.version as v; raise SystemExit(v.__version__ != '{VERSION}')");
     command::succeeds(Command::new(python).arg("-c").arg(check))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_release_is_pinned() {
-        let pip = install(Path::new("/some/python"));
-        let arguments: Vec<_> = pip.get_args().map(|argument| argument.to_string_lossy()).collect();
-        assert_eq!(pip.get_program(), "/some/python");
-        assert_eq!(arguments.last().unwrap(), "kazoo==2.11.0");
-    }
-
-    #[test]
-    fn a_missing_python_does_not_import_kazoo() {
-        assert!(!imports_kazoo(Path::new("/nonexistent/python")));
-    }
-}

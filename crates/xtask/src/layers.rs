@@ -11,8 +11,9 @@
 //! checked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::{fs, path::Path};
+use std::path::Path;
 
+use crate::files::{files, read};
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
 
 /// The modules of a crate, in layers from the top down. Modules of one layer may import each other, but not in a cycle.
@@ -20,29 +21,6 @@ type Layers<'a> = &'a [&'a [&'a str]];
 
 /// The crates whose layers are checked.
 const CRATES: &[(&str, Layers<'static>)] = &[
-    (
-        "curator-bench",
-        &[
-            &["main"],
-            &["arguments"],
-            &["run"],
-            &["runner"],
-            &["environment", "process"],
-            &["prepare", "about"],
-            &["plot"],
-            &["case", "progress"],
-            &["peer", "tree"],
-            &["error"],
-            &["worker"],
-            &["worker::ours", "worker::zookeeper_client"],
-            &["worker::cache", "worker::discovery"],
-            &["worker::cases"],
-            &["worker::crowd", "worker::floor"],
-            &["worker::locks"],
-            &["worker::session"],
-            &["protocol", "usage"],
-        ],
-    ),
     (
         "curator-client",
         &[
@@ -96,57 +74,6 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["error", "uri_spec"],
             &["coercion"],
             &["debug", "service_type", "text"],
-        ],
-    ),
-    (
-        "curator-jepsen",
-        &[
-            &["main"],
-            &["arguments"],
-            &["run"],
-            &["recovery"],
-            &["nemesis"],
-            &["scene"],
-            &["report"],
-            &["report::directory", "report::text"],
-            &["report::summary"],
-            &["report::document"],
-            &["report::around", "report::line", "report::recovery", "report::verdict"],
-            &["checker"],
-            &[
-                "checker::capacity",
-                "checker::notice",
-                "checker::order",
-                "checker::readers",
-                "checker::reentry",
-                "checker::terms",
-                "checker::tokens",
-                "checker::validity",
-            ],
-            &["checker::claims", "checker::operator", "checker::sets"],
-            &["checker::write"],
-            &["checker::seen"],
-            &["checker::caches", "checker::counters", "checker::services"],
-            &[
-                "checker::caches::backwards",
-                "checker::caches::caught_up",
-                "checker::caches::current",
-                "checker::caches::differs",
-                "checker::caches::replay",
-            ],
-            &["checker::caches::nodes", "checker::caches::writes"],
-            &["checker::findings", "checker::strikes"],
-            &["checker::parts"],
-            &["peer", "worker"],
-            &["worker::part"],
-            &["worker::part_history", "worker::lock_set", "worker::sampler"],
-            &["worker::guarded", "worker::lock"],
-            &["worker::held", "worker::node_sets"],
-            &["worker::cache", "worker::cache_writer", "worker::cached_nodes"],
-            &["worker::history_file"],
-            &["worker::leaders"],
-            &["store"],
-            &["history", "store_protocol", "work"],
         ],
     ),
     (
@@ -373,15 +300,11 @@ fn is_in(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-pub(crate) fn read(folder: &Path, prefix: &str, files: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
-        match fs::read_to_string(&path) {
-            Ok(text) => files.push((name, text)),
-            Err(_) => read(&path, &format!("{name}/"), files),
-        }
-    }
+/// The sources in a folder, with their paths from there.
+pub(crate) fn sources_of(folder: &Path) -> Vec<(String, String)> {
+    let name = |path: &Path| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+    let sources = files(folder).unwrap().into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    sources.map(|path| (name(&path), read(&path).unwrap())).collect()
 }
 
 #[test]
@@ -394,8 +317,7 @@ fn every_published_crate_has_layers() {
 #[test]
 fn imports_follow_the_layers_and_have_no_cycles() {
     for (name, layers) in CRATES {
-        let mut files = Vec::new();
-        read(&crate::workspace().join("crates").join(name).join("src"), "", &mut files);
+        let files = sources_of(&crate::workspace().join("crates").join(name).join("src"));
         assert_eq!(Source::of(&files).check(layers), [""; 0], "{name}: see the table in crates/xtask/src/layers.rs");
     }
 }

@@ -5,7 +5,6 @@ mod choice;
 mod class_archive;
 mod clients;
 mod command;
-mod contents;
 #[path = "../../curator-recipes/tests/server/costs.rs"]
 mod costs;
 mod curator;
@@ -14,9 +13,8 @@ mod debian;
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
 mod docs;
-mod environment;
+mod files;
 mod go;
-mod jepsen;
 mod jobs;
 mod kazoo;
 mod kerberos;
@@ -33,8 +31,6 @@ mod maven;
 mod not_run;
 mod package;
 #[cfg(test)]
-mod packaged;
-#[cfg(test)]
 mod pages;
 mod plan;
 mod prepare;
@@ -47,9 +43,8 @@ mod repeatable;
 mod report;
 #[cfg(test)]
 mod runbook;
+mod runs;
 mod servers;
-mod simulate;
-mod soak;
 mod summary;
 mod tally;
 mod targets;
@@ -59,90 +54,118 @@ mod versions;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
+use clap::{Parser, Subcommand, ValueEnum};
+use clients::Client;
 use targets::Tier;
 
-const HELP: &str = "\
-cargo xtask <command>
+/// Set-up, tests, checks and generated pages.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask", after_help = ENVIRONMENT)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
 
-  prepare              make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available; quick if they are
-  prepare sasl-gssapi  make sure that the feature sasl-gssapi can be built: install Debian's packages libkrb5-dev and
-                       libclang-dev if they are missing
-  prepare promtool     make sure that promtool is available: extract it from Debian's package prometheus if it is missing
-  alerts               test the alert rules in docs/operations with promtool
-  environment <client>...
-                       prepare ZooKeeper and these clients (`curator`, `go`, `kazoo`), and print the environment variables
-                       with their locations; curator-bench runs this command itself
-  test                 prepare and run the tests that pass before a commit, on embedded servers and on the newest release
-  test --landing       what else must pass before a commit lands: TLS, Kerberos, hostile servers, examples, and the tests
-                       whose outcome depends on the release, on older releases
-  test --nightly       all tests, on all servers
-  test [--servers <list>] [-- <args>]
-                       all tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian` (Debian's
-                       package) or releases, as in 3.6.4,debian,3.9.5; without a list on embedded and on real servers;
-                       `-- -p curator-recipes --test interop curator::` runs the tests with Curator; also `go::`, `kazoo::`
-  calibrate <seconds> <budget>
-                       print how long a fixed computation takes here, and how many times as long a run took; the budget is
-                       such a number
-  jepsen [--peers curator,kazoo] <args>
-                       prepare ZooKeeper and these peers, and run the locks under faults: `curator-jepsen run <args>`;
-                       `cargo xtask jepsen --help` lists the arguments
-  simulate [--seeds <n>] [--from <seed>|commit] [--workload <name>] [--seed <n> [--trace]] [--planted]
-                       search for failures of the recipes in simulated time; `cargo xtask simulate --help` lists the
-                       arguments
-  soak [--minutes <n>] [--seed <n>] [--table <file>]
-                       use locks for ten or <n> minutes while connections are cut, and check that no resource grows;
-                       with a file, also write the table to it, in Markdown
-  docs                 regenerate the parts of pages that come from the sources and from JSON results: tables of files,
-                       features, costs and results, and the list of decisions
-  package              pack the published packages, and use them in a new crate
-  help                 print this help
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available, or one other prerequisite; quick if they are
+    Prepare { what: Option<Prerequisite> },
+    /// Test the alert rules in docs/operations with promtool
+    Alerts,
+    /// Prepare ZooKeeper and these clients, and print the environment variables with their locations; curator-bench runs this
+    /// command itself
+    Environment { clients: Vec<Client> },
+    /// Prepare and run the tests that pass before a commit, on embedded servers and on the newest release
+    Test {
+        /// What else must pass before a commit lands: TLS, Kerberos, hostile servers, examples, and the tests whose outcome depends
+        /// on the release, on older releases
+        #[arg(long)]
+        landing: bool,
+        /// All tests, on all servers
+        #[arg(long, conflicts_with = "landing")]
+        nightly: bool,
+        /// All tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian` (Debian's package) or releases, as
+        /// in 3.6.4,debian,3.9.5
+        #[arg(long, value_name = "LIST", conflicts_with_all = ["landing", "nightly"])]
+        servers: Option<String>,
+        /// Run `cargo test` with these arguments: `-p curator-recipes --test interop curator::` runs the tests with Curator; also
+        /// `go::`, `kazoo::`
+        #[arg(last = true, value_name = "ARGS", conflicts_with_all = ["landing", "nightly"])]
+        arguments: Vec<String>,
+    },
+    /// Print how long a fixed computation takes here, and how many times as long a run took; the budget is such a number
+    Calibrate { seconds: u64, budget: u32 },
+    /// Prepare ZooKeeper and the peers that `--peers` names, and run the locks under faults: `curator-jepsen run <args>`; `--help`
+    /// lists the arguments
+    #[command(disable_help_flag = true)]
+    Jepsen {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<String>,
+    },
+    /// Search for failures of the recipes in simulated time; `--help` lists the arguments
+    #[command(disable_help_flag = true)]
+    Simulate {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        arguments: Vec<String>,
+    },
+    /// Use twenty locks in two hundred tasks while connections are cut, and check that no resource grows. Prints its seed
+    Soak(runs::Soak),
+    /// Regenerate the parts of pages that come from the sources and from JSON results: tables of files, features, costs and
+    /// results, and the list of decisions
+    Docs,
+    /// Pack the published packages, and compile them from what is packed
+    Package,
+}
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Prerequisite {
+    /// What the feature sasl-gssapi needs: Debian's packages libkrb5-dev and libclang-dev are installed if they are missing
+    SaslGssapi,
+    /// It is extracted from Debian's package prometheus if it is missing
+    Promtool,
+}
+
+const ENVIRONMENT: &str = "\
 ZooKeeper is taken from ZOOKEEPER_HOME, or fetched with Maven, or installed as Debian's package `zookeeper`. The other clients
-are fetched into the target directory, unless an environment variable is set:
-- Kazoo, with pip. CURATOR_TEST_KAZOO_PYTHON is a Python that can import kazoo.
-- go-zookeeper, with Go (on PATH, or Debian's package `golang-go`), which also builds the programs that use it.
-  CURATOR_TEST_GO_AGENT and CURATOR_TEST_GO_BENCH are the paths of built programs.
-- Java Curator, with Maven; our programs that use it are compiled. CURATOR_TEST_CURATOR_CLASSPATH is a class path with both.
-
+are fetched into the target directory, unless an environment variable is set: CURATOR_TEST_KAZOO_PYTHON,
+CURATOR_TEST_GO_AGENT, CURATOR_TEST_GO_BENCH or CURATOR_TEST_CURATOR_CLASSPATH. CONTRIBUTING.md describes all prerequisites.
 CURATOR_TEST_SERVER=embedded or =real runs the tests on one kind of server only. If it is not set, the soak uses a real server.
-The end of the output lists the tests that did not run. If CI is set, tests that did not run are a failure.
-";
+The end of the output lists the tests that did not run. If CI is set, tests that did not run are a failure.";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let (command, rest) = arguments.split_first().map_or(("help", &[][..]), |(first, rest)| (first.as_str(), rest));
-    let result = match (command, rest) {
-        ("prepare", []) => prepare::everything(),
-        ("prepare", [what]) if what == "sasl-gssapi" => kerberos::prepare_build(),
-        ("prepare", [what]) if what == "promtool" => promtool::prepare().map(drop),
-        ("alerts", []) => promtool::test(),
-        ("test", []) => test::run(Tier::Commit, None, &[]),
-        ("test", [tier]) if tier == "--landing" => test::run(Tier::Landing, None, &[]),
-        ("test", [tier]) if tier == "--nightly" => test::run(Tier::Nightly, None, &[]),
-        ("test", [servers, list]) if servers == "--servers" => test::run(Tier::Nightly, Some(list), &[]),
-        ("test", [servers, list, dashes, arguments @ ..]) if servers == "--servers" && dashes == "--" => {
-            test::run(Tier::Nightly, Some(list), arguments)
-        }
-        ("test", [dashes, arguments @ ..]) if dashes == "--" => test::run(Tier::Commit, None, arguments),
-        ("calibrate", [seconds, budget]) => calibration::print(seconds, budget),
-        ("environment", clients) => environment::run(clients),
-        ("jepsen", arguments) => jepsen::run(arguments),
-        ("docs", []) => docs::write(),
-        ("package", []) => package::run(),
-        ("simulate", arguments) => simulate::run(arguments),
-        ("soak", arguments) => soak::run(arguments),
-        ("help" | "--help" | "-h", []) => {
-            print!("{HELP}");
-            Ok(())
-        }
-        _ => Err(format!("`{}` is not a known command; see `cargo xtask help`", arguments.join(" "))),
-    };
-    match result {
+    match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("xtask: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Prepare { what: None } => prepare::everything(),
+        Command::Prepare { what: Some(Prerequisite::SaslGssapi) } => kerberos::prepare_build(),
+        Command::Prepare { what: Some(Prerequisite::Promtool) } => promtool::prepare().map(drop),
+        Command::Alerts => promtool::test(),
+        Command::Environment { clients } => prepare::environment(&clients),
+        Command::Test { landing, nightly, servers, arguments } => {
+            let tier = match (landing, nightly || servers.is_some()) {
+                (true, _) => Tier::Landing,
+                (_, true) => Tier::Nightly,
+                _ => Tier::Commit,
+            };
+            test::run(tier, servers.as_deref(), &arguments)
+        }
+        Command::Calibrate { seconds, budget } => {
+            calibration::print(seconds, budget);
+            Ok(())
+        }
+        Command::Jepsen { arguments } => runs::jepsen(&arguments),
+        Command::Simulate { arguments } => runs::simulate(&arguments),
+        Command::Soak(arguments) => runs::soak(arguments),
+        Command::Docs => docs::write(),
+        Command::Package => package::run(),
     }
 }
 

@@ -5,12 +5,13 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio, id},
+    process::{Command, Stdio},
 };
 
 use crate::{
     command,
     distribution::{Distribution, Origin, find_on_path, prepared_dir},
+    files::make_at,
     print_line, target_dir,
 };
 
@@ -91,29 +92,19 @@ impl Jars {
         if find_on_path("mvn").is_none() {
             return Err(format!("{name} is not installed, and cannot be fetched without `mvn` (Maven)"));
         }
-        let work = home.parent().unwrap_or(home).join(format!(".fetching-{}", id()));
         print_line(&format!("fetching {name} with Maven"));
-        let result = fetch_into(&work, &self.pom).and_then(|jars| self.put_in_place(&jars, home));
-        // Leftovers after a failure are harmless.
-        drop(fs::remove_dir_all(&work));
-        result
-    }
-
-    /// Renames the directory when it is complete, so that other processes never see a part of it.
-    fn put_in_place(&self, jars: &Path, home: &Path) -> Result<(), String> {
-        if !self.are_complete(jars) {
-            return Err(format!("Maven did not fetch {}", self.required.join(" and ")));
-        }
-        // Not a complete set, which another process may use already.
-        if !self.are_complete(home) {
-            // If this fails, so does the rename.
-            drop(fs::remove_dir_all(home));
-        }
-        match fs::rename(jars, home) {
-            // Another process was faster.
-            Err(_) if self.are_complete(home) => Ok(()),
-            result => result.map_err(|e| format!("cannot write to the directory {}: {e}", home.display())),
-        }
+        make_at(home, |work| {
+            fetch_into(work, &self.pom)?;
+            if !self.are_complete(work) {
+                return Err(format!("Maven did not fetch {}", self.required.join(" and ")));
+            }
+            // Not a complete set, which another process may use already.
+            if !self.are_complete(home) {
+                // If this fails, so does the rename.
+                drop(fs::remove_dir_all(home));
+            }
+            Ok(())
+        })
     }
 
     fn are_complete(&self, folder: &Path) -> bool {
@@ -121,13 +112,12 @@ impl Jars {
     }
 }
 
-fn fetch_into(work: &Path, pom: &str) -> Result<PathBuf, String> {
-    let jars = work.join("jars");
+fn fetch_into(work: &Path, pom: &str) -> Result<(), String> {
     let describe = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
-    fs::create_dir_all(&jars).map_err(describe)?;
+    fs::create_dir_all(work).map_err(describe)?;
     fs::write(work.join("pom.xml"), pom).map_err(describe)?;
     let mut output = OsString::from("-DoutputDirectory=");
-    output.push(&jars);
+    output.push(work);
     let mut maven = Command::new("mvn");
     maven
         .current_dir(work)
@@ -135,8 +125,7 @@ fn fetch_into(work: &Path, pom: &str) -> Result<PathBuf, String> {
         .args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"])
         .arg(output)
         .stdin(Stdio::null());
-    command::run(&mut maven)?;
-    Ok(jars)
+    command::run(&mut maven)
 }
 
 /// Options for a short run of Java, and then those of the user.
@@ -174,17 +163,6 @@ pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::PINNED_VERSION;
-
-    #[test]
-    fn the_pom_names_the_release() {
-        for version in ["3.5.10", "3.6.4", "3.7.2", PINNED_VERSION] {
-            let pom = pom(version);
-            assert!(pom.contains(&format!("<artifactId>zookeeper</artifactId><version>{version}</version>")));
-            assert_eq!(pom.matches("<dependency>").count(), 1 + extra(version).len());
-            assert_eq!(pom.matches("<exclusion>").count(), EXCLUDED.len());
-        }
-    }
 
     #[test]
     fn each_release_gets_the_back_end_for_its_slf4j() {

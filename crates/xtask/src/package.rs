@@ -1,160 +1,44 @@
-//! Packs the published packages, and uses them in a new crate.
+//! Packs the published packages, and compiles what is packed.
 
-use std::{
-    env, fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use crate::{command, contents, print_line, target_dir, workspace};
+use crate::{command, print_line};
 
 /// The published packages, in the order of publication: each depends only on packages before it.
 pub(crate) const PUBLISHED: [&str; 5] =
     ["curator-protocol", "curator-client", "curator-test", "curator-recipes", "curator-discovery"];
 
-/// The version of all packages.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// An unmaintained dependency, which must not be in a build without the feature of this name.
+const UNMAINTAINED: &str = "backoff";
 
-/// Unmaintained dependencies, which must not be in a build without the feature `backoff`.
-const UNMAINTAINED: [&str; 2] = ["backoff", "instant"];
+/// All features that need no library of the system.
+const FEATURES: &str = "curator-recipes/backoff,curator-recipes/metrics,curator-recipes/native,curator-recipes/sasl-digest-md5,\
+                        curator-recipes/serde,curator-recipes/tls,curator-recipes/tokio-util,curator-test/tls,\
+                        curator-discovery/tower";
 
-/// The builds of the new crate: a name, the arguments, and whether the feature `backoff` is enabled.
-const BUILDS: [(&str, &[&str], bool); 2] =
-    [("default", &[], false), ("full", &["--features", "backoff,tls,sasl-digest-md5,unused"], true)];
-
-/// Packs every package. Then builds and runs a new crate that depends on the packed packages.
+/// Packs every package, and compiles each by itself from its packed files: with the default features, and with all of them.
 pub(crate) fn run() -> Result<(), String> {
-    print_line(&format!("packing {}", PUBLISHED.join(", ")));
-    let target = target_dir()?;
-    command::run(&mut packing(&target))?;
-    let fresh = Fresh::new(&target)?;
-    for (build, arguments, has_backoff) in BUILDS {
-        command::run(fresh.cargo("run").args(["--quiet", "--package", "fresh"]).args(arguments))?;
-        let packages = fresh.packages(arguments)?;
-        let found: Vec<_> = UNMAINTAINED.into_iter().filter(|name| packages.iter().any(|have| have == name)).collect();
-        let expected: &[_] = if has_backoff { &UNMAINTAINED } else { &[] };
-        if found != expected {
-            return Err(format!("of {UNMAINTAINED:?}, a {build} build contains {found:?}; expected {expected:?}"));
-        }
-        print_line(&format!(
-            "a new crate with a {build} build of curator-recipes works, with {} packages",
-            packages.len()
-        ));
+    let mut tree = command::cargo();
+    tree.args(["tree", "--locked", "--package", "curator-recipes", "--edges", "normal", "--prefix", "none"]);
+    if command::output(&mut tree)?.lines().any(|package| package.split(' ').next() == Some(UNMAINTAINED)) {
+        return Err(format!("a build with the default features contains {UNMAINTAINED}"));
+    }
+    for features in ["", FEATURES] {
+        print_line(&format!("packing {}, with the features \"{features}\"", PUBLISHED.join(", ")));
+        // `--allow-dirty`: packs uncommitted changes too.
+        let publish = ["publish", "--workspace", "--dry-run", "--locked", "--allow-dirty", "--quiet", "--features"];
+        command::run(command::cargo().args(publish).arg(features))?;
     }
     Ok(())
 }
 
-/// The command that packs every package without building it.
-fn packing(target: &Path) -> Command {
-    let mut cargo = command::cargo();
-    // `--allow-dirty`: packs uncommitted changes too.
-    cargo.args(["package", "--locked", "--allow-dirty", "--no-verify", "--quiet", "--target-dir"]).arg(target);
-    cargo.args(PUBLISHED.iter().flat_map(|package| ["--package", package]));
-    cargo
-}
-
-/// A temporary workspace with the packed packages and a new crate. Dropping this value removes it.
-struct Fresh {
-    directory: PathBuf,
-    target: PathBuf,
-}
-
-impl Fresh {
-    fn new(target: &Path) -> Result<Self, String> {
-        let fresh = Self { directory: directory(target), target: target.to_owned() };
-        if let Err(error) = fs::remove_dir_all(&fresh.directory)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(format!("cannot remove {}: {error}", fresh.directory.display()));
-        }
-        let source = fresh.directory.join("fresh/src");
-        fs::create_dir_all(&source).map_err(|e| format!("cannot write to {}: {e}", source.display()))?;
-        for package in PUBLISHED {
-            let packed = target.join("package").join(format!("{package}-{VERSION}.crate"));
-            // `m` sets the current time. All packed files have the same old time, so cargo could take them for the
-            // files of an earlier run.
-            command::run(Command::new("tar").arg("-xzmf").arg(packed).arg("-C").arg(&fresh.directory))?;
-            contents::check(&fresh.directory.join(format!("{package}-{VERSION}")))?;
-        }
-        fresh.write("Cargo.toml", &workspace_manifest(&read("Cargo.toml")?))?;
-        // With the locked versions of our dependencies, so that their new releases do not break this check.
-        fresh.write("Cargo.lock", &read("Cargo.lock")?)?;
-        fresh.write("fresh/Cargo.toml", &include_str!("../fresh/manifest.toml").replace("VERSION", VERSION))?;
-        fresh.write("fresh/src/main.rs", include_str!("../fresh/main.rs"))?;
-        fresh.write("fresh/src/secured.rs", include_str!("../fresh/secured.rs"))?;
-        Ok(fresh)
-    }
-
-    fn write(&self, file: &str, text: &str) -> Result<(), String> {
-        let path = self.directory.join(file);
-        fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
-    }
-
-    fn cargo(&self, subcommand: &str) -> Command {
-        let mut cargo = command::cargo();
-        cargo.arg(subcommand).current_dir(&self.directory).env("CARGO_TARGET_DIR", &self.target);
-        cargo
-    }
-
-    /// The names of all packages of a build, without build-time dependencies.
-    fn packages(&self, arguments: &[&str]) -> Result<Vec<String>, String> {
-        let mut cargo = self.cargo("tree");
-        cargo.args(["--package", "fresh", "--edges", "normal", "--prefix", "none", "--format", "{p}"]).args(arguments);
-        let output = cargo.output().map_err(|e| format!("cannot start cargo: {e}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        Ok(names(&String::from_utf8_lossy(&output.stdout)))
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        // If this fails, the next run removes the directory.
-        drop(fs::remove_dir_all(&self.directory));
-    }
-}
-
-/// The directory of the new crate. It is outside the workspace, and the same in each run, as cargo identifies compiled
-/// packages by their directory. Each target directory has a separate one.
-fn directory(target: &Path) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    target.hash(&mut hasher);
-    env::temp_dir().join(format!("curator-fresh-{:016x}", hasher.finish()))
-}
-
-/// Reads a file of our workspace.
-fn read(file: &str) -> Result<String, String> {
-    fs::read_to_string(workspace().join(file)).map_err(|e| format!("cannot read {file}: {e}"))
-}
-
-/// The manifest of the temporary workspace. Its patches replace the registry's packages with the packed ones; its
-/// profiles are ours, so that compiled packages are reused.
-fn workspace_manifest(ours: &str) -> String {
-    let profiles = ours.find("\n[profile.").map_or("", |start| &ours[start..]);
-    let members = PUBLISHED.map(|package| format!("\"{package}-{VERSION}\", "));
-    let patches = PUBLISHED.map(|package| format!("{package} = {{ path = \"{package}-{VERSION}\" }}\n"));
-    format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}\"fresh\"]\n\n[patch.crates-io]\n{}{profiles}",
-        members.concat(),
-        patches.concat()
-    )
-}
-
-/// The names in the lines of `cargo tree`, each once, as a package may occur in several versions.
-fn names(tree: &str) -> Vec<String> {
-    // A star marks repeated packages.
-    let mut packages: Vec<_> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    packages.iter().filter_map(|package| package.split(' ').next()).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+
     use super::*;
+    use crate::workspace;
 
     fn manifest_of(package: &Path) -> String {
         fs::read_to_string(package.join("Cargo.toml")).unwrap()
@@ -183,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_oldest_rust_checks_each_published_package_and_each_feature() {
-        let steps = read(".ci/run").unwrap();
+        let steps = fs::read_to_string(workspace().join(".ci/run")).unwrap();
         let step = steps.split_once("\nmsrv() {").and_then(|(_, rest)| rest.split("\n}\n").next()).unwrap();
         let commands = step.lines().filter_map(|line| line.trim().strip_prefix("\"${check[@]}\" -p "));
         let commands: Vec<Vec<_>> = commands.map(|command| command.split([' ', ',']).collect()).collect();
@@ -204,24 +88,6 @@ mod tests {
     }
 
     #[test]
-    fn the_new_crate_uses_each_package_directly_or_through_another_one() {
-        let ours = PUBLISHED.map(|package| manifest_of(&workspace().join("crates").join(package)));
-        let manifests = ours.iter().map(String::as_str).chain([include_str!("../fresh/manifest.toml")]);
-        let dependencies = manifests.flat_map(|manifest| table(manifest, "dependencies").unwrap());
-        let used: Vec<_> = dependencies.filter_map(|line| line.split([' ', '.']).next()).collect();
-        for package in PUBLISHED {
-            assert!(used.contains(&package), "{package}");
-        }
-    }
-
-    #[test]
-    fn the_new_crate_is_in_the_same_place_in_each_run() {
-        assert_eq!(directory(Path::new("/a/target")), directory(Path::new("/a/target")));
-        assert_ne!(directory(Path::new("/a/target")), directory(Path::new("/b/target")));
-        assert!(!directory(Path::new("/a/target")).starts_with(workspace()));
-    }
-
-    #[test]
     fn every_published_package_has_both_licences() {
         for (package, licence) in
             PUBLISHED.iter().flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
@@ -237,6 +103,22 @@ mod tests {
         }
     }
 
+    /// cargo prints a warning at most, and crates.io shows a page without them. `repository` is missing: this project does not own
+    /// one yet.
+    #[test]
+    fn every_published_package_has_the_keys_and_files_that_a_registry_shows() {
+        for package in PUBLISHED {
+            let manifest = format!("\n{}", manifest_of(&workspace().join("crates").join(package)));
+            let keys: Vec<_> =
+                table(&manifest, "package").unwrap().filter_map(|line| line.split([' ', '.']).next()).collect();
+            for key in ["categories", "description", "documentation", "keywords", "license", "readme"] {
+                assert!(keys.contains(&key), "{package} has no {key}");
+            }
+            let packed = manifest.lines().find(|line| line.starts_with("include = ")).unwrap();
+            assert!(packed.contains("\"/README.md\", \"/LICENSE-*\"") && !packed.contains("tests"), "{packed}");
+        }
+    }
+
     #[test]
     fn links_in_the_readme_of_a_package_are_absolute() {
         for package in PUBLISHED {
@@ -247,11 +129,5 @@ mod tests {
                 assert!(link.starts_with("https://"), "the README of {package} has a link to {link}");
             }
         }
-    }
-
-    #[test]
-    fn a_package_is_counted_once_in_each_version() {
-        let tree = "fresh v0.0.0 (/t/fresh)\na v1.0.0\nb v0.2.0\nb v0.1.0\na v1.0.0 (*)\nc v1.0.0 (proc-macro)\n";
-        assert_eq!(names(tree), ["a", "b", "b", "c", "fresh"]);
     }
 }

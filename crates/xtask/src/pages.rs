@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::{fs, path::Path};
 
+use crate::files::{files, read};
+
 /// The pages outside `docs`.
 const PAGES: [&str; 10] = [
     "CHANGELOG.md",
@@ -91,10 +93,8 @@ struct Sources {
 impl Sources {
     /// Reads the whole workspace.
     fn read() -> Self {
-        let mut files = Vec::new();
-        for folder in ["crates", "examples"] {
-            list(&crate::workspace().join(folder), &mut files);
-        }
+        let folders = ["crates", "examples"].map(|folder| files(&crate::workspace().join(folder)).unwrap());
+        let files: Vec<_> = folders.concat().iter().map(|path| path.to_str().unwrap().to_owned()).collect();
         let (mut functions, mut words) = (BTreeSet::new(), BTreeSet::new());
         for file in files.iter().filter(|file| SOURCES.iter().any(|end| file.ends_with(end))) {
             let text = fs::read_to_string(file).unwrap();
@@ -161,20 +161,13 @@ fn functions(source: &str) -> impl Iterator<Item = &str> {
     source.split("fn ").skip(1).filter_map(move |rest| rest.split(|letter| !is_name(letter)).next())
 }
 
-pub(crate) fn list(folder: &Path, files: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { list(&path, files) } else { files.push(path.to_str().unwrap().to_owned()) }
-    }
-}
-
 /// The names and texts of all pages.
 pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
-    let mut files = PAGES.map(|page| crate::workspace().join(page).to_str().unwrap().to_owned()).to_vec();
-    list(&crate::workspace().join("docs"), &mut files);
-    files.retain(|file| file.ends_with(".md"));
-    let name = |file: &str| Path::new(file).strip_prefix(crate::workspace()).unwrap().to_str().unwrap().to_owned();
-    files.into_iter().map(move |file| (name(&file), fs::read_to_string(&file).unwrap()))
+    let (others, docs) = (PAGES.map(|page| crate::workspace().join(page)), crate::workspace().join("docs"));
+    let mut pages = [others.to_vec(), files(&docs).unwrap()].concat();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    let name = |page: &Path| page.strip_prefix(crate::workspace()).unwrap().to_str().unwrap().to_owned();
+    pages.into_iter().map(move |page| (name(&page), read(&page).unwrap()))
 }
 
 #[test]

@@ -177,11 +177,11 @@ fn named_targets(arguments: &[String]) -> Vec<&str> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::targets::TARGETS;
 
-    pub(crate) fn words(line: &str) -> Vec<String> {
+    fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
@@ -240,16 +240,6 @@ pub(crate) mod tests {
         assert_eq!(filters(Needs::Clients, &clients), ["curator::", "kazoo::"]);
         assert_eq!(filters(Needs::Peers, &clients), ["with_curator", "with_kazoo"]);
         assert_eq!(filters(Needs::Either, &clients), [""; 0]);
-    }
-
-    #[test]
-    fn more_tests_run_at_a_time_than_there_are_cores() {
-        for cores in [1, 2, 64] {
-            for kind in ServerKind::ALL {
-                assert!(threads(kind, cores) > cores, "{kind}, {cores}");
-            }
-            assert!(threads(ServerKind::Embedded, cores) > threads(ServerKind::Real, cores));
-        }
     }
 
     #[test]

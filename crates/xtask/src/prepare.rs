@@ -25,6 +25,17 @@ pub(crate) fn everything() -> Result<(), String> {
     Ok(())
 }
 
+/// Prepares ZooKeeper and these clients. Prints the environment variables with the clients' locations, one `NAME=value` per line.
+pub(crate) fn environment(clients: &[Client]) -> Result<(), String> {
+    prepare()?;
+    for client in clients {
+        for (variable, value) in client.prepare()?.variables {
+            println!("{variable}={}", value.to_string_lossy());
+        }
+    }
+    Ok(())
+}
+
 /// Finds ZooKeeper and Java, or installs them. Quick if both are installed.
 pub(crate) fn prepare() -> Result<Distribution, String> {
     java()?;

@@ -58,9 +58,7 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
 #[test]
 fn no_order_is_drawn_by_tokio() {
     for folder in FOLDERS {
-        let mut files = Vec::new();
-        crate::layers::read(&crate::workspace().join("crates").join(folder), "", &mut files);
-        for (file, text) in files {
+        for (file, text) in crate::layers::sources_of(&crate::workspace().join("crates").join(folder)) {
             let file = format!("{folder}/{file}");
             assert!(
                 file == SOURCE || drawn(text.parse().unwrap()).is_empty(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::layers::sources_of;
 use crate::workspace;
 
 /// The number of characters of a message that a page must contain.
@@ -44,12 +45,9 @@ fn the_runbook_names_each_error() {
 #[test]
 fn the_production_page_contains_each_log_warning() {
     let page = read("docs/production.md");
-    let (mut files, mut found) = (Vec::new(), 0);
-    for package in ["client", "recipes", "discovery"] {
-        crate::pages::list(&workspace().join(format!("crates/curator-{package}/src")), &mut files);
-    }
-    for file in files.iter().filter(|file| file.ends_with(".rs")) {
-        let source = fs::read_to_string(file).unwrap();
+    let mut found = 0;
+    let sources = ["client", "recipes", "discovery"].map(|package| format!("crates/curator-{package}/src"));
+    for (file, source) in sources.iter().flat_map(|folder| sources_of(&workspace().join(folder))) {
         for message in warnings(&source) {
             found += 1;
             assert!(page.contains(message), "{message:?} of {file} is not in docs/production.md");

@@ -11,7 +11,7 @@ use crate::{
     jobs::{self, Job, Outcome},
     kerberos,
     kind::{SERVER_VARIABLE, ServerKind},
-    not_run::{INSTALL_DEBIAN, INSTALL_KERBEROS, INSTALL_REAL, INSTALL_RELEASE, NotRun},
+    not_run::{NotRun, ON_REAL},
     plan::{self, Role},
     prepare, print_line,
     programs::{self, Program},
@@ -84,7 +84,7 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     // Before the build, which must enable the feature of the Kerberos tests.
     let kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
         let what = "the tests of clients with Kerberos tickets".to_owned();
-        not_run.push(NotRun { what, why, remedy: INSTALL_KERBEROS });
+        not_run.push(NotRun { what, why });
     });
     let has_kerberos = kerberos == Ok(Some(()));
     let begin = Instant::now();
@@ -135,7 +135,7 @@ fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
     let mut server_runs: Vec<ServerRun> = Vec::new();
     for (server, role) in choice {
         // A missing real server has been reported already.
-        if server == Server::Debian && not_run.iter().any(|not_run| not_run.remedy == INSTALL_REAL) {
+        if server == Server::Debian && not_run.iter().any(|not_run| not_run.what == ON_REAL) {
             continue;
         }
         match ServerRun::prepare(&server, role) {
@@ -157,21 +157,19 @@ impl ServerRun {
             Server::Simulated => {
                 Ok(Self { title: "simulated".to_owned(), kind: ServerKind::Simulated, home: None, role })
             }
-            Server::Found => prepare::prepare().map(|found| real(title(&found), None)).map_err(|why| NotRun {
-                what: "the tests on a real ZooKeeper".to_owned(),
-                why,
-                remedy: INSTALL_REAL,
-            }),
+            Server::Found => prepare::prepare()
+                .map(|found| real(title(&found), None))
+                .map_err(|why| NotRun { what: ON_REAL.to_owned(), why }),
             Server::Debian => {
                 let home = Some(PathBuf::from(DEBIAN_HOME));
                 prepare::debian().map(|debian| real(title(&debian), home)).map_err(|why| {
                     let what = "the tests on ZooKeeper 3.8, Debian's package".to_owned();
-                    NotRun { what, why, remedy: INSTALL_DEBIAN }
+                    NotRun { what, why }
                 })
             }
             Server::Release(version) => {
                 let title = format!("ZooKeeper {version}");
-                let missing = |why| NotRun { what: format!("the tests on {title}"), why, remedy: INSTALL_RELEASE };
+                let missing = |why| NotRun { what: format!("the tests on {title}"), why };
                 prepare::release(version).map_err(missing).map(|home| real(title.clone(), Some(home)))
             }
         }
@@ -275,7 +273,7 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
 
 /// Prepares and runs the tests that the caller selects, on one server after the other.
 fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
-    let mut clients = prepare_clients(&plan::clients(arguments), Client::prepare)?;
+    let mut clients = plan::clients(arguments).into_iter().map(Client::prepare).collect::<Result<Vec<_>, _>>()?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
         // Available peers take part in the runs under faults.
         clients = clients::available().0;
@@ -299,28 +297,5 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
         _ if !failed.is_empty() => Err(format!("the tests failed on {}, or could not be built", failed.join(" and "))),
         Some(not_run) if required || server_runs.is_empty() => Err(format!("{} did not run", not_run.what)),
         _ => Ok(()),
-    }
-}
-
-/// Prepares the clients that the tests need. Fails if one of them cannot be prepared.
-fn prepare_clients(
-    clients: &[Client],
-    prepare: impl Fn(Client) -> Result<Prepared, String>,
-) -> Result<Vec<Prepared>, String> {
-    clients.iter().map(|client| prepare(*client)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn named_tests_fail_without_their_client() {
-        let prepare = |client| match client {
-            Client::Curator => Ok(Prepared { client, variables: vec![("X", "/jars".into())] }),
-            _ => Err("no Python".to_owned()),
-        };
-        assert_eq!(prepare_clients(&[Client::Curator], prepare).unwrap()[0].client, Client::Curator);
-        assert_eq!(prepare_clients(&[Client::Curator, Client::Kazoo], prepare), Err("no Python".to_owned()));
     }
 }
