@@ -13,7 +13,6 @@ use curator_test::{
 };
 use tokio::sync::OnceCell;
 
-use crate::error::BenchError;
 use crate::tree::Trees;
 
 /// A file system in memory.
@@ -69,7 +68,7 @@ impl fmt::Display for EnvironmentKind {
 }
 
 impl EnvironmentKind {
-    pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> Result<Environment, BenchError> {
+    pub(crate) async fn start(self, kind: ServerKind, disk: &Path) -> anyhow::Result<Environment> {
         match self {
             Self::Loopback | Self::Delayed(_) => one(self.delay(), kind).await,
             Self::Ensemble(members) => ensemble(members, disk).await,
@@ -84,7 +83,7 @@ impl EnvironmentKind {
     }
 }
 
-async fn one(delay: Duration, kind: ServerKind) -> Result<Environment, BenchError> {
+async fn one(delay: Duration, kind: ServerKind) -> anyhow::Result<Environment> {
     let mut builder = TestingServer::builder().kind(kind).container_check_interval(CONTAINER_CHECK);
     let mut on = "in the bench's own process".to_owned();
     if kind == ServerKind::Real {
@@ -112,7 +111,7 @@ fn worker_threads() -> String {
     (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string()
 }
 
-async fn ensemble(members: usize, disk: &Path) -> Result<Environment, BenchError> {
+async fn ensemble(members: usize, disk: &Path) -> anyhow::Result<Environment> {
     let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
     let builder = JAVA.into_iter().fold(builder, TestingClusterBuilder::java_option);
     let builder = builder
@@ -144,7 +143,7 @@ impl Environment {
     }
 
     /// Starts a separate proxy for the server, with the same delay.
-    pub(crate) fn proxy(&self) -> Result<FaultProxy, BenchError> {
+    pub(crate) fn proxy(&self) -> anyhow::Result<FaultProxy> {
         let proxy = FaultProxy::start(self.server())?;
         if let Some((_, delay)) = &self.delay {
             proxy.set_delay(*delay);
@@ -153,14 +152,14 @@ impl Environment {
     }
 
     /// The trees on these servers. The client that creates and changes them connects without the delay.
-    pub(crate) async fn trees(&self) -> Result<Arc<Trees>, BenchError> {
+    pub(crate) async fn trees(&self) -> anyhow::Result<Arc<Trees>> {
         let server = self.server().to_string();
         let connect = || async { Trees::connect(&server).await.map(Arc::new) };
         self.trees.get_or_try_init(connect).await.cloned()
     }
 
     /// Restarts servers that do not reply, as a crowd may crash a server. Returns whether it restarted any.
-    pub(crate) async fn revive(&self) -> Result<bool, BenchError> {
+    pub(crate) async fn revive(&self) -> anyhow::Result<bool> {
         let servers = match &self.servers {
             Servers::One(server) => slice::from_ref(server),
             Servers::Ensemble(cluster, _) => cluster.members(),

@@ -31,7 +31,6 @@ mod about;
 mod arguments;
 mod case;
 mod environment;
-mod error;
 mod peer;
 mod plot;
 mod prepare;
@@ -50,13 +49,13 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Parser;
 use curator_jepsen::exec_tied;
 use curator_results::bench::{self, Document};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::arguments::{Arguments, Program, RunArguments};
-use crate::error::BenchError;
 
 /// The exit status for bad arguments, by convention.
 const USAGE: u8 = 2;
@@ -93,22 +92,22 @@ fn measure_or_print(arguments: &RunArguments) -> ExitCode {
             eprintln!("curator-bench: {message}");
             return ExitCode::from(USAGE);
         }
-        Err(error) => Err(BenchError::io("find this program")(error)),
+        Err(error) => Err(error.into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("curator-bench: {error}");
+            eprintln!("curator-bench: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn measure(options: &run::Options, json: Option<&Path>) -> Result<Document, BenchError> {
-    allow_many_files().map_err(BenchError::io("allow so many open files"))?;
+fn measure(options: &run::Options, json: Option<&Path>) -> anyhow::Result<Document> {
+    allow_many_files().context("cannot allow so many open files")?;
     // A worker is killed when the thread that started it ends, so the main thread starts the workers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(BenchError::io("start a runtime"))?;
+    let runtime = runtime.context("cannot start a runtime")?;
     runtime.block_on(run::run(options, |document| json.map_or(Ok(()), |file| save(document, file))))
 }
 
@@ -119,22 +118,22 @@ fn allow_many_files() -> std::io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
 }
 
-fn save(document: &Document, file: &Path) -> Result<(), BenchError> {
-    let text = serde_json::to_string_pretty(document);
-    let text = text.map_err(|source| BenchError::Document { file: file.display().to_string(), source })?;
-    fs::write(file, text + "\n").map_err(BenchError::io(format!("write {}", file.display())))
+fn save(document: &Document, file: &Path) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document)?;
+    fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn read(file: &Path) -> Result<Document, BenchError> {
-    let text = fs::read_to_string(file).map_err(BenchError::io(format!("read {}", file.display())))?;
-    serde_json::from_str(&text).map_err(|source| BenchError::Document { file: file.display().to_string(), source })
+fn read(file: &Path) -> anyhow::Result<Document> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not in the format of `--json`", file.display()))
 }
 
 /// Prints the tables, and writes the requested files and plots.
-fn output(document: &Document, arguments: &RunArguments) -> Result<(), BenchError> {
-    println!("{}", bench::text(document));
+fn output(document: &Document, arguments: &RunArguments) -> anyhow::Result<()> {
+    let tables = bench::markdown(document);
+    println!("{tables}");
     if let Some(file) = &arguments.markdown {
-        fs::write(file, bench::markdown(document)).map_err(BenchError::io(format!("write {}", file.display())))?;
+        fs::write(file, tables).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if let Some(directory) = &arguments.svg {
         for file in plot::draw(document, directory)? {

@@ -5,10 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::anyhow;
 use curator_jepsen::peer::{CURATOR_CLASSPATH, KAZOO_PYTHON, java};
 pub(crate) use curator_results::bench::Peer;
-
-use crate::error::BenchError;
 
 /// The environment variable with the path of the worker for go-zookeeper.
 pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
@@ -38,7 +37,7 @@ pub(crate) trait Worker {
     fn compiles(self) -> bool;
 
     /// The command that starts its worker, without the connect string and the session timeout. `program` is this program.
-    fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError>;
+    fn command(self, program: &Path, prepared: &Prepared) -> anyhow::Result<Command>;
 }
 
 impl Worker for Peer {
@@ -63,9 +62,9 @@ impl Worker for Peer {
         matches!(self, Self::Curator | Self::CuratorShared)
     }
 
-    fn command(self, program: &Path, prepared: &Prepared) -> Result<Command, BenchError> {
+    fn command(self, program: &Path, prepared: &Prepared) -> anyhow::Result<Command> {
         let found = |variable| {
-            let missing = || BenchError::NotPrepared(format!("{variable} is not set"));
+            let missing = || anyhow!("not prepared: {variable} is not set");
             prepared.0.get(variable).ok_or_else(missing)
         };
         let with = |program: &OsStr, arguments: &[&OsStr]| {
@@ -124,7 +123,7 @@ mod tests {
         let line = |peer: Peer, prepared: &Prepared| {
             let command = peer.command(Path::new("/bench"), prepared)?;
             let words = [command.get_program()].into_iter().chain(command.get_args());
-            Ok::<_, BenchError>(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+            anyhow::Ok(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
         };
         assert_eq!(line(Peer::Ours, &prepared).unwrap(), ["/bench", "worker", "ours"]);
         let missing = line(Peer::Go, &prepared).unwrap_err().to_string();

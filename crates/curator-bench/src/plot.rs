@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context as _, anyhow};
 use curator_results::bench::{CaseResults, Document, EnvironmentResults, NOTHING, Peer, PeerResults, Spread, number};
 use plotters::backend::SVGBackend;
 use plotters::chart::ChartBuilder;
@@ -10,8 +11,6 @@ use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::prelude::{DrawingArea, IntoDrawingArea, IntoFont, RGBColor, ShapeStyle, WHITE};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, TextStyle};
-
-use crate::error::BenchError;
 
 const SIZE: (u32, u32) = (1200, 520);
 const INK: RGBColor = RGBColor(40, 40, 40);
@@ -105,8 +104,8 @@ fn colour(peer: Peer) -> RGBColor {
 }
 
 /// Draws the plots of each environment into a directory. Returns the names of the files.
-pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>, BenchError> {
-    fs::create_dir_all(directory).map_err(BenchError::io(format!("make the directory {}", directory.display())))?;
+pub(crate) fn draw(document: &Document, directory: &Path) -> anyhow::Result<Vec<String>> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let mut files = Vec::new();
     for environment in &document.environments {
         for subject in &SUBJECTS {
@@ -115,10 +114,9 @@ pub(crate) fn draw(document: &Document, directory: &Path) -> Result<Vec<String>,
                 continue;
             }
             let file = format!("{}-{}.svg", environment.name, subject.name);
-            let failed = |why: String| BenchError::Plot { file: file.clone(), why };
             let mut svg = String::new();
-            plot(&mut svg, environment, subject, &groups).map_err(failed)?;
-            fs::write(directory.join(&file), svg).map_err(BenchError::io(format!("write {file}")))?;
+            plot(&mut svg, environment, subject, &groups).map_err(|why| anyhow!("cannot draw {file}: {why}"))?;
+            fs::write(directory.join(&file), svg).with_context(|| format!("cannot write {file}"))?;
             files.push(file);
         }
     }

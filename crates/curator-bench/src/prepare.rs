@@ -6,9 +6,9 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use anyhow::{Context as _, bail};
 use curator_test::Distribution;
 
-use crate::error::BenchError;
 use crate::peer::{Peer, Prepared, Worker as _};
 
 /// The workspace in which this program was built.
@@ -16,7 +16,7 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or fetches the peer. If
 /// that fails, the error is printed, and the other peers are measured nevertheless.
-pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, BenchError> {
+pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> anyhow::Result<Prepared> {
     let mut prepared = Prepared::default();
     // Several peers may be prepared under the same name.
     let mut missing = BTreeMap::new();
@@ -32,27 +32,28 @@ pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> Result<Prepared, B
     }
     for peer in missing.into_values() {
         if let Err(error) = run_xtask(Some(peer), &mut prepared) {
-            eprintln!("curator-bench: {peer} is not measured: {error}");
+            eprintln!("curator-bench: {peer} is not measured: {error:#}");
         }
     }
     Ok(prepared)
 }
 
+const FAILED: &str = "cannot run `cargo xtask environment`";
+
 /// Runs `cargo xtask environment`, which is quick if everything is prepared.
-fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> Result<(), BenchError> {
+fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(Peer::prepared_as));
     command.current_dir(Path::new(WORKSPACE)).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let failed = || BenchError::io("run `cargo xtask environment`");
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed())?;
+    let mut child = command.stdout(Stdio::piped()).spawn().context(FAILED)?;
     let read = child.stdout.take().map_or(Ok(()), |output| read_variables(BufReader::new(output), prepared));
-    let status = child.wait().map_err(failed())?;
-    read.map_err(failed())?;
+    let status = child.wait().context(FAILED)?;
+    read.context(FAILED)?;
     if status.success() {
         return Ok(());
     }
-    Err(BenchError::NotPrepared(format!("`cargo xtask environment` has ended with {status}")))
+    bail!("`cargo xtask environment` has ended with {status}")
 }
 
 /// Stores the variables, and prints the progress messages, as the preparation may take minutes.

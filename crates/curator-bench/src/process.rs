@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{self, Command, Stdio};
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use crate::error::BenchError;
 use crate::protocol::{Done, Reply, Request, Workload};
 use crate::usage::Usage;
 
@@ -37,69 +37,69 @@ impl Process {
         worker: &Command,
         connect: &str,
         session_timeout: Duration,
-    ) -> Result<Self, BenchError> {
-        let failed = || BenchError::io(format!("start {}", worker.get_program().display()));
-        let log = tempfile::tempfile().map_err(failed())?;
+    ) -> anyhow::Result<Self> {
+        let failed = || format!("cannot start {}", worker.get_program().display());
+        let log = tempfile::tempfile().with_context(failed)?;
         let mut command = tokio::process::Command::new(program);
         command.arg("tied").arg(process::id().to_string()).arg(worker.get_program()).args(worker.get_args());
         command.args([connect, &session_timeout.as_millis().to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone().map_err(failed())?);
-        let mut child = command.kill_on_drop(true).spawn().map_err(failed())?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone().with_context(failed)?);
+        let mut child = command.kill_on_drop(true).spawn().with_context(failed)?;
         let (Some(id), Some(input), Some(output)) = (child.id(), child.stdin.take(), child.stdout.take()) else {
-            return Err(BenchError::Ended { output: String::new() });
+            bail!("the worker process has no id, or no standard input and output");
         };
         Ok(Self { child, id, input, output: BufReader::new(output).lines(), log })
     }
 
-    pub(crate) fn usage(&self) -> Result<Usage, BenchError> {
-        Usage::of(self.id).map_err(BenchError::io("read the resource usage of a worker"))
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
+        Usage::of(self.id).context("cannot read the resource usage of a worker")
     }
 
-    pub(crate) async fn send_request(&mut self, request: &Request) -> Result<(), BenchError> {
+    pub(crate) async fn send_request(&mut self, request: &Request) -> anyhow::Result<()> {
         let line = format!("{request}\n");
         let sent = self.input.write_all(line.as_bytes()).await;
         sent.map_err(|_| self.ended())
     }
 
     /// The worker's next reply. `error` and `no` are returned as errors.
-    pub(crate) async fn reply(&mut self) -> Result<Reply, BenchError> {
+    pub(crate) async fn reply(&mut self) -> anyhow::Result<Reply> {
         let line = self.output.next_line().await.ok().flatten().ok_or_else(|| self.ended())?;
         match line.parse()? {
-            Reply::Error(what) => Err(BenchError::Worker(what)),
-            Reply::No(why) => Err(BenchError::Unsupported(why)),
+            Reply::Error(what) => bail!(what),
+            Reply::No(why) => bail!("not supported: {why}"),
             reply => Ok(reply),
         }
     }
 
-    pub(crate) async fn done(&mut self) -> Result<Done, BenchError> {
+    pub(crate) async fn done(&mut self) -> anyhow::Result<Done> {
         match self.reply().await? {
             Reply::Done(done) => Ok(done),
             other => Err(other.instead_of("done")),
         }
     }
 
-    pub(crate) async fn held(&mut self) -> Result<(), BenchError> {
+    pub(crate) async fn held(&mut self) -> anyhow::Result<()> {
         match self.reply().await? {
             Reply::Held => Ok(()),
             other => Err(other.instead_of("held")),
         }
     }
 
-    pub(crate) async fn queued(&mut self) -> Result<Duration, BenchError> {
+    pub(crate) async fn queued(&mut self) -> anyhow::Result<Duration> {
         match self.reply().await? {
             Reply::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
             other => Err(other.instead_of("queued")),
         }
     }
 
-    pub(crate) async fn loaded(&mut self) -> Result<Duration, BenchError> {
+    pub(crate) async fn loaded(&mut self) -> anyhow::Result<Duration> {
         match self.reply().await? {
             Reply::Loaded { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
             other => Err(other.instead_of("loaded")),
         }
     }
 
-    pub(crate) async fn current(&mut self) -> Result<u64, BenchError> {
+    pub(crate) async fn current(&mut self) -> anyhow::Result<u64> {
         match self.reply().await? {
             Reply::Current { events } => Ok(events),
             other => Err(other.instead_of("current")),
@@ -107,12 +107,12 @@ impl Process {
     }
 
     /// Fails if the worker does not support the workload.
-    pub(crate) async fn check(&mut self, workload: &Workload) -> Result<(), BenchError> {
+    pub(crate) async fn check(&mut self, workload: &Workload) -> anyhow::Result<()> {
         self.send_request(&Request::Supports { operation: workload.operation, lock: workload.lock }).await?;
         self.reply().await.map(drop)
     }
 
-    pub(crate) async fn open(&mut self, sessions: usize, connect: Option<String>) -> Result<(), BenchError> {
+    pub(crate) async fn open(&mut self, sessions: usize, connect: Option<String>) -> anyhow::Result<()> {
         self.send_request(&Request::Open { sessions, connect }).await?;
         self.reply().await.map(drop)
     }
@@ -125,18 +125,19 @@ impl Process {
         drop(timeout(END_TIMEOUT, child.wait()).await);
     }
 
-    fn ended(&mut self) -> BenchError {
+    fn ended(&mut self) -> anyhow::Error {
         let mut output = Vec::new();
         let read = self.log.seek(SeekFrom::Start(0)).and_then(|_| self.log.read_to_end(&mut output));
         let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_OUTPUT)..]);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        BenchError::Ended { output: if read.is_err() || text.is_empty() { String::new() } else { format!(": {text}") } }
+        let output = if read.is_err() || text.is_empty() { String::new() } else { format!(": {text}") };
+        anyhow!("the worker process has ended{output}")
     }
 }
 
 impl Reply {
     /// The error for this unexpected reply.
-    pub(crate) fn instead_of(&self, expected: &'static str) -> BenchError {
-        BenchError::Unexpected { reply: self.to_string(), expected }
+    pub(crate) fn instead_of(&self, expected: &'static str) -> anyhow::Error {
+        anyhow!("the worker replied {:?}; expected {expected}", self.to_string())
     }
 }

@@ -14,10 +14,13 @@ mod lines;
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 /// An operation on a lock, a cache, a counter or a discovery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, ValueEnum)]
 pub(crate) enum Operation {
     /// One task repeatedly acquires and releases a lock.
+    #[default]
     Cycle,
     /// The same, while the task already holds the lock.
     Reentry,
@@ -46,8 +49,9 @@ pub(crate) enum Operation {
 }
 
 /// The kind of lock, or of another recipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, ValueEnum)]
 pub(crate) enum Lock {
+    #[default]
     Mutex,
     Read,
     Write,
@@ -83,7 +87,7 @@ pub(crate) enum Request {
 }
 
 /// The parameters of one run of an operation. Numbers that the operation does not need are 0.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Workload {
     pub(crate) operation: Operation,
     pub(crate) lock: Lock,
@@ -151,36 +155,6 @@ pub(crate) enum ProtocolError {
     Value { line: String, key: &'static str },
 }
 
-const OPERATIONS: [(Operation, &str); 13] = [
-    (Operation::Cycle, "cycle"),
-    (Operation::Reentry, "reentry"),
-    (Operation::Distinct, "distinct"),
-    (Operation::Handover, "handover"),
-    (Operation::Readers, "readers"),
-    (Operation::Crowd, "crowd"),
-    (Operation::Reconnect, "reconnect"),
-    (Operation::CacheLoad, "cache-load"),
-    (Operation::CacheStorm, "cache-storm"),
-    (Operation::CacheReconnect, "cache-reconnect"),
-    (Operation::Increment, "increment"),
-    (Operation::Register, "register"),
-    (Operation::Find, "find"),
-];
-
-const LOCKS: [(Lock, &str); 11] = [
-    (Lock::Mutex, "mutex"),
-    (Lock::Read, "read"),
-    (Lock::Write, "write"),
-    (Lock::Semaphore, "semaphore"),
-    (Lock::SemaphoreMutex, "semaphore-mutex"),
-    (Lock::Multi, "multi"),
-    (Lock::Floor, "floor"),
-    (Lock::Cache, "cache"),
-    (Lock::Counter, "counter"),
-    (Lock::Receipt, "receipt"),
-    (Lock::Discovery, "discovery"),
-];
-
 impl Operation {
     /// Whether the connection is cut, which requires a proxy in each round.
     pub(crate) fn is_reconnect(self) -> bool {
@@ -191,24 +165,7 @@ impl Operation {
 impl Workload {
     /// A workload without a time, in which all numbers are 0.
     pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
-        let (tasks, sessions, rounds, waiters, members, nodes, marked, mark) = (0, 0, 0, 0, 0, 0, 0, 0);
-        let (path, time, each, start) = (path.into(), Duration::ZERO, false, None);
-        Self {
-            operation,
-            lock,
-            path,
-            time,
-            tasks,
-            sessions,
-            rounds,
-            waiters,
-            each,
-            members,
-            nodes,
-            marked,
-            mark,
-            start,
-        }
+        Self { operation, lock, path: path.into(), ..Self::default() }
     }
 }
 

@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
 use crate::environment::{Environment, EnvironmentKind};
-use crate::error::BenchError;
 use crate::peer::{Peer, Prepared, Worker as _};
 use crate::prepare::prepare;
 use crate::progress::Progress;
@@ -39,6 +38,11 @@ const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_se
 /// How long all processes of a case may take to start. 64 Java virtual machines on two cores need most of it.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
+/// A client has not finished in time.
+#[derive(Debug, thiserror::Error)]
+#[error("took longer than {} s", .0.as_secs_f64())]
+struct TooLong(Duration);
+
 /// The options of a run.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -63,8 +67,8 @@ pub(crate) struct Options {
 /// Runs all cases. Calls `save` with the document after each case.
 pub(crate) async fn run(
     options: &Options,
-    mut save: impl FnMut(&Document) -> Result<(), BenchError>,
-) -> Result<Document, BenchError> {
+    mut save: impl FnMut(&Document) -> anyhow::Result<()>,
+) -> anyhow::Result<Document> {
     let is_real = |environment: &EnvironmentKind| {
         options.kind == ServerKind::Real || matches!(environment, EnvironmentKind::Ensemble(_))
     };
@@ -77,7 +81,7 @@ pub(crate) async fn run(
             Ok(environment) => environment,
             // The results of earlier environments are kept.
             Err(error) if !is_first => {
-                let description = format!("its servers could not be started: {error}");
+                let description = format!("its servers could not be started: {error:#}");
                 let (name, left_out, cases) = (kind.to_string(), Vec::new(), Vec::new());
                 document.environments.push(EnvironmentResults { name, description, left_out, cases });
                 continue;
@@ -103,11 +107,11 @@ pub(crate) async fn run(
 }
 
 /// Restarts servers that have crashed, for the other peers. Returns the note on the peer that has failed.
-async fn note_on_failure(error: &BenchError, environment: &Environment) -> String {
+async fn note_on_failure(error: &anyhow::Error, environment: &Environment) -> String {
     match environment.revive().await {
-        Ok(false) => error.to_string(),
-        Ok(true) => format!("{error}; its server had crashed, and was restarted"),
-        Err(cause) => format!("{error}; its server has crashed, and cannot be restarted: {cause}"),
+        Ok(false) => format!("{error:#}"),
+        Ok(true) => format!("{error:#}; its server had crashed, and was restarted"),
+        Err(cause) => format!("{error:#}; its server has crashed, and cannot be restarted: {cause:#}"),
     }
 }
 
@@ -179,7 +183,7 @@ impl Bench<'_> {
                 self.progress.show(&environment.name, &case.name, part.results.peer, "counts its requests");
                 match self.count(part.results.peer, case, environment).await {
                     Ok(counts) => part.results.counts = Some(counts),
-                    Err(error) => part.results.counts_note = Some(error.to_string()),
+                    Err(error) => part.results.counts_note = Some(format!("{error:#}")),
                 }
             }
         }
@@ -193,13 +197,7 @@ impl Bench<'_> {
     }
 
     /// Starts a peer, and runs the workload once to warm up.
-    async fn warm(
-        &self,
-        peer: Peer,
-        case: &Case,
-        environment: &Environment,
-        is_first: bool,
-    ) -> Result<Runner, BenchError> {
+    async fn warm(&self, peer: Peer, case: &Case, environment: &Environment, is_first: bool) -> anyhow::Result<Runner> {
         let mut runner = self.start(peer, case, environment, Purpose::Time).await?;
         let mut workload = with_peer(self.timed(&warm_up(&case.workload), &format!("/bench/{case}")), peer);
         if peer.compiles() && self.options.time >= Duration::from_secs(1) {
@@ -240,10 +238,10 @@ impl Bench<'_> {
         case: &Case,
         environment: &Environment,
         purpose: Purpose,
-    ) -> Result<Runner, BenchError> {
+    ) -> anyhow::Result<Runner> {
         let worker: Command = peer.command(&self.options.program, &self.prepared)?;
         let start = Runner::start(&self.options.program, &worker, case, environment, purpose);
-        timeout(START_TIMEOUT, start).await.unwrap_or(Err(BenchError::TooLong(START_TIMEOUT)))
+        timeout(START_TIMEOUT, start).await.unwrap_or(Err(TooLong(START_TIMEOUT).into()))
     }
 
     /// Runs one round. A peer that fails runs no further rounds.
@@ -264,7 +262,7 @@ impl Bench<'_> {
             }
             Err(error) => {
                 drop(runner);
-                if workload.waiters > 0 && matches!(error, BenchError::TooLong(_)) {
+                if workload.waiters > 0 && error.is::<TooLong>() {
                     sleep(NODES_DELETED).await;
                 }
                 part.results.note = Some(note_on_failure(&error, environment).await);
@@ -273,7 +271,7 @@ impl Bench<'_> {
     }
 
     /// Runs the workload; after a lock's cycle, also the baseline over the same session, for comparison.
-    async fn measure(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> Result<Round, BenchError> {
+    async fn measure(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> anyhow::Result<Round> {
         let mut round = runner.run(&with_peer(workload.clone(), peer)).await?;
         if workload.operation == Operation::Cycle && workload.lock != Lock::Floor && peer.has_floor() {
             let baseline = Workload { lock: Lock::Floor, path: format!("{}-floor", workload.path), ..workload.clone() };
@@ -283,7 +281,7 @@ impl Bench<'_> {
         Ok(round)
     }
 
-    async fn count(&self, peer: Peer, case: &Case, environment: &Environment) -> Result<Counts, BenchError> {
+    async fn count(&self, peer: Peer, case: &Case, environment: &Environment) -> anyhow::Result<Counts> {
         let mut runner = self.start(peer, case, environment, Purpose::Count).await?;
         let workload = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
         let counts = self.limited(peer, &workload, runner.count(&workload, case)).await?;
@@ -299,11 +297,11 @@ impl Bench<'_> {
         &self,
         peer: Peer,
         workload: &Workload,
-        run: impl Future<Output = Result<T, BenchError>>,
-    ) -> Result<T, BenchError> {
+        run: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
         let is_slow = peer == Peer::CuratorShared || peer == Peer::Kazoo && workload.nodes >= MANY_NODES;
         let limit = self.options.limit * if is_slow { EXTENSION } else { 1 };
-        timeout(limit, run).await.unwrap_or(Err(BenchError::TooLong(limit)))
+        timeout(limit, run).await.unwrap_or(Err(TooLong(limit).into()))
     }
 }
 

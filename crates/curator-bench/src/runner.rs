@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep};
 use self::counts::{by_name, counts_of, difference, last_change, minus, sent, without_probes};
 use crate::case::{Case, Kind, warm_up};
 use crate::environment::Environment;
-use crate::error::BenchError;
 use crate::process::Process;
 use crate::protocol::{Done, Operation, Request, Workload, nanoseconds};
 use crate::tree::Trees;
@@ -69,7 +68,7 @@ impl Runner {
         case: &Case,
         environment: &Environment,
         purpose: Purpose,
-    ) -> Result<Self, BenchError> {
+    ) -> anyhow::Result<Self> {
         let workload = &case.workload;
         let proxy = (purpose == Purpose::Count || workload.operation.is_reconnect())
             .then(|| environment.proxy())
@@ -99,7 +98,7 @@ impl Runner {
     }
 
     /// Runs the workload once.
-    pub(crate) async fn run(&mut self, workload: &Workload) -> Result<Round, BenchError> {
+    pub(crate) async fn run(&mut self, workload: &Workload) -> anyhow::Result<Round> {
         if let Some(trees) = self.trees.clone() {
             return self.run_cache(workload, &trees).await;
         }
@@ -148,7 +147,7 @@ impl Runner {
     /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice, the second time for
     /// longer, and the counts are subtracted: the requests that prepare it are the same both times, as the servers of
     /// the bench keep empty directories.
-    pub(crate) async fn count(&mut self, workload: &Workload, case: &Case) -> Result<Counts, BenchError> {
+    pub(crate) async fn count(&mut self, workload: &Workload, case: &Case) -> anyhow::Result<Counts> {
         if case.kind() == Kind::Cache {
             self.run(&warm_up(workload)).await?;
             return Ok(self.run(workload).await?.cache.and_then(|cache| cache.counts).unwrap_or_default());
@@ -187,7 +186,7 @@ impl Runner {
         }
     }
 
-    fn usage(&self) -> Result<Usage, BenchError> {
+    fn usage(&self) -> anyhow::Result<Usage> {
         let mut all = Usage::default();
         for process in &self.processes {
             all += process.usage()?;
@@ -203,7 +202,7 @@ impl Runner {
     }
 
     /// Measures a crowd until all tasks wait, and then the reconnect, if the operation has one.
-    async fn crowd(&mut self, workload: &Workload, resident: u64) -> Result<Crowd, BenchError> {
+    async fn crowd(&mut self, workload: &Workload, resident: u64) -> anyhow::Result<Crowd> {
         let mut crowd = Crowd::default();
         for process in &mut self.processes {
             crowd.queueing = nanoseconds(process.queued().await?);
@@ -223,7 +222,7 @@ impl Runner {
         Ok(crowd)
     }
 
-    async fn go(&mut self) -> Result<(), BenchError> {
+    async fn go(&mut self) -> anyhow::Result<()> {
         for process in &mut self.processes {
             process.send_request(&Request::Go).await?;
         }

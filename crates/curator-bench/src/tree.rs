@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::sync::Mutex;
-use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
-
-use crate::error::BenchError;
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 /// The size of a leaf's data, in bytes.
 const DATA: usize = 100;
@@ -32,7 +31,7 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    pub(crate) async fn connect(connect: &str) -> Result<Self, BenchError> {
+    pub(crate) async fn connect(connect: &str) -> anyhow::Result<Self> {
         let client = Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect).await?;
         Ok(Self { client, created: Mutex::default(), marks: AtomicU64::new(1) })
     }
@@ -43,7 +42,7 @@ impl Trees {
     }
 
     /// Creates the tree with this number of leaves, unless it exists. Keeps the changes of earlier runs.
-    pub(crate) async fn create(&self, nodes: usize) -> Result<(), BenchError> {
+    pub(crate) async fn create(&self, nodes: usize) -> anyhow::Result<()> {
         let mut created = self.created.lock().await;
         if created.contains(&nodes) {
             return Ok(());
@@ -52,7 +51,7 @@ impl Trees {
         for directory in [PARENT.to_owned(), path(nodes)] {
             match self.client.create(&directory, b"", &options).await {
                 Ok(_) | Err(Error::NodeExists) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error).context("cannot create a tree"),
             }
         }
         let leaves: Vec<usize> = (0..nodes).collect();
@@ -75,7 +74,7 @@ impl Trees {
 
     /// Changes `marked` leaves [`CHANGES`] times, in rounds over all of them, in one pipeline. The data of each leaf's
     /// last change begin with the mark.
-    pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
+    pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> anyhow::Result<()> {
         let leaves = spread(nodes, marked);
         let mut changes = Vec::with_capacity(leaves.len() * CHANGES);
         for round in 1..=CHANGES {
@@ -89,7 +88,7 @@ impl Trees {
     }
 
     /// Changes `marked` leaves once.
-    pub(crate) async fn change(&self, nodes: usize, marked: usize, mark: u64) -> Result<(), BenchError> {
+    pub(crate) async fn change(&self, nodes: usize, marked: usize, mark: u64) -> anyhow::Result<()> {
         let data = data(mark, 0);
         let changes: Vec<_> =
             spread(nodes, marked).iter().map(|leaf| self.client.set_data(leaf, &data, None)).collect();
@@ -118,18 +117,6 @@ fn spread(nodes: usize, marked: usize) -> Vec<String> {
 /// The mark, with twenty digits, and the number of the change.
 fn data(mark: u64, change: usize) -> Vec<u8> {
     format!("{mark:020} {change:.<width$}", width = DATA - 21).into_bytes()
-}
-
-impl From<Error> for BenchError {
-    fn from(error: Error) -> Self {
-        Self::Tree(error.to_string())
-    }
-}
-
-impl From<MultiWriteError> for BenchError {
-    fn from(error: MultiWriteError) -> Self {
-        Self::Tree(error.to_string())
-    }
 }
 
 #[cfg(test)]

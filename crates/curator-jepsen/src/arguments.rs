@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use curator_jepsen::nemesis::Nemesis;
 use curator_jepsen::peer::Peer;
-use curator_jepsen::run::{Choice, Options};
-use curator_jepsen::work::{LockKind, Transport, Variant};
+use curator_jepsen::run::{Cast, Choice, Options};
+use curator_jepsen::work::{LockKind, Part, Transport, Variant};
 
 /// Tests the recipes under faults: clients do work under locks while servers, networks and clients fail. Afterwards, a
 /// checker reads the histories that the clients have recorded.
@@ -161,21 +161,21 @@ pub(crate) fn nemeses() -> String {
 impl RunArguments {
     /// The options of the run, with a random seed if no seed was given.
     pub(crate) fn options(&self, program: PathBuf) -> Options {
-        Options {
+        let part = |lock, variant| Part { lock, variant };
+        let parts = self.lock.0.iter().flat_map(|lock| self.variant.0.iter().map(move |variant| part(*lock, *variant)));
+        let cast = Cast {
             program,
-            duration: Duration::from_secs(self.seconds),
-            nemeses: self.nemesis.clone(),
-            locks: self.lock.0.clone(),
-            variants: self.variant.0.clone(),
-            caches: self.cache,
-            counters: self.counter,
-            services: self.service,
             clients: self.clients,
             transport: self.transport,
             peers: self.peers.clone(),
+            parts: parts.collect(),
+            caches: self.cache,
+            counters: self.counter,
+            services: self.service,
             // Short, so that it can be typed.
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
-            directory: self.directory.clone(),
-        }
+        };
+        let (duration, nemeses) = (Duration::from_secs(self.seconds), self.nemesis.clone());
+        Options { cast, duration, nemeses, directory: self.directory.clone() }
     }
 }

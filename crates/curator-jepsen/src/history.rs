@@ -12,7 +12,7 @@ mod service;
 
 pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
 pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts};
-pub use files::{Histories, HistoryError};
+pub use files::Histories;
 pub use service::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen};
 
 /// One line of a history.

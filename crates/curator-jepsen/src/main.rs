@@ -2,14 +2,13 @@
 
 mod arguments;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::{env, fs, io};
 
 use clap::{CommandFactory, FromArgMatches};
-use curator_jepsen::report::{self, CheckError, Report};
-use curator_jepsen::run::{self, Options, RunError};
+use curator_jepsen::report::{self, Report};
+use curator_jepsen::run::{self, Options};
 use curator_jepsen::{exec_tied, worker};
 use curator_results::faults::{Results, Summary};
 
@@ -25,15 +24,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     match arguments.program {
         Program::Run(arguments) => exit_code(conduct(&arguments), arguments.expect_violations),
-        Program::Check { directory } => exit_code(
-            report::check_directory(&directory).map_err(RunError::from).inspect(|report| println!("{}", report.text())),
-            false,
-        ),
+        Program::Check { directory } => {
+            exit_code(report::check_directory(&directory).inspect(|report| println!("{}", report.text())), false)
+        }
         Program::Summary { json, section, directories } => match summarize(&directories) {
             Ok(summary) => {
                 print!("{}", summary.markdown());
                 let published = json.zip(section).map_or(Ok(()), |(file, section)| publish(summary, &file, section));
-                published.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
+                published.map_or_else(|error| failed(&error.into()), |()| ExitCode::SUCCESS)
             }
             Err(error) => failed(&error),
         },
@@ -46,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn summarize(directories: &[PathBuf]) -> Result<Summary, CheckError> {
+fn summarize(directories: &[PathBuf]) -> anyhow::Result<Summary> {
     let reports = directories.iter().map(|directory| report::check_directory(directory));
     Ok(report::summary(&reports.collect::<Result<Vec<_>, _>>()?, report::kind))
 }
@@ -59,21 +57,20 @@ fn publish(summary: Summary, file: &Path, section: String) -> io::Result<()> {
     fs::write(file, serde_json::to_string_pretty(&results)? + "\n")
 }
 
-fn conduct(arguments: &RunArguments) -> Result<Report, RunError> {
-    let io = |what: &'static str| move |source| RunError::Io { what: what.to_owned(), source };
-    let program = env::current_exe().map_err(io("find this program"))?;
+fn conduct(arguments: &RunArguments) -> anyhow::Result<Report> {
+    let program = env::current_exe()?;
     let options: Options = arguments.options(program);
     // A client is killed when the thread that started it ends, so the main thread starts the clients.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("start a runtime"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run::run(&options))
 }
 
-fn failed(error: &dyn Error) -> ExitCode {
-    eprintln!("curator-jepsen: {error}");
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("curator-jepsen: {error:#}");
     ExitCode::from(FAILED)
 }
 
-fn exit_code(result: Result<Report, RunError>, expects_violations: bool) -> ExitCode {
+fn exit_code(result: anyhow::Result<Report>, expects_violations: bool) -> ExitCode {
     match result {
         Ok(report) if expects_violations && report.violations() == 0 => {
             println!("the expected violations were not found");

@@ -6,9 +6,10 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::work::LockKind;
+use crate::work::{LockKind, display_name};
 
 /// The environment variable with a Python that can import kazoo. The tests with kazoo use it too.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
@@ -34,7 +35,7 @@ pub enum Peer {
     Curator,
     /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client with Curator's standard error policy,
     /// and with a client with its session error policy. On the command line, `curator` selects this peer too.
-    #[value(skip)]
+    #[value(hide = true)]
     CuratorLeaders,
     /// Curator's `CuratorCache`, in Java.
     CuratorCaches,
@@ -48,16 +49,6 @@ pub enum Peer {
     KazooCaches,
     /// Kazoo's `Counter`, in Python.
     KazooCounters,
-}
-
-/// A peer that is not prepared.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{peer} cannot run, as {variable} is not set: `cargo xtask jepsen --peers curator,kazoo` prepares the peers")]
-pub struct PeerMissing {
-    /// The peer.
-    pub peer: Peer,
-    /// The environment variable that should contain its location.
-    pub variable: &'static str,
 }
 
 impl Peer {
@@ -102,33 +93,32 @@ impl Peer {
     /// # Errors
     ///
     /// When the environment variable with the client's location is missing.
-    pub fn command(self) -> Result<Command, PeerMissing> {
-        let missing = |variable| PeerMissing { peer: self, variable };
-        match self {
-            Self::Curator => curator("CuratorWorker").ok_or_else(|| missing(CURATOR_CLASSPATH)),
-            Self::CuratorLeaders => curator("CuratorLeaders").ok_or_else(|| missing(CURATOR_CLASSPATH)),
-            Self::CuratorCaches => curator("CuratorCaches").ok_or_else(|| missing(CURATOR_CLASSPATH)),
-            Self::CuratorCounters => curator("CuratorCounters").ok_or_else(|| missing(CURATOR_CLASSPATH)),
-            Self::CuratorServices => curator("CuratorServices").ok_or_else(|| missing(CURATOR_CLASSPATH)),
-            Self::Kazoo => kazoo("kazoo_worker.py").ok_or_else(|| missing(KAZOO_PYTHON)),
-            Self::KazooCaches => kazoo("kazoo_caches.py").ok_or_else(|| missing(KAZOO_PYTHON)),
-            Self::KazooCounters => kazoo("kazoo_counters.py").ok_or_else(|| missing(KAZOO_PYTHON)),
+    pub fn command(self) -> anyhow::Result<Command> {
+        let (variable, program) = match self {
+            Self::Curator => (CURATOR_CLASSPATH, "CuratorWorker"),
+            Self::CuratorLeaders => (CURATOR_CLASSPATH, "CuratorLeaders"),
+            Self::CuratorCaches => (CURATOR_CLASSPATH, "CuratorCaches"),
+            Self::CuratorCounters => (CURATOR_CLASSPATH, "CuratorCounters"),
+            Self::CuratorServices => (CURATOR_CLASSPATH, "CuratorServices"),
+            Self::Kazoo => (KAZOO_PYTHON, "kazoo_worker.py"),
+            Self::KazooCaches => (KAZOO_PYTHON, "kazoo_caches.py"),
+            Self::KazooCounters => (KAZOO_PYTHON, "kazoo_counters.py"),
+        };
+        let Some(location) = env::var_os(variable) else {
+            bail!(
+                "{self} cannot run, as {variable} is not set: `cargo xtask jepsen --peers curator,kazoo` prepares the peers"
+            );
+        };
+        if variable == KAZOO_PYTHON {
+            let mut command = Command::new(location);
+            command.arg(Path::new(PEERS).join(program));
+            return Ok(command);
         }
+        let mut command = Command::new(java());
+        // Several JVMs run on one machine, each with little work.
+        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(location).arg(program);
+        Ok(command)
     }
-}
-
-fn curator(class: &str) -> Option<Command> {
-    let mut command = Command::new(java());
-    // Several JVMs run on one machine, each with little work.
-    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(classpath()?);
-    command.arg(class);
-    Some(command)
-}
-
-fn kazoo(program: &str) -> Option<Command> {
-    let mut command = Command::new(python()?);
-    command.arg(Path::new(PEERS).join(program));
-    Some(command)
 }
 
 /// The Java command, found as the servers find it: in `JAVA_HOME`, or else in `PATH`.
@@ -137,27 +127,4 @@ pub fn java() -> OsString {
     env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
 }
 
-/// Curator's class path, if it is prepared.
-pub(crate) fn classpath() -> Option<OsString> {
-    env::var_os(CURATOR_CLASSPATH)
-}
-
-/// The Python with kazoo, if it is prepared.
-pub(crate) fn python() -> Option<OsString> {
-    env::var_os(KAZOO_PYTHON)
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Curator => "curator",
-            Self::CuratorLeaders => "curator-leaders",
-            Self::CuratorCaches => "curator-caches",
-            Self::CuratorCounters => "curator-counters",
-            Self::CuratorServices => "curator-services",
-            Self::Kazoo => "kazoo",
-            Self::KazooCaches => "kazoo-caches",
-            Self::KazooCounters => "kazoo-counters",
-        })
-    }
-}
+display_name!(Peer);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::report::Recovery;
-use crate::scene::{POLL, RunError, SESSION_TIMEOUT, SLACK, Scene, now};
+use crate::scene::{POLL, SESSION_TIMEOUT, SLACK, Scene, now};
 
 /// How long the clients may take; after that, the report counts them as not recovered. The servers may take as long
 /// until they keep no nodes and watches of ended sessions.
@@ -30,7 +30,7 @@ const UNOWNED: Duration = SESSION_TIMEOUT.saturating_add(SLACK);
 /// # Cancel safety
 ///
 /// Only reads: a dropped future has no effect.
-pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> Result<Recovery, RunError> {
+pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow::Result<Recovery> {
     let begin = Instant::now();
     scene.journal.progress().mark(healed);
     let idle = loop {

@@ -87,7 +87,7 @@ pub const LOOK: &str = "look ";
 /// A line of a worker's standard input: a process that has paused its writes may write again.
 pub const AGAIN: &str = "again";
 
-/// An order to a process with a cache.
+/// An order to a process. Only a process with a cache heeds those on comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheOrder {
     /// Write to cached nodes, if the process has a writer. The initial order.
@@ -96,7 +96,7 @@ pub enum CacheOrder {
     Quiet(u32),
     /// See [`LOOK`].
     Look(u32),
-    /// Close the cache, and stop writing.
+    /// See [`REST`].
     Rest,
 }
 
@@ -172,38 +172,19 @@ pub enum Variant {
     Token,
 }
 
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mutex => "mutex",
-            Self::ReadWrite => "read-write",
-            Self::Semaphore => "semaphore",
-            Self::Multi => "multi",
-            Self::LeaderLatch => "leader-latch",
-            Self::LeaderSelector => "leader-selector",
-        })
-    }
+/// Displays the names that the command line accepts. No variant is skipped, so each has a name.
+macro_rules! display_name {
+    ($($named:ty),*) => {
+        $(impl fmt::Display for $named {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+            }
+        })*
+    };
 }
+pub(crate) use display_name;
 
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ZookeeperClient => "zookeeper-client",
-            Self::Native => "native",
-        })
-    }
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Plain => "plain",
-            Self::Guarded => "guarded",
-            Self::Transaction => "transaction",
-            Self::Token => "token",
-        })
-    }
-}
+display_name!(LockKind, Transport, Variant);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! A table, as text or as Markdown.
+//! A table in Markdown.
 
 /// Rows of cells below a head. The first column is aligned to the left. The others are aligned to the right, unless the
 /// table is made by [`of_words`](Self::of_words).
@@ -16,6 +16,20 @@ impl Table {
         Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
     }
 
+    /// A table with these rows, each of whose cells is named by the head of its column.
+    #[must_use]
+    pub fn of_cells(rows: impl IntoIterator<Item = Vec<(&'static str, String)>>) -> Self {
+        let mut table = Self { numbers: true, rows: Vec::new() };
+        for row in rows {
+            let (head, cells): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+            if table.rows.is_empty() {
+                table.row(head.into_iter().map(str::to_owned));
+            }
+            table.row(cells);
+        }
+        table
+    }
+
     /// A table with this head, no rows, and all columns aligned to the left.
     #[must_use]
     pub fn of_words(head: &[&str]) -> Self {
@@ -30,7 +44,7 @@ impl Table {
     /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.len() == 1
+        self.rows.len() <= 1
     }
 
     /// Removes the column with this head if all its cells have this text.
@@ -45,22 +59,6 @@ impl Table {
         self
     }
 
-    /// The table as plain text, with columns padded with blanks.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let widths = self.widths();
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells = row.iter().zip(&widths).enumerate();
-            let cells = cells.map(|(column, (cell, &width))| {
-                if column == 0 || !self.numbers { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-            });
-            text += cells.collect::<Vec<_>>().join("  ").trim_end();
-            text.push('\n');
-        }
-        text
-    }
-
     /// The table in Markdown, as in the pages of this project.
     #[must_use]
     pub fn markdown(&self) -> String {
@@ -73,12 +71,5 @@ impl Table {
         let column = if self.numbers { "|---:" } else { "|---" };
         let line = "|---".to_owned() + &column.repeat(columns.saturating_sub(1)) + "|\n";
         head + &line + &lines.collect::<String>()
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
     }
 }

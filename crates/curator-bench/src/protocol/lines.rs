@@ -5,18 +5,25 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Done, LOCKS, Lock, OPERATIONS, Operation, ProtocolError, Reply, Request, Workload};
+use clap::ValueEnum;
+
+use super::{Done, Lock, Operation, ProtocolError, Reply, Request, Workload};
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(OPERATIONS.iter().find(|(operation, _)| operation == self).map_or("", |(_, name)| name))
+        f.write_str(&name(*self))
     }
 }
 
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(LOCKS.iter().find(|(lock, _)| lock == self).map_or("", |(_, name)| name))
+        f.write_str(&name(*self))
     }
+}
+
+/// No variant is skipped, so each has a name.
+fn name(named: impl ValueEnum) -> String {
+    named.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 impl fmt::Display for Request {
@@ -92,9 +99,7 @@ impl FromStr for Request {
                 sessions: words.number("sessions")?,
                 connect: words.values.get("connect").map(ToString::to_string),
             }),
-            "supports" => {
-                Ok(Self::Supports { operation: words.named("case", &OPERATIONS)?, lock: words.named("lock", &LOCKS)? })
-            }
+            "supports" => Ok(Self::Supports { operation: words.named("case")?, lock: words.named("lock")? }),
             "run" => words.workload().map(Self::Run),
             "go" => Ok(Self::Go),
             _ => Err(ProtocolError::Line(line.to_owned())),
@@ -160,16 +165,15 @@ impl<'a> Words<'a> {
         Ok(self.optional(key)?.unwrap_or(0))
     }
 
-    fn named<T: Copy>(&self, key: &'static str, names: &[(T, &str)]) -> Result<T, ProtocolError> {
-        let value = self.value(key)?;
-        names.iter().find(|(_, name)| *name == value).map(|(named, _)| *named).ok_or_else(|| self.invalid(key))
+    fn named<T: ValueEnum>(&self, key: &'static str) -> Result<T, ProtocolError> {
+        T::from_str(self.value(key)?, false).map_err(|_| self.invalid(key))
     }
 
     fn workload(&self) -> Result<Workload, ProtocolError> {
         let seconds = self.optional("seconds")?.unwrap_or(0.0);
         Ok(Workload {
-            operation: self.named("case", &OPERATIONS)?,
-            lock: self.named("lock", &LOCKS)?,
+            operation: self.named("case")?,
+            lock: self.named("lock")?,
             path: self.value("path")?.to_owned(),
             time: Duration::try_from_secs_f64(seconds).map_err(|_| self.invalid("seconds"))?,
             tasks: self.number_or_0("tasks")?,

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use curator_test::{Direction, FaultProxy};
 use tokio::time::{Instant, sleep};
 
 use super::counts::{counts_of, difference, last_change, sent};
 use super::{POLL, Runner};
-use crate::error::BenchError;
 use crate::process::Process;
 use crate::protocol::{Lock, Operation, Request, Workload, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
@@ -28,7 +28,7 @@ struct Part {
 
 impl Runner {
     /// Opens a cache, runs the case with it, and closes it.
-    pub(super) async fn run_cache(&mut self, workload: &Workload, trees: &Trees) -> Result<Round, BenchError> {
+    pub(super) async fn run_cache(&mut self, workload: &Workload, trees: &Trees) -> anyhow::Result<Round> {
         let mut workload = Workload { mark: trees.next_mark(), ..workload.clone() };
         if workload.lock == Lock::Cache {
             trees.create(workload.nodes).await?;
@@ -36,7 +36,7 @@ impl Runner {
         }
         let proxy = self.proxy.as_ref();
         let [process] = &mut self.processes[..] else {
-            return Err(BenchError::Worker("a cache case has one process".to_owned()));
+            bail!("a cache case has one process");
         };
 
         process.send_request(&Request::Run(workload.clone())).await?;
@@ -80,7 +80,7 @@ async fn follow(
     workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
-) -> Result<Part, BenchError> {
+) -> anyhow::Result<Part> {
     if let Some(proxy) = proxy {
         // The cache may send further requests of the load after `loaded`.
         last_change(|| sent(proxy), Instant::now(), REST).await;
@@ -89,7 +89,7 @@ async fn follow(
     match (workload.operation, proxy) {
         (Operation::CacheStorm, _) => storm(process, proxy, workload, trees, cache).await,
         (_, Some(proxy)) => reconnect(process, proxy, workload, trees, cache).await,
-        (_, None) => Err(BenchError::Worker("there is no proxy that could cut the connection".to_owned())),
+        (_, None) => bail!("there is no proxy that could cut the connection"),
     }
 }
 
@@ -99,7 +99,7 @@ async fn storm(
     workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
-) -> Result<Part, BenchError> {
+) -> anyhow::Result<Part> {
     let (before, start) = (process.usage()?, counts_of(proxy, 0));
     let begin = Instant::now();
     let written = async { trees.storm(workload.nodes, workload.marked, workload.mark).await.map(|()| Instant::now()) };
@@ -120,7 +120,7 @@ async fn reconnect(
     workload: &Workload,
     trees: &Trees,
     cache: &mut Cache,
-) -> Result<Part, BenchError> {
+) -> anyhow::Result<Part> {
     let (before, start, handshakes) = (process.usage()?, counts_of(Some(proxy), 0), proxy.handshakes());
     // The events of the changes are lost, so the cache must read the nodes again.
     proxy.black_hole(Direction::ToClient);
@@ -132,7 +132,7 @@ async fn reconnect(
         while proxy.handshakes() == handshakes {
             sleep(POLL).await;
         }
-        Ok(Instant::now())
+        anyhow::Ok(Instant::now())
     };
     let (handshake, (events, current)) = tokio::try_join!(handshake, current(process))?;
     let used = process.usage()? - before;
@@ -146,7 +146,7 @@ async fn reconnect(
 }
 
 /// The number of events that the cache has reported, and when it contained all changes.
-async fn current(process: &mut Process) -> Result<(u64, Instant), BenchError> {
+async fn current(process: &mut Process) -> anyhow::Result<(u64, Instant)> {
     Ok((process.current().await?, Instant::now()))
 }
 

@@ -10,12 +10,12 @@ use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCa
 use super::cases::session;
 use super::locks::Step;
 use super::session::Failure;
-use crate::protocol::{Done, Operation, Workload, nanoseconds};
+use crate::protocol::{Done, Operation, Reply, Workload, nanoseconds};
 
 /// Returns the step before the cache is opened.
 pub(super) fn prepare(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
     let (client, workload) = (session(sessions, 0)?.clone(), workload.clone());
-    Ok(Step::Held { wait: Box::pin(load(client, workload)) })
+    Ok(Step::then(Reply::Held, load(client, workload)))
 }
 
 /// Loads a tree. The cache counts as loaded when a consumer of its events has received all nodes, as with the other
@@ -42,11 +42,11 @@ async fn load(client: CuratorClient, workload: Workload) -> Result<Step, Failure
     let next = async move {
         if workload.operation == Operation::CacheLoad {
             cache.close().await?;
-            return Ok(Step::Done(done));
+            return Ok(Step::done(done));
         }
         follow(cache, events, workload, done).await
     };
-    Ok(Step::Loaded { nanoseconds, next: Box::pin(next) })
+    Ok(Step::then(Reply::Loaded { nanoseconds }, next))
 }
 
 /// Waits until the cache has reported the last change of each changed node, and is current.
@@ -79,9 +79,9 @@ async fn follow(cache: CuratorCache, mut events: CacheEvents, workload: Workload
     }
     let end = async move {
         cache.close().await?;
-        Ok(done)
+        Ok(Step::done(done))
     };
-    Ok(Step::Current { events: count, end: Box::pin(end) })
+    Ok(Step::then(Reply::Current { events: count }, end))
 }
 
 fn ended(cache: &CuratorCache) -> Failure {

@@ -21,10 +21,10 @@ const REENTRIES_PER_READING: u64 = 256;
 pub(super) async fn run<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Step, Failure> {
     let first = session(sessions, 0)?;
     match workload.operation {
-        Operation::Cycle => cycle::<L>(first, workload).await.map(Step::Done),
-        Operation::Reentry => reentry::<L>(first, workload).await.map(Step::Done),
-        Operation::Distinct => distinct::<L>(first, workload).await.map(Step::Done),
-        Operation::Handover | Operation::Increment => handover::<L>(sessions, workload).await.map(Step::Done),
+        Operation::Cycle => cycle::<L>(first, workload).await.map(Step::done),
+        Operation::Reentry => reentry::<L>(first, workload).await.map(Step::done),
+        Operation::Distinct => distinct::<L>(first, workload).await.map(Step::done),
+        Operation::Handover | Operation::Increment => handover::<L>(sessions, workload).await.map(Step::done),
         Operation::Crowd | Operation::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, workload).await,
         Operation::Readers => Err("readers and a writer need two types of locks".into()),
         Operation::CacheLoad
@@ -181,5 +181,5 @@ where
         all.operations += workload.sessions as u64;
         all.nanoseconds += nanoseconds(last - released);
     }
-    Ok(Step::Done(all))
+    Ok(Step::done(all))
 }

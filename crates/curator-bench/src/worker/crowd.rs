@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::locks::Step;
 use super::session::{BenchLock, Failure, Session};
-use crate::protocol::{Done, Lock, Workload, nanoseconds};
+use crate::protocol::{Done, Lock, Reply, Workload, nanoseconds};
 
 /// The interval between checks whether all tasks wait, as in the workers in `peers/`.
 const POLL: Duration = Duration::from_millis(10);
@@ -33,7 +33,7 @@ pub(super) async fn queue<L: BenchLock>(
     let raw = holding.raw().await?;
     let (waiting, holding, workload) = (waiting.clone(), holding.clone(), workload.clone());
     let wait = async move { wait::<L, _>(&waiting, &holding, &paths, &workload, Held { raw, nodes: held }).await };
-    Ok(Step::Held { wait: Box::pin(wait) })
+    Ok(Step::then(Reply::Held, wait))
 }
 
 /// The nodes of the holder, and the handle that deletes them.
@@ -70,7 +70,7 @@ where
     wait_for_children(holding, paths, in_queue + 1).await?;
     let nanoseconds = nanoseconds(begin.elapsed());
     let operations = workload.waiters as u64;
-    Ok(Step::Queued { nanoseconds, drain: Box::pin(drain::<L::Session>(held, waiters, operations)) })
+    Ok(Step::then(Reply::Queued { nanoseconds }, drain::<L::Session>(held, waiters, operations)))
 }
 
 /// Creates a node in each directory; this node holds the lock while it exists. A guard for each lock would use more memory
@@ -110,7 +110,7 @@ async fn wait_for_children<S: Session>(session: &S, paths: &Arc<[String]>, nodes
 }
 
 /// Releases the held locks, and waits until all waiters have had theirs.
-async fn drain<S: Session>(held: Held<S::Raw>, waiters: Tasks<()>, operations: u64) -> Result<Done, Failure> {
+async fn drain<S: Session>(held: Held<S::Raw>, waiters: Tasks<()>, operations: u64) -> Result<Step, Failure> {
     let begin = Instant::now();
     let mut releases = Tasks::new();
     for node in held.nodes {
@@ -119,7 +119,7 @@ async fn drain<S: Session>(held: Held<S::Raw>, waiters: Tasks<()>, operations: u
     }
     all(releases).await?;
     all(waiters).await?;
-    Ok(Done::new(operations, begin.elapsed()))
+    Ok(Step::done(Done::new(operations, begin.elapsed())))
 }
 
 async fn all<T: 'static>(mut tasks: Tasks<T>) -> Result<Vec<T>, Failure> {

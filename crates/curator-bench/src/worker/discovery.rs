@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::cases::session;
 use super::locks::Step;
 use super::session::Failure;
-use crate::protocol::{Done, Operation, Workload, nanoseconds};
+use crate::protocol::{Done, Operation, Reply, Workload, nanoseconds};
 
 const SERVICE: &str = "service";
 
@@ -23,7 +23,7 @@ pub(super) async fn prepare(sessions: &[CuratorClient], workload: &Workload) -> 
             let registered = register(&services, nodes).await?;
             Ok(loaded(nodes, begin, deregister(registered)))
         };
-        return Ok(Step::Held { wait: Box::pin(wait) });
+        return Ok(Step::then(Reply::Held, wait));
     }
     let finding = ServiceDiscovery::new(session(sessions, 1)?, &workload.path)?;
     let registered = register(&services, nodes).await?;
@@ -40,16 +40,16 @@ pub(super) async fn prepare(sessions: &[CuratorClient], workload: &Workload) -> 
         };
         Ok(loaded(nodes, begin, end))
     };
-    Ok(Step::Held { wait: Box::pin(wait) })
+    Ok(Step::then(Reply::Held, wait))
 }
 
 fn loaded(nodes: usize, begin: Instant, end: impl Future<Output = Result<(), Failure>> + Send + 'static) -> Step {
     let nanoseconds = nanoseconds(begin.elapsed());
     let next = async move {
         end.await?;
-        Ok(Step::Done(Done { operations: nodes as u64, nanoseconds, heap: None }))
+        Ok(Step::done(Done { operations: nodes as u64, nanoseconds, heap: None }))
     };
-    Step::Loaded { nanoseconds, next: Box::pin(next) }
+    Step::then(Reply::Loaded { nanoseconds }, next)
 }
 
 /// Registers all instances concurrently: `register` does not wait, and the confirmations are awaited afterwards.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::session::{Failure, Session};
-use crate::protocol::{Done, Lock, Operation, Workload};
+use crate::protocol::{Done, Lock, Operation, Reply, Workload};
 
 /// The locks and other recipes of a client.
 pub(super) trait Locks {
@@ -16,29 +16,21 @@ pub(super) trait Locks {
     fn run(sessions: &[Self::Session], workload: &Workload) -> impl Future<Output = Result<Step, Failure>>;
 }
 
-/// A step of a run, after which the worker replies.
-pub(super) enum Step {
-    Done(Done),
-    /// The locks are held, or a cache or discovery is ready; `wait` continues.
-    Held {
-        wait: Wait,
-    },
-    /// All tasks wait; `drain` releases the locks.
-    Queued {
-        nanoseconds: u64,
-        drain: Drain,
-    },
-    /// A cache contains all nodes, or all instances are registered or found; `next` continues.
-    Loaded {
-        nanoseconds: u64,
-        next: Wait,
-    },
-    /// A cache contains all changes; `end` closes it.
-    Current {
-        events: u64,
-        end: Drain,
-    },
+/// A step of a run: the worker's reply after it, and what follows after the bench's `go`.
+pub(super) struct Step {
+    pub(super) reply: Reply,
+    pub(super) next: Option<Wait>,
+}
+
+impl Step {
+    /// The last step.
+    pub(super) fn done(done: Done) -> Self {
+        Self { reply: Reply::Done(done), next: None }
+    }
+
+    pub(super) fn then(reply: Reply, next: impl Future<Output = Result<Self, Failure>> + Send + 'static) -> Self {
+        Self { reply, next: Some(Box::pin(next)) }
+    }
 }
 
 pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Step, Failure>> + Send>>;
-pub(super) type Drain = Pin<Box<dyn Future<Output = Result<Done, Failure>> + Send>>;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use self::locks::{Locks, Step};
+use self::locks::Locks;
 use self::ours::Ours;
 use self::session::{Failure, Session};
 use self::zookeeper_client::ZooKeeperClient;
@@ -97,31 +97,12 @@ fn run_once<L: Locks>(
 ) -> Result<Reply, Failure> {
     L::supports(workload.operation, workload.lock)?;
     let mut step = runtime.block_on(L::run(sessions, workload))?;
-    loop {
-        match step {
-            Step::Done(done) => return Ok(Reply::Done(done)),
-            Step::Held { wait } => {
-                write_reply(&Reply::Held)?;
-                await_go(input)?;
-                step = runtime.block_on(wait)?;
-            }
-            Step::Queued { nanoseconds, drain } => {
-                write_reply(&Reply::Queued { nanoseconds })?;
-                await_go(input)?;
-                step = Step::Done(runtime.block_on(drain)?);
-            }
-            Step::Loaded { nanoseconds, next } => {
-                write_reply(&Reply::Loaded { nanoseconds })?;
-                await_go(input)?;
-                step = runtime.block_on(next)?;
-            }
-            Step::Current { events, end } => {
-                write_reply(&Reply::Current { events })?;
-                await_go(input)?;
-                step = Step::Done(runtime.block_on(end)?);
-            }
-        }
+    while let Some(next) = step.next {
+        write_reply(&step.reply)?;
+        await_go(input)?;
+        step = runtime.block_on(next)?;
     }
+    Ok(step.reply)
 }
 
 /// Waits for the request `go`.

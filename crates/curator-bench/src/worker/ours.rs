@@ -65,7 +65,7 @@ impl Locks for Ours {
             (_, Lock::Cache) => cache::prepare(sessions, workload),
             (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
             (_, Lock::Discovery) => discovery::prepare(sessions, workload).await,
-            (Operation::Handover, Lock::Floor) => floor::handover(sessions, workload).await.map(Step::Done),
+            (Operation::Handover, Lock::Floor) => floor::handover(sessions, workload).await.map(Step::done),
             (_, Lock::Floor) => cases::run::<Floor<CuratorClient>>(sessions, workload).await,
         }
     }

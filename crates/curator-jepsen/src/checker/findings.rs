@@ -131,10 +131,7 @@ impl Violation {
             // other hold has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
-            Kind::Reentry | Kind::Revived | Kind::UnnoticedDelete | Kind::RefusedWrite | Kind::Malformed => false,
-            Kind::Replay | Kind::Backwards | Kind::Differs | Kind::StreamDiffers | Kind::Stale => false,
-            Kind::NotCaughtUp | Kind::CountLost | Kind::CountedTwice | Kind::SameValue => false,
-            Kind::Flicker | Kind::DeadInstance => false,
+            _ => false,
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
+use anyhow::{Context as _, bail, ensure};
 
 use super::Event;
 
@@ -19,39 +19,7 @@ pub struct Histories {
     files: Vec<Lines>,
     /// The next event of each file, with the number of the file.
     next: BinaryHeap<Reverse<Next>>,
-    failed: Option<HistoryError>,
-}
-
-/// Why a history cannot be read.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum HistoryError {
-    /// The file or the directory cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
-    Io {
-        /// The file, or the directory.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A line is not an event. Only the last line of a file may be incomplete, because the process was killed.
-    #[error("line {line} of {} is not an event: {source}: {text:?}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The number of the line, from 1.
-        line: u64,
-        /// The start of the line.
-        text: String,
-        /// The parse error.
-        source: serde_json::Error,
-    },
-    /// The directory has no file whose name ends in `.jsonl`.
-    #[error("there is no history in {}", directory.display())]
-    None {
-        /// The directory.
-        directory: PathBuf,
-    },
+    failed: Option<anyhow::Error>,
 }
 
 impl Histories {
@@ -59,35 +27,29 @@ impl Histories {
     ///
     /// # Errors
     ///
-    /// [`HistoryError::Io`] if a file cannot be read, [`HistoryError::Line`] if the first line of a file is not an
-    /// event, [`HistoryError::None`] if there are no files. A later error is returned as an item, and ends the
-    /// iteration.
-    pub fn open(directory: &Path) -> Result<Self, HistoryError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| HistoryError::Io { path, source }
-        };
+    /// If a file cannot be read, if there are no files, or if the first line of a file is not an event. A later error is
+    /// returned as an item, and ends the iteration.
+    pub fn open(directory: &Path) -> anyhow::Result<Self> {
+        let failed = |path: &Path| format!("{} cannot be read", path.display());
         let mut paths = Vec::new();
-        for entry in fs::read_dir(directory).map_err(failed(directory))? {
-            let path = entry.map_err(failed(directory))?.path();
+        for entry in fs::read_dir(directory).with_context(|| failed(directory))? {
+            let path = entry.with_context(|| failed(directory))?.path();
             if path.extension().is_some_and(|extension| extension == "jsonl") {
                 paths.push(path);
             }
         }
-        if paths.is_empty() {
-            return Err(HistoryError::None { directory: directory.to_owned() });
-        }
+        ensure!(!paths.is_empty(), "there is no history in {}", directory.display());
         paths.sort();
         let mut histories = Self { files: Vec::new(), next: BinaryHeap::new(), failed: None };
         for (number, path) in paths.into_iter().enumerate() {
-            let file = File::open(&path).map_err(failed(&path))?;
+            let file = File::open(&path).with_context(|| failed(&path))?;
             histories.files.push(Lines { path, file: BufReader::new(file), line: 0, buffer: Vec::new() });
             histories.advance(number)?;
         }
         Ok(histories)
     }
 
-    fn advance(&mut self, number: usize) -> Result<(), HistoryError> {
+    fn advance(&mut self, number: usize) -> anyhow::Result<()> {
         if let Some(event) = self.files[number].next()? {
             self.next.push(Reverse(Next { event, number }));
         }
@@ -96,7 +58,7 @@ impl Histories {
 }
 
 impl Iterator for Histories {
-    type Item = Result<Event, HistoryError>;
+    type Item = anyhow::Result<Event>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(error) = self.failed.take() {
@@ -153,10 +115,10 @@ struct Lines {
 }
 
 impl Lines {
-    fn next(&mut self) -> Result<Option<Event>, HistoryError> {
+    fn next(&mut self) -> anyhow::Result<Option<Event>> {
         self.buffer.clear();
         let read = self.file.read_until(b'\n', &mut self.buffer);
-        if read.map_err(|source| HistoryError::Io { path: self.path.clone(), source })? == 0 {
+        if read.with_context(|| format!("{} cannot be read", self.path.display()))? == 0 {
             return Ok(None);
         }
         self.line += 1;
@@ -165,8 +127,8 @@ impl Lines {
             // The process was killed while it wrote the line.
             Err(_) if self.buffer.last() != Some(&b'\n') => Ok(None),
             Err(source) => {
-                let text = String::from_utf8_lossy(&self.buffer).trim_end().chars().take(200).collect();
-                Err(HistoryError::Line { path: self.path.clone(), line: self.line, text, source })
+                let text: String = String::from_utf8_lossy(&self.buffer).trim_end().chars().take(200).collect();
+                bail!("line {} of {} is not an event: {source}: {text:?}", self.line, self.path.display())
             }
         }
     }
@@ -182,7 +144,7 @@ mod tests {
         serde_json::to_string(&Event { at, worker, life: 0, what }).unwrap() + "\n"
     }
 
-    fn read(files: &[(&str, String)]) -> Result<Vec<u64>, HistoryError> {
+    fn read(files: &[(&str, String)]) -> anyhow::Result<Vec<u64>> {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
             fs::write(directory.path().join(name), text).unwrap();
@@ -214,7 +176,8 @@ mod tests {
     fn any_other_malformed_line_is_reported_with_its_file_and_number() {
         let bad = [line(1, 0), "{\"at\":2}\n".into(), line(3, 0)].concat();
         let error = read(&[("a.jsonl", line(0, 1)), ("b.jsonl", bad)]).unwrap_err();
-        let HistoryError::Line { path, line, text, .. } = error else { panic!("{error}") };
-        assert_eq!((path.file_name().unwrap(), line, &*text), ("b.jsonl".as_ref(), 2, "{\"at\":2}"));
+        let named = "b.jsonl is not an event: ";
+        let text = error.to_string();
+        assert!(text.starts_with("line 2 of ") && text.contains(named) && text.ends_with(r#""{\"at\":2}""#), "{text}");
     }
 }

@@ -1,10 +1,9 @@
 //! Stops or kills clients.
 
 use super::{Strike, names};
-use crate::scene::RunError;
 
 impl Strike<'_> {
-    pub(super) async fn pause_clients(&mut self) -> Result<(), RunError> {
+    pub(super) async fn pause_clients(&mut self) -> anyhow::Result<()> {
         let victims = self.victims();
         self.begin(&names(&victims))?;
         victims.iter().try_for_each(|client| client.pause(&self.scene.journal))?;
@@ -12,7 +11,7 @@ impl Strike<'_> {
         victims.iter().try_for_each(|client| client.resume(&self.scene.journal))
     }
 
-    pub(super) async fn kill_clients(&mut self) -> Result<(), RunError> {
+    pub(super) async fn kill_clients(&mut self) -> anyhow::Result<()> {
         let victims = self.victims();
         self.begin(&names(&victims))?;
         victims.iter().try_for_each(|client| client.kill(&self.scene.journal))?;

@@ -4,7 +4,7 @@ use curator_test::{Direction, FaultProxy};
 
 use super::network::proxies;
 use super::{Strike, names};
-use crate::scene::{Client, RunError, SESSION_TIMEOUT};
+use crate::scene::{Client, SESSION_TIMEOUT};
 
 /// The clients' session timeout, in session timeouts of the servers.
 const FACTOR: f64 = 3.0;
@@ -19,7 +19,7 @@ impl Strike<'_> {
     /// Such a client behaves exactly like one whose clock runs at a third of the rate: it relies on its locks long
     /// after the servers have let other clients acquire them. `LD_PRELOAD` could not slow the clock of the leases,
     /// which is read through the vDSO.
-    pub(super) async fn slow_clocks(&mut self) -> Result<(), RunError> {
+    pub(super) async fn slow_clocks(&mut self) -> anyhow::Result<()> {
         let scene = self.scene;
         let mut clients: Vec<&Client> = scene.ours().collect();
         self.random.shuffle(&mut clients);

@@ -7,18 +7,19 @@ mod clients;
 mod clock;
 mod network;
 mod operator;
-mod partition;
 mod servers;
 
 use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use curator_test::Direction;
 use fastrand::Rng;
 
 pub use self::network::REQUESTS;
 use crate::history::{Phase, What};
-use crate::scene::{Client, RunError, SESSION_TIMEOUT, Scene, now};
+use crate::scene::{Client, SESSION_TIMEOUT, Scene, now};
+use crate::work::display_name;
 
 /// The nemeses, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
@@ -128,12 +129,7 @@ impl Nemesis {
     }
 }
 
-impl fmt::Display for Nemesis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No variant is skipped, so each has a name.
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
-}
+display_name!(Nemesis);
 
 /// An active nemesis.
 #[derive(Debug)]
@@ -163,21 +159,18 @@ impl<'a> Strike<'a> {
     /// # Cancel safety
     ///
     /// A dropped future leaves the fault in place. Then the run must end.
-    pub(crate) async fn run(mut self) -> Result<u64, RunError> {
+    pub(crate) async fn run(mut self) -> anyhow::Result<u64> {
         match self.nemesis {
-            Nemesis::KillFollower => self.kill_follower().await?,
-            Nemesis::KillLeader => self.kill_leader().await?,
+            Nemesis::KillFollower | Nemesis::KillLeader => self.kill().await?,
             Nemesis::KillAll => self.kill_all().await?,
-            Nemesis::PauseFollower => self.pause_follower().await?,
-            Nemesis::PauseLeader => self.pause_leader().await?,
+            Nemesis::PauseFollower | Nemesis::PauseLeader => self.pause().await?,
             Nemesis::DiskStall => self.stall_disk().await?,
-            Nemesis::IsolateFollower => self.isolate_follower().await?,
-            Nemesis::IsolateLeader => self.isolate_leader().await?,
+            Nemesis::IsolateFollower | Nemesis::IsolateLeader => self.isolate().await?,
             Nemesis::PauseClient | Nemesis::PauseClientLong => self.pause_clients().await?,
             Nemesis::KillClient => self.kill_clients().await?,
-            Nemesis::CutClient => self.cut_clients().await?,
-            Nemesis::LoseRequests => self.lose_requests().await?,
-            Nemesis::LoseAnswers => self.lose_answers().await?,
+            Nemesis::CutClient => self.black_hole(Direction::Both).await?,
+            Nemesis::LoseRequests => self.black_hole(Direction::ToServer).await?,
+            Nemesis::LoseAnswers => self.black_hole(Direction::ToClient).await?,
             Nemesis::Flapping => self.flap().await?,
             Nemesis::SwallowAnswers => self.swallow_answers().await?,
             Nemesis::DeleteNodes => self.delete_nodes().await?,
@@ -195,18 +188,18 @@ impl<'a> Strike<'a> {
     }
 
     /// Records the start of the strike. Must be called once, before the fault is injected.
-    fn begin(&self, victim_names: &str) -> Result<(), RunError> {
+    fn begin(&self, victim_names: &str) -> anyhow::Result<()> {
         let Self { scene, nemesis, length, .. } = self;
         scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {victim_names}", length.as_secs_f64()));
         self.record_phase(Phase::Begin, victim_names.to_owned())
     }
 
-    fn record_phase(&self, phase: Phase, detail: String) -> Result<(), RunError> {
+    fn record_phase(&self, phase: Phase, detail: String) -> anyhow::Result<()> {
         self.scene.journal.write(What::Nemesis { name: self.nemesis.to_string(), phase, detail })
     }
 
     /// Waits while the fault is active.
-    async fn wait(&self) -> Result<(), RunError> {
+    async fn wait(&self) -> anyhow::Result<()> {
         self.scene.wait_and_check(self.length).await
     }
 

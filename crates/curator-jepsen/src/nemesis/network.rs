@@ -4,7 +4,7 @@ use curator_test::{Direction, FaultProxy, OpCode};
 use tokio::time::{Instant, sleep};
 
 use super::{Strike, names};
-use crate::scene::{Client, RunError};
+use crate::scene::Client;
 
 /// All requests that our workers send while connected, and the handshake. `swallow-answers` picks from them at random.
 pub const REQUESTS: [OpCode; 11] = [
@@ -22,19 +22,7 @@ pub const REQUESTS: [OpCode; 11] = [
 ];
 
 impl Strike<'_> {
-    pub(super) async fn cut_clients(&mut self) -> Result<(), RunError> {
-        self.black_hole(Direction::Both).await
-    }
-
-    pub(super) async fn lose_requests(&mut self) -> Result<(), RunError> {
-        self.black_hole(Direction::ToServer).await
-    }
-
-    pub(super) async fn lose_answers(&mut self) -> Result<(), RunError> {
-        self.black_hole(Direction::ToClient).await
-    }
-
-    async fn black_hole(&mut self, direction: Direction) -> Result<(), RunError> {
+    pub(super) async fn black_hole(&mut self, direction: Direction) -> anyhow::Result<()> {
         let victims = self.victims();
         let from_all = self.random.bool();
         let victim_names = names(&victims);
@@ -47,7 +35,7 @@ impl Strike<'_> {
         Ok(())
     }
 
-    pub(super) async fn flap(&mut self) -> Result<(), RunError> {
+    pub(super) async fn flap(&mut self) -> anyhow::Result<()> {
         self.begin("all clients")?;
         let victims: Vec<_> = self.scene.clients.iter().collect();
         let end = Instant::now() + self.length;
@@ -58,7 +46,7 @@ impl Strike<'_> {
         self.scene.check()
     }
 
-    pub(super) async fn swallow_answers(&mut self) -> Result<(), RunError> {
+    pub(super) async fn swallow_answers(&mut self) -> anyhow::Result<()> {
         let victims = self.victims();
         self.begin(&names(&victims))?;
         let end = Instant::now() + self.length;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Strike;
-use crate::scene::RunError;
 
 impl Strike<'_> {
-    pub(super) async fn delete_nodes(&mut self) -> Result<(), RunError> {
+    pub(super) async fn delete_nodes(&mut self) -> anyhow::Result<()> {
         self.begin("nodes of all locks")?;
         let (end, mut deleted) = (Instant::now() + self.length, BTreeMap::<String, u32>::new());
         while Instant::now() < end {

@@ -1,30 +1,27 @@
-//! Kills or stops servers.
+//! Kills, stops or isolates servers.
 
 use curator_test::TestingServer;
 use tokio::time::{Instant, sleep};
 
-use super::Strike;
-use crate::scene::{MEMBERS, RunError, now};
+use super::{Nemesis, Strike};
+use crate::scene::{MEMBERS, now};
 
 impl Strike<'_> {
-    /// A random member that is not the leader.
-    pub(super) async fn follower(&mut self) -> Result<usize, RunError> {
+    /// Announces the member that the nemesis strikes: the leader, or a random follower.
+    async fn begin_with_server(&mut self) -> anyhow::Result<usize> {
         let leader = self.scene.cluster.leader().await?;
-        Ok((leader + self.random.usize(1..MEMBERS)) % MEMBERS)
+        let member = match self.nemesis {
+            Nemesis::KillFollower | Nemesis::PauseFollower | Nemesis::IsolateFollower => {
+                (leader + self.random.usize(1..MEMBERS)) % MEMBERS
+            }
+            _ => leader,
+        };
+        self.begin(&format!("server {member}"))?;
+        Ok(member)
     }
 
-    pub(super) async fn kill_follower(&mut self) -> Result<(), RunError> {
-        let member = self.follower().await?;
-        self.kill(member).await
-    }
-
-    pub(super) async fn kill_leader(&mut self) -> Result<(), RunError> {
-        let member = self.scene.cluster.leader().await?;
-        self.kill(member).await
-    }
-
-    async fn kill(&mut self, member: usize) -> Result<(), RunError> {
-        self.begin(&server(member))?;
+    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
+        let member = self.begin_with_server().await?;
         let member = self.scene.cluster.member(member);
         member.kill()?;
         self.wait().await?;
@@ -33,7 +30,7 @@ impl Strike<'_> {
         Ok(member.restart().await?)
     }
 
-    pub(super) async fn kill_all(&mut self) -> Result<(), RunError> {
+    pub(super) async fn kill_all(&mut self) -> anyhow::Result<()> {
         self.begin("all servers")?;
         let members = self.scene.cluster.members();
         members.iter().try_for_each(TestingServer::kill)?;
@@ -45,27 +42,24 @@ impl Strike<'_> {
         Ok(first.and(second).and(third)?)
     }
 
-    pub(super) async fn pause_follower(&mut self) -> Result<(), RunError> {
-        let member = self.follower().await?;
-        self.pause(member).await
-    }
-
-    pub(super) async fn pause_leader(&mut self) -> Result<(), RunError> {
-        let member = self.scene.cluster.leader().await?;
-        self.pause(member).await
-    }
-
-    async fn pause(&mut self, member: usize) -> Result<(), RunError> {
-        self.begin(&server(member))?;
+    pub(super) async fn pause(&mut self) -> anyhow::Result<()> {
+        let member = self.begin_with_server().await?;
         let member = self.scene.cluster.member(member);
         member.pause()?;
         self.wait().await?;
         Ok(member.resume()?)
     }
 
-    pub(super) async fn stall_disk(&mut self) -> Result<(), RunError> {
-        let member = self.scene.cluster.leader().await?;
-        self.begin(&server(member))?;
+    /// Cuts the server off from the others, while clients can still reach all of them.
+    pub(super) async fn isolate(&mut self) -> anyhow::Result<()> {
+        let member = self.begin_with_server().await?;
+        self.scene.cluster.isolate(member)?;
+        self.wait().await?;
+        Ok(self.scene.cluster.heal()?)
+    }
+
+    pub(super) async fn stall_disk(&mut self) -> anyhow::Result<()> {
+        let member = self.begin_with_server().await?;
         let member = self.scene.cluster.member(member);
         let end = Instant::now() + self.length;
         while Instant::now() < end {
@@ -76,8 +70,4 @@ impl Strike<'_> {
         }
         self.scene.check()
     }
-}
-
-pub(super) fn server(member: usize) -> String {
-    format!("server {member}")
 }

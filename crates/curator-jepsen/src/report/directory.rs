@@ -1,16 +1,16 @@
 //! Reads and checks the results of a run in its directory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::around::EventsNearViolations;
 use super::document::Report;
 use super::recovery::{Leftovers, Recovery};
 use crate::checker::{Checker, FinalSets};
-use crate::history::{Histories, HistoryError};
+use crate::history::Histories;
 
 /// The conductor's results at the end of a run: the file `final.json` of its directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,31 +36,6 @@ pub struct Final {
 /// The name of the file.
 const FINAL: &str = "final.json";
 
-/// Why a run cannot be checked.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum CheckError {
-    /// A history cannot be read.
-    #[error(transparent)]
-    History(#[from] HistoryError),
-    /// `final.json` is missing, as after an aborted run, or cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// `final.json` is malformed.
-    #[error("{} is malformed: {source}", path.display())]
-    Final {
-        /// The file.
-        path: PathBuf,
-        /// The parse error.
-        source: serde_json::Error,
-    },
-}
-
 impl Final {
     /// Writes the file into the directory of a run.
     ///
@@ -71,12 +46,10 @@ impl Final {
         fs::write(directory.join(FINAL), serde_json::to_vec_pretty(self)?)
     }
 
-    fn read(directory: &Path) -> Result<Self, CheckError> {
+    fn read(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join(FINAL);
-        match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|source| CheckError::Final { path, source }),
-            Err(source) => Err(CheckError::Io { path, source }),
-        }
+        let text = fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is malformed", path.display()))
     }
 }
 
@@ -88,7 +61,7 @@ impl Final {
 ///
 /// If a file is missing, cannot be read, or contains a line that is not an event. A run that cannot be checked is not
 /// clean.
-pub fn check_directory(directory: &Path) -> Result<Report, CheckError> {
+pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
     let Final { sets, about, parts, recovery, left } = Final::read(directory)?;
     let mut checker = Checker::new();
     for event in Histories::open(directory)? {

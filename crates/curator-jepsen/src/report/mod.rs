@@ -12,7 +12,7 @@ mod text;
 mod verdict;
 
 pub use around::Shown;
-pub use directory::{CheckError, Final, check_directory};
+pub use directory::{Final, check_directory};
 pub use document::Report;
 pub use recovery::{LeftoverCounts, Leftovers, Recovery};
 pub use summary::{kind, summary};

@@ -19,11 +19,11 @@ impl Report {
             for (what, value) in &self.about {
                 about.row([what.clone(), value.clone()]);
             }
-            sections.push(about.text());
+            sections.push(about.markdown());
         }
         let tables = summary(std::slice::from_ref(self), |nemesis| nemesis).tables();
         let tables = tables.iter().filter(|(name, _)| !["about", "runs"].contains(name));
-        sections.extend(tables.map(|(_, table)| table.text()));
+        sections.extend(tables.map(|(_, table)| table.markdown()));
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));
         }

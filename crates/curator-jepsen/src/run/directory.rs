@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
-
-use crate::scene::RunError;
 
 /// The directory of a run, which is empty at first.
 #[derive(Debug)]
@@ -18,18 +17,17 @@ pub(super) enum Directory {
 
 impl Directory {
     /// Creates the directory if it is missing.
-    pub(super) fn prepare(given: Option<&Path>) -> Result<Self, RunError> {
+    pub(super) fn prepare(given: Option<&Path>) -> anyhow::Result<Self> {
         let Some(directory) = given else {
-            let created = tempfile::Builder::new().prefix("curator-jepsen-").tempdir();
-            return created.map(Self::Temporary).map_err(RunError::io("create a temporary directory"));
+            return Ok(Self::Temporary(tempfile::Builder::new().prefix("curator-jepsen-").tempdir()?));
         };
-        let failed = || RunError::io(format!("use the directory {}", directory.display()));
-        fs::create_dir_all(directory).map_err(failed())?;
-        if fs::read_dir(directory).map_err(failed())?.next().is_some() {
-            return Err(RunError::NotEmpty { directory: directory.to_owned() });
-        }
+        let failed = || format!("cannot use the directory {}", directory.display());
+        fs::create_dir_all(directory).with_context(failed)?;
+        // Its files would be checked with the run.
+        let is_empty = fs::read_dir(directory).with_context(failed)?.next().is_none();
+        ensure!(is_empty, "{} is not empty", directory.display());
         // An absolute path, as other processes may have another working directory.
-        directory.canonicalize().map(Self::Given).map_err(failed())
+        Ok(Self::Given(directory.canonicalize().with_context(failed)?))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -40,14 +38,13 @@ impl Directory {
     }
 
     /// Deletes a temporary directory after a clean run; otherwise prints its path.
-    pub(super) fn close(self, is_clean: bool) -> Result<(), RunError> {
-        match self {
-            Self::Temporary(directory) if is_clean => {
-                directory.close().map_err(RunError::io("remove the temporary directory"))?;
-            }
-            Self::Temporary(directory) => println!("the files of the run are in {}", directory.keep().display()),
-            Self::Given(path) => println!("the files of the run are in {}", path.display()),
-        }
+    pub(super) fn close(self, is_clean: bool) -> anyhow::Result<()> {
+        let kept = match self {
+            Self::Temporary(directory) if is_clean => return Ok(directory.close()?),
+            Self::Temporary(directory) => directory.keep(),
+            Self::Given(path) => path,
+        };
+        println!("the files of the run are in {}", kept.display());
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The versions of everything that takes part in a run, for the head of its report.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -27,14 +28,22 @@ pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
             | Peer::CuratorLeaders
             | Peer::CuratorCaches
             | Peer::CuratorCounters
-            | Peer::CuratorServices => ("Curator", peer::classpath().and_then(|classpath| curator_version(&classpath))),
+            | Peer::CuratorServices => {
+                ("Curator", env::var_os(peer::CURATOR_CLASSPATH).and_then(|classpath| curator_version(&classpath)))
+            }
             Peer::Kazoo | Peer::KazooCaches | Peer::KazooCounters => {
-                ("kazoo", peer::python().and_then(|python| kazoo_version(&python)))
+                ("kazoo", env::var_os(peer::KAZOO_PYTHON).and_then(|python| kazoo_version(&python)))
             }
         };
         versions.push((name, version.unwrap_or_else(|| UNKNOWN.to_owned())));
     }
     versions
+}
+
+/// The date in UTC, as in `2026-11-22`.
+#[must_use]
+pub fn today() -> String {
+    output(Command::new("date").args(["-u", "+%F"])).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// The version of a crate in this workspace's lock file.
@@ -66,7 +75,7 @@ fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
 /// The version of Curator in a class path, from the names of the jars.
 #[must_use]
 pub fn curator_version(classpath: &OsStr) -> Option<String> {
-    let entries = std::env::split_paths(classpath);
+    let entries = env::split_paths(classpath);
     let jars = entries.flat_map(|entry| match entry.file_name() {
         // The entry stands for all jars of its directory.
         Some(name) if name == "*" => {

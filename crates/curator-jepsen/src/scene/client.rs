@@ -5,12 +5,13 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::ValueEnum;
 use curator_test::{FaultProxy, TestingCluster, TestingServer};
 use rustix::process::Signal;
 
 use super::process::Process;
-use super::{Journal, RunError, millis};
+use super::{Journal, millis};
 use crate::history::{CACHE, CounterKind, SERVICE, What};
 use crate::peer::Peer;
 use crate::work::{Part, Work};
@@ -40,7 +41,7 @@ impl Client {
         peer: Option<Peer>,
         cluster: &TestingCluster,
         program: &Path,
-    ) -> Result<Self, RunError> {
+    ) -> anyhow::Result<Self> {
         let network = cluster.members().iter().map(TestingServer::address).map(FaultProxy::start);
         let network = network.collect::<Result<Vec<_>, _>>()?;
         work.connect_string = network.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
@@ -49,12 +50,12 @@ impl Client {
     }
 
     /// Starts a process, the next life of the client. The previous process must have ended.
-    pub(crate) fn start(&self, journal: &Journal) -> Result<(), RunError> {
+    pub(crate) fn start(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
         let (worker, life) = (state.work.worker, state.work.life);
         if state.process.is_some() {
             // Both processes would write to the same history.
-            return Err(RunError::StartedTwice { client: worker, life });
+            bail!("w{worker} was started again during its life {life}");
         }
         let work = Work { history: state.work.history.join(format!("w{worker}.{life}.jsonl")), ..state.work.clone() };
         let command = match self.peer {
@@ -71,7 +72,7 @@ impl Client {
     }
 
     /// Kills the client's process (SIGKILL). [`start`](Self::start) starts the next one.
-    pub(crate) fn kill(&self, journal: &Journal) -> Result<(), RunError> {
+    pub(crate) fn kill(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
         if let Some(mut process) = state.process.take() {
             process.kill()?;
@@ -90,7 +91,7 @@ impl Client {
     }
 
     /// Stops the client's process (SIGSTOP).
-    pub(crate) fn pause(&self, journal: &Journal) -> Result<(), RunError> {
+    pub(crate) fn pause(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
         journal.write(What::Stopped { process: state.work.worker, of_life: state.work.life })?;
         state.is_stopped = true;
@@ -98,7 +99,7 @@ impl Client {
     }
 
     /// Resumes the client's process (SIGCONT).
-    pub(crate) fn resume(&self, journal: &Journal) -> Result<(), RunError> {
+    pub(crate) fn resume(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
         if std::mem::take(&mut state.is_stopped) {
             state.signal(Signal::CONT)?;
@@ -108,11 +109,11 @@ impl Client {
     }
 
     /// Fails if the process of our client has ended unexpectedly. If the process of a peer has, restarts it.
-    pub(super) fn check(&self, journal: &Journal) -> Result<(), RunError> {
+    pub(super) fn check(&self, journal: &Journal) -> anyhow::Result<()> {
         let Some((how, output)) = self.state().ended() else { return Ok(()) };
         let client = self.number();
         match self.peer {
-            None => Err(RunError::ClientEnded { client, how: how.to_string(), output }),
+            None => bail!("w{client} ended unexpectedly with {how}: {output}"),
             Some(peer) => {
                 journal.say(&format!("w{client}, {peer}, ended unexpectedly with {how}, and is restarted: {output}"));
                 self.kill(journal)?;
@@ -190,7 +191,7 @@ impl Client {
 }
 
 impl State {
-    fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
+    fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
     }
 

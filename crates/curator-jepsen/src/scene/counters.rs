@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use clap::ValueEnum as _;
 use curator_recipes::client::{CuratorClient, Error};
 
-use super::{RunError, Scene};
+use super::Scene;
 use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, What};
 
 impl Scene {
     /// Records the value of each counter: of the counters of peers that have a node, and of all of ours.
-    pub(crate) async fn record_counters(&self) -> Result<(), RunError> {
+    pub(crate) async fn record_counters(&self) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = self
             .request("the counters", async || children(&self.operator, COUNTERS).await)
             .await?

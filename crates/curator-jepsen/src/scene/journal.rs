@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anyhow::Context as _;
 use curator_recipes::client::ClockInstant;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Progress, RunError};
+use super::Progress;
 use crate::history::{self, CONDUCTOR, Event, What};
 
 /// The conductor's history, the start of the run, and the progress in the clients' histories.
@@ -38,10 +39,10 @@ pub fn boottime_offset() -> i64 {
 
 impl Journal {
     /// Opens the history. The time of the run begins now.
-    pub(super) fn start(directory: &Path) -> Result<Self, RunError> {
+    pub(super) fn start(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join("conductor.jsonl");
         let file = OpenOptions::new().append(true).create(true).open(&path);
-        let file = file.map_err(RunError::io(format!("open {}", path.display())))?;
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
         Ok(Self { file: Mutex::new(file), began: now(), progress: Mutex::default() })
     }
 
@@ -56,18 +57,18 @@ impl Journal {
     }
 
     /// Records an event with the current time.
-    pub(crate) fn write(&self, what: What) -> Result<(), RunError> {
+    pub(crate) fn write(&self, what: What) -> anyhow::Result<()> {
         self.write_at(now(), what)
     }
 
     /// Records an event with a given time.
-    pub(crate) fn write_at(&self, at: u64, what: What) -> Result<(), RunError> {
+    pub(crate) fn write_at(&self, at: u64, what: What) -> anyhow::Result<()> {
         let event = Event { at, worker: CONDUCTOR, life: 0, what };
         let written = serde_json::to_vec(&event).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
         });
-        written.map_err(RunError::io("write the conductor's history"))
+        written.context("cannot write the conductor's history")
     }
 
     /// The progress of the clients. The lock must not be held across an await point.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Client, POLL, Progress, RunError, SESSION_TIMEOUT, SLACK, Scene, WAIT_LIMIT};
+use super::{Client, Followed, POLL, SESSION_TIMEOUT, SLACK, Scene, WAIT_LIMIT};
 use crate::history::{CACHE, CacheSeen, What};
 use crate::peer::Peer;
 use crate::work::{AGAIN, LOOK, QUIET};
@@ -16,21 +16,20 @@ impl Scene {
     ///
     /// Peers cannot report that they have caught up, so the conductor waits for a little more than a session timeout
     /// before it requests their content.
-    pub(crate) async fn look(&self) -> Result<(), RunError> {
+    pub(crate) async fn look(&self) -> anyhow::Result<()> {
         let Some(looks) = &self.looks else { return Ok(()) };
         let look = looks.fetch_add(1, Ordering::Relaxed);
         let ours: Vec<&Client> = self.ours().collect();
         let peers = self.clients.iter().filter(|client| client.peer().is_some_and(Peer::is_cache));
         let peers: Vec<&Client> = peers.collect();
         ours.iter().for_each(|client| client.send_line(&format!("{QUIET}{look}")));
-        self.wait_for(&ours, "pause their writes", |progress, client| progress.is_quiet(client, look)).await?;
+        self.wait_for(&ours, "pause their writes", |followed| followed.quiet == Some(look)).await?;
         if !peers.is_empty() {
             self.wait_and_check(SESSION_TIMEOUT + SLACK).await?;
         }
         let all: Vec<&Client> = ours.iter().chain(&peers).copied().collect();
         all.iter().for_each(|client| client.send_line(&format!("{LOOK}{look}")));
-        self.wait_for(&all, "report the content of their caches", |progress, client| progress.has_looked(client, look))
-            .await?;
+        self.wait_for(&all, "report the content of their caches", |followed| followed.looked == Some(look)).await?;
         let nodes = self.request("the nodes that caches copy", async || cached_nodes(&self.operator).await).await?;
         let asked = all.iter().map(|client| client.number()).collect();
         self.journal.write(What::Cache { part: CACHE.to_owned(), seen: CacheSeen::Tree { look, asked, nodes } })?;
@@ -38,14 +37,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits until `has` is true for these clients, for at most a minute. A missing snapshot is not an error here, as the checker
-    /// reports it.
-    async fn wait_for(
+    /// Waits until this holds for the histories of these clients, for at most a minute. Returns the numbers of the others. A
+    /// missing snapshot is not an error here, as the checker reports it.
+    pub(super) async fn wait_for(
         &self,
         clients: &[&Client],
         what: &str,
-        has: impl Fn(&Progress, u32) -> bool,
-    ) -> Result<(), RunError> {
+        holds: impl Fn(&Followed) -> bool,
+    ) -> anyhow::Result<Vec<u32>> {
         let end = Instant::now() + WAIT_LIMIT;
         loop {
             self.check()?;
@@ -53,15 +52,13 @@ impl Scene {
             {
                 let mut progress = self.journal.progress();
                 progress.read();
-                waiting.retain(|client| !has(&progress, *client));
+                waiting.retain(|client| !progress.followed(*client).is_some_and(&holds));
             }
-            if waiting.is_empty() {
-                return Ok(());
-            }
-            if Instant::now() > end {
-                let names: Vec<_> = waiting.iter().map(|client| format!("w{client}")).collect();
-                self.journal.say(&format!("these clients did not {what}: {}", names.join(", ")));
-                return Ok(());
+            if waiting.is_empty() || Instant::now() > end {
+                for client in &waiting {
+                    self.journal.say(&format!("w{client} did not {what}"));
+                }
+                return Ok(waiting);
             }
             sleep(POLL).await;
         }

@@ -2,7 +2,6 @@
 
 mod client;
 mod counters;
-mod error;
 mod finish;
 mod journal;
 mod look;
@@ -13,10 +12,11 @@ mod remains;
 mod tied;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use anyhow::{Context as _, bail};
 use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
 use curator_test::TestingCluster;
 use fastrand::Rng;
@@ -24,14 +24,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 pub(crate) use self::client::Client;
 pub use self::counters::counter_value;
-pub use self::error::RunError;
-pub(crate) use self::finish::End;
 pub use self::journal::boottime_offset;
 pub(crate) use self::journal::{Journal, now};
 pub(crate) use self::nodes::LockNode;
 pub use self::process::Process;
-pub(crate) use self::progress::Progress;
-pub(crate) use self::remains::Remains;
+pub(crate) use self::progress::{Followed, Progress};
 pub use self::tied::exec_tied;
 use crate::history::{CACHED, SERVICES};
 use crate::peer::Peer;
@@ -70,25 +67,34 @@ const WAIT_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 /// The options that determine the participants of a run.
-#[derive(Debug)]
-pub(crate) struct Cast<'a> {
-    /// This program, to start clients with.
-    pub(crate) program: &'a Path,
-    /// The directory for the histories.
-    pub(crate) directory: &'a Path,
+#[derive(Debug, Clone)]
+pub struct Cast {
+    /// The program `curator-jepsen`, to start clients with.
+    pub program: PathBuf,
     /// The number of our clients.
-    pub(crate) clients: u32,
+    pub clients: u32,
     /// Which code speaks ZooKeeper's protocol for our clients.
-    pub(crate) transport: Transport,
-    pub(crate) peers: &'a [Peer],
-    pub(crate) parts: &'a [Part],
-    /// Whether our clients keep caches.
-    pub(crate) caches: bool,
-    /// Whether our clients increment counters.
-    pub(crate) counters: bool,
-    /// Whether our clients register instances of a service.
-    pub(crate) services: bool,
-    pub(crate) seed: u64,
+    pub transport: Transport,
+    /// Other ZooKeeper clients that do the same work in addition to ours.
+    pub peers: Vec<Peer>,
+    /// The parts of the work. Each of our clients does all of them, concurrently.
+    pub parts: Vec<Part>,
+    /// Whether each of our clients also keeps a cache of nodes that all clients write to.
+    pub caches: bool,
+    /// Whether each of our clients also increments shared counters.
+    pub counters: bool,
+    /// Whether each of our clients also registers an instance of a service, and watches the instances of all clients.
+    pub services: bool,
+    /// Determines the random choices of the run, but not the timing of clients and servers.
+    pub seed: u64,
+}
+
+impl Cast {
+    /// The peers that take part.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> {
+        let locks: Vec<_> = self.parts.iter().map(|part| part.lock).collect();
+        self.peers.iter().flat_map(move |peer| peer.beside(&locks))
+    }
 }
 
 /// The running participants. Dropping this value kills all processes.
@@ -111,28 +117,27 @@ fn millis(duration: Duration) -> u64 {
 impl Scene {
     /// Starts all participants, and waits until each part of each of our clients has acquired its lock once, and each
     /// cache, counter and service has made progress.
-    pub(crate) async fn start(cast: &Cast<'_>) -> Result<Self, RunError> {
-        let journal = Journal::start(cast.directory)?;
+    pub(crate) async fn start(cast: &Cast, directory: &Path) -> anyhow::Result<Self> {
+        let journal = Journal::start(directory)?;
         journal.say("starting the ensemble");
         let builder = TestingCluster::builder().partitionable().tick_time(TICK);
         // The limit holds even if a client with a slow clock requests more.
         let builder = builder.property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string());
         let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
-        let store = Store::start().await.map_err(RunError::io("start the store"))?;
+        let store = Store::start().await.context("cannot start the store")?;
         let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
         let operator = operator.name("operator").retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
         let operator = operator.start()?;
         let looks = cast.caches.then(|| AtomicU32::new(0));
         let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator, looks };
         let ours = (0..cast.clients).map(|_| None);
-        let locks: Vec<_> = cast.parts.iter().map(|part| part.lock).collect();
-        let peers = cast.peers.iter().flat_map(|peer| peer.beside(&locks));
-        let peers = peers.flat_map(|peer| {
+        let peers = cast.peers().flat_map(|peer| {
             let count = if peer.is_cache() { CACHES } else { PEERS };
             (0..count).map(move |_| Some(peer))
         });
         for (number, peer) in (0..).zip(ours.chain(peers)) {
-            let client = Client::prepare(scene.work(number, peer, cast), peer, &scene.cluster, cast.program)?;
+            let client =
+                Client::prepare(scene.work(number, peer, cast, directory), peer, &scene.cluster, &cast.program)?;
             client.start(&scene.journal)?;
             scene.clients.push(client);
         }
@@ -144,14 +149,15 @@ impl Scene {
             scene.check()?;
             if Instant::now() > limit {
                 let idle = scene.idle().into_iter().map(|(client, part)| format!("w{client} {part}"));
-                return Err(RunError::NoStart { idle: idle.collect::<Vec<_>>().join(", ") });
+                let idle = idle.collect::<Vec<_>>().join(", ");
+                bail!("before the first nemesis, these clients made no progress for a minute: {idle}");
             }
             sleep(POLL).await;
         }
         Ok(scene)
     }
 
-    fn work(&self, worker: u32, peer: Option<Peer>, cast: &Cast<'_>) -> Work {
+    fn work(&self, worker: u32, peer: Option<Peer>, cast: &Cast, directory: &Path) -> Work {
         Work {
             worker,
             life: 0,
@@ -159,13 +165,13 @@ impl Scene {
             session_timeout_ms: millis(SESSION_TIMEOUT),
             transport: cast.transport,
             store: self.store.address().to_string(),
-            history: cast.directory.to_owned(),
+            history: directory.to_owned(),
             seed: cast.seed,
             began: self.journal.began(),
             set_ms: millis(SET),
             think_ms: millis(THINK),
             boottime_offset: boottime_offset(),
-            parts: if peer.is_none() { cast.parts.to_vec() } else { Vec::new() },
+            parts: if peer.is_none() { cast.parts.clone() } else { Vec::new() },
             cached: cast.caches.then(|| CACHED.to_owned()),
             counters: cast.counters,
             services: cast.services,
@@ -199,12 +205,12 @@ impl Scene {
     }
 
     /// Fails if one of our clients has ended unexpectedly. Restarts a peer that has ended.
-    pub(crate) fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.clients.iter().try_for_each(|client| client.check(&self.journal))
     }
 
     /// Waits, and [checks](Self::check) the clients during the wait.
-    pub(crate) async fn wait_and_check(&self, time: Duration) -> Result<(), RunError> {
+    pub(crate) async fn wait_and_check(&self, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.check()?;
@@ -222,12 +228,12 @@ impl Scene {
     }
 
     /// All nodes of our locks that belong to a session.
-    pub(crate) async fn lock_nodes(&self) -> Result<Vec<LockNode>, RunError> {
+    pub(crate) async fn lock_nodes(&self) -> anyhow::Result<Vec<LockNode>> {
         self.request("the nodes of the locks", async || nodes::lock_nodes(&self.operator, self.parts()).await).await
     }
 
     /// The nodes of one of our locks.
-    pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> Result<Vec<LockNode>, RunError> {
+    pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> anyhow::Result<Vec<LockNode>> {
         let part = random.choice(self.parts().collect::<Vec<_>>());
         let nodes = async || nodes::lock_nodes(&self.operator, part.iter().cloned()).await;
         self.request("the nodes of a lock", nodes).await
@@ -253,7 +259,7 @@ impl Scene {
     }
 
     /// The sets in the store, and the sets in nodes.
-    pub(crate) async fn sets(&self) -> Result<BTreeMap<String, Vec<String>>, RunError> {
+    pub(crate) async fn sets(&self) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
         let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
         let mut sets = self.request("the sets in nodes", nodes).await?;
         sets.extend(self.store.sets());
@@ -265,7 +271,7 @@ impl Scene {
     }
 
     /// Repeats a request until it succeeds. The conductor's session may have to be re-established first.
-    async fn request<T, E: ToString>(&self, what: &str, send: impl AsyncFn() -> Result<T, E>) -> Result<T, RunError> {
+    async fn request<T, E: ToString>(&self, what: &str, send: impl AsyncFn() -> Result<T, E>) -> anyhow::Result<T> {
         let end = Instant::now() + WAIT_LIMIT;
         loop {
             let why = match timeout_at(end, send()).await {
@@ -274,7 +280,7 @@ impl Scene {
                 Err(_) => "no reply".to_owned(),
             };
             if Instant::now() >= end {
-                return Err(RunError::NoAnswer { what: what.to_owned(), why });
+                bail!("cannot read {what} from the ensemble within a minute: {why}");
             }
             sleep(POLL).await;
         }

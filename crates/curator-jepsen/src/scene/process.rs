@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 
+use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::RunError;
 use crate::work::Work;
 
 /// The number of bytes of a process's output in an error.
@@ -28,11 +28,11 @@ impl Process {
     /// # Errors
     ///
     /// When the process cannot be started, or its standard input cannot be written.
-    pub fn start(program: &Path, client: &Command, work: &Work) -> Result<Self, RunError> {
-        let failed = |what: &str| RunError::io(format!("{what} w{}.{}", work.worker, work.life));
+    pub fn start(program: &Path, client: &Command, work: &Work) -> anyhow::Result<Self> {
+        let failed = |what: &str| format!("cannot {what} w{}.{}", work.worker, work.life);
         let output = work.history.with_extension("log");
-        let log = File::create(&output).map_err(failed("create a file for the output of"))?;
-        let log_too = log.try_clone().map_err(failed("create a file for the output of"))?;
+        let log = File::create(&output).with_context(|| failed("create a file for the output of"))?;
+        let log_too = log.try_clone().with_context(|| failed("create a file for the output of"))?;
         let mut command = Command::new(program);
         command.arg("tied").arg(process::id().to_string()).arg(client.get_program()).args(client.get_args());
         for (name, value) in client.get_envs() {
@@ -42,13 +42,13 @@ impl Process {
             };
         }
         command.stdin(Stdio::piped()).stdout(log).stderr(log_too);
-        let mut child = command.spawn().map_err(failed("start"))?;
+        let mut child = command.spawn().with_context(|| failed("start"))?;
         let input = child.stdin.take();
         let mut started = Self { child, input, output };
-        let mut line = serde_json::to_string(work).map_err(|error| failed("describe the work of")(error.into()))?;
+        let mut line = serde_json::to_string(work).with_context(|| failed("describe the work of"))?;
         line.push('\n');
         if let Some(input) = &mut started.input {
-            input.write_all(line.as_bytes()).map_err(failed("send the work to"))?;
+            input.write_all(line.as_bytes()).with_context(|| failed("send the work to"))?;
         }
         Ok(started)
     }
@@ -70,11 +70,11 @@ impl Process {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn signal(&mut self, signal: Signal) -> Result<(), RunError> {
+    pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
-            Some(Err(error)) => Err(RunError::io("signal a client")(error.into())),
+            Some(Err(error)) => Err(error).context("cannot signal a client"),
         }
     }
 
@@ -83,9 +83,9 @@ impl Process {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn kill(&mut self) -> Result<ExitStatus, RunError> {
+    pub fn kill(&mut self) -> anyhow::Result<ExitStatus> {
         self.signal(Signal::KILL)?;
-        self.child.wait().map_err(RunError::io("wait for the end of a client"))
+        self.child.wait().context("cannot wait for the end of a client")
     }
 
     /// Writes a line to the standard input of the process. Does nothing if the process has ended.

@@ -19,35 +19,28 @@ pub(crate) struct Progress {
     sessions: u64,
 }
 
-/// The history of one client.
-#[derive(Debug)]
-struct Followed {
+/// The history of one client, in its current life.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
     path: PathBuf,
     /// The number of bytes that have been read, in complete lines.
     read: u64,
     /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
     sessions: BTreeMap<Option<String>, i64>,
-    rests: bool,
+    /// Whether the client rests.
+    pub(crate) rests: bool,
     /// The number of the last comparison of caches for which the client has paused its writes, and of the last
     /// comparison for which it has reported the content of its caches.
-    quiet: Option<u32>,
-    looked: Option<u32>,
+    pub(crate) quiet: Option<u32>,
+    pub(crate) looked: Option<u32>,
     /// Why the close of the client was not confirmed.
-    unclosed: Option<String>,
+    pub(crate) unclosed: Option<String>,
 }
 
 impl Progress {
     /// Follows the history of the client's next life from now on.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
-        let followed = Followed {
-            path,
-            read: 0,
-            sessions: BTreeMap::new(),
-            rests: false,
-            quiet: None,
-            looked: None,
-            unclosed: None,
-        };
+        let followed = Followed { path, ..Followed::default() };
         self.followed.insert(client, followed);
     }
 
@@ -68,53 +61,36 @@ impl Progress {
             }
         }
         for (client, Event { at, what, .. }) in events {
-            let followed = self.followed.get_mut(&client);
+            let Some(followed) = self.followed.get_mut(&client) else { continue };
+            // The part that has made progress, and a time that must be after the mark.
+            let mut progressed = None;
             match what {
                 // Re-entries and downgrades are not progress.
                 What::Acquired { part, reentry: false, continues: None, .. } => {
                     self.acquired += 1;
-                    if at > self.mark {
-                        self.since.entry((client, part)).or_insert(at);
-                    }
+                    progressed = Some((part, at));
                 }
                 What::Session { session, client, .. } => {
                     self.sessions += 1;
-                    if let Some(followed) = followed {
-                        followed.sessions.insert(client, session);
-                    }
+                    followed.sessions.insert(client, session);
                 }
                 What::Cache { part, seen: CacheSeen::Snapshot { asked, look, .. } } => {
-                    if asked > self.mark {
-                        self.since.entry((client, part)).or_insert(at);
-                    }
-                    if let Some(followed) = followed {
-                        followed.looked = followed.looked.max(look);
-                    }
+                    followed.looked = followed.looked.max(look);
+                    progressed = Some((part, asked));
                 }
-                What::Counter { part, seen: CounterSeen::Counted { outcome: Outcome::Acknowledged, .. } }
-                    if at > self.mark =>
-                {
-                    self.since.entry((client, part)).or_insert(at);
+                What::Counter { part, seen: CounterSeen::Counted { outcome: Outcome::Acknowledged, .. } } => {
+                    progressed = Some((part, at));
                 }
-                What::Service { part, seen: ServiceSeen::Registered { before, .. } } if before > self.mark => {
-                    self.since.entry((client, part)).or_insert(at);
+                What::Service { part, seen: ServiceSeen::Registered { before, .. } } => {
+                    progressed = Some((part, before));
                 }
-                What::Cache { seen: CacheSeen::Quiet { look }, .. } => {
-                    if let Some(followed) = followed {
-                        followed.quiet = Some(look);
-                    }
-                }
-                What::Resting => {
-                    if let Some(followed) = followed {
-                        followed.rests = true;
-                    }
-                }
-                What::Closed { error } => {
-                    if let Some(followed) = followed {
-                        followed.unclosed = error;
-                    }
-                }
+                What::Cache { seen: CacheSeen::Quiet { look }, .. } => followed.quiet = Some(look),
+                What::Resting => followed.rests = true,
+                What::Closed { error } => followed.unclosed = error,
                 _ => {}
+            }
+            if let Some((part, _)) = progressed.filter(|(_, after)| *after > self.mark) {
+                self.since.entry((client, part)).or_insert(at);
             }
         }
     }
@@ -134,24 +110,9 @@ impl Progress {
         self.followed.get(&client).into_iter().flat_map(|followed| followed.sessions.values().copied())
     }
 
-    /// Whether a client rests in its current life.
-    pub(crate) fn rests(&self, client: u32) -> bool {
-        self.followed.get(&client).is_some_and(|followed| followed.rests)
-    }
-
-    /// Whether a client has paused its writes for this comparison of caches.
-    pub(crate) fn is_quiet(&self, client: u32, look: u32) -> bool {
-        self.followed.get(&client).is_some_and(|followed| followed.quiet == Some(look))
-    }
-
-    /// Whether a client has reported the content of its cache for this comparison.
-    pub(crate) fn has_looked(&self, client: u32, look: u32) -> bool {
-        self.followed.get(&client).is_some_and(|followed| followed.looked == Some(look))
-    }
-
-    /// Why the close of a client's session was not confirmed.
-    pub(crate) fn unclosed(&self, client: u32) -> Option<String> {
-        self.followed.get(&client)?.unclosed.clone()
+    /// The current life of a client.
+    pub(crate) fn followed(&self, client: u32) -> Option<&Followed> {
+        self.followed.get(&client)
     }
 }
 
@@ -176,18 +137,8 @@ impl Followed {
 
 /// Filters the few relevant lines, so that the others need not be parsed.
 fn may_be_relevant(line: &str) -> bool {
-    [
-        "\"acquired\"",
-        "\"session\"",
-        "\"resting\"",
-        "\"closed\"",
-        "\"snapshot\"",
-        "\"quiet\"",
-        "\"counted\"",
-        "\"registered\"",
-    ]
-    .iter()
-    .any(|what| line.contains(what))
+    let relevant = ["acquired", "session", "resting", "closed", "snapshot", "quiet", "counted", "registered"];
+    relevant.iter().any(|what| line.contains(&format!("\"{what}\"")))
 }
 
 #[cfg(test)]
@@ -232,15 +183,18 @@ mod tests {
         assert_eq!(progress.since_mark(0, "a"), None);
         writeln!(file, "{}", acquired(23, "a")).unwrap();
         progress.read();
-        assert_eq!((progress.since_mark(0, "a"), progress.rests(0)), (Some(23), false));
+        assert_eq!((progress.since_mark(0, "a"), progress.followed(0).unwrap().rests), (Some(23), false));
         writeln!(file, r#"{{"at":24,"worker":0,"life":0,"what":"resting"}}"#).unwrap();
         progress.read();
-        assert_eq!((progress.rests(0), progress.unclosed(0)), (true, None));
+        assert_eq!(
+            (progress.followed(0).unwrap().rests, progress.followed(0).unwrap().unclosed.as_deref()),
+            (true, None)
+        );
         writeln!(file, r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"unconfirmed"}}"#).unwrap();
         progress.read();
-        assert_eq!(progress.unclosed(0).as_deref(), Some("unconfirmed"));
+        assert_eq!(progress.followed(0).unwrap().unclosed.as_deref(), Some("unconfirmed"));
         // Its next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
-        assert_eq!((progress.sessions(0).count(), progress.rests(0)), (0, false));
+        assert_eq!((progress.sessions(0).count(), progress.followed(0).unwrap().rests), (0, false));
     }
 }

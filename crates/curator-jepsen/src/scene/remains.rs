@@ -2,26 +2,26 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::{LockNode, POLL, RunError, SESSION_TIMEOUT, SLACK, Scene};
-
-/// Nodes and watches that must not exist at this time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remains {
-    /// The nodes of our locks that belong to a session. The conductor's session creates none.
-    pub(crate) nodes: Vec<LockNode>,
-    /// The watches on all servers, of all sessions, including those on children; `None` if a server did not reply.
-    pub(crate) watches: Option<u64>,
-}
+use super::{POLL, SESSION_TIMEOUT, SLACK, Scene};
+use crate::report::LeftoverCounts;
 
 impl Scene {
     /// Counts the nodes and watches repeatedly until none is left, or until the session of a killed process must have
     /// ended. Must be called while no client uses a lock.
-    pub(super) async fn remains(&self) -> Result<Remains, RunError> {
+    pub(super) async fn remains(&self) -> anyhow::Result<LeftoverCounts> {
         let end = Instant::now() + SESSION_TIMEOUT + SLACK;
         loop {
             let (nodes, watches) = (self.lock_nodes().await?, self.watches().await);
             if (nodes.is_empty() && watches == Some(0)) || Instant::now() > end {
-                return Ok(Remains { nodes, watches });
+                for node in &nodes {
+                    self.journal.say(&format!("{} of session {:#x} is left behind", node.path, node.session));
+                }
+                match watches {
+                    Some(0) => {}
+                    Some(watches) => self.journal.say(&format!("{watches} watches are left behind")),
+                    None => self.journal.say("a server did not report how many watches are left behind"),
+                }
+                return Ok(LeftoverCounts { nodes: nodes.len(), watches });
             }
             sleep(POLL).await;
         }

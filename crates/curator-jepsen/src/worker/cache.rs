@@ -2,18 +2,16 @@
 
 use std::future::ready;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::CuratorClient;
 use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Latest, Snapshot};
-use tokio::sync::watch;
 use tokio::task::unconstrained;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::history_file::{HistoryFile, now};
+use super::Context;
+use super::history_file::now;
 use crate::history::{CACHE, CACHE_SLOW, CacheSeen, Node, What};
-use crate::work::{CacheOrder, Work};
+use crate::work::CacheOrder;
 
 /// The interval at which the slow consumer reads an event: too long to keep up.
 const SLOW: Duration = Duration::from_millis(150);
@@ -30,33 +28,26 @@ const RESYNC: Duration = Duration::from_secs(3);
 /// A cache with two consumers.
 pub(super) struct CacheTask {
     cache: CuratorCache,
-    history: Arc<HistoryFile>,
-    orders: watch::Receiver<CacheOrder>,
+    context: Context,
     fast: CacheEvents,
     slow: CacheEvents,
     state: Latest<CacheState>,
 }
 
 impl CacheTask {
-    pub(super) fn new(
-        work: &Work,
-        root: &str,
-        client: &CuratorClient,
-        history: &Arc<HistoryFile>,
-        orders: watch::Receiver<CacheOrder>,
-    ) -> Result<Self, CacheError> {
-        let builder = CuratorCache::builder(client, root)?.event_capacity(EVENTS);
-        let is_odd = !work.worker.is_multiple_of(2);
+    pub(super) fn new(context: &Context, root: &str) -> Result<Self, CacheError> {
+        let builder = CuratorCache::builder(&context.client, root)?.event_capacity(EVENTS);
+        let is_odd = !context.work.worker.is_multiple_of(2);
         let cache = if is_odd { builder.resync_every(RESYNC) } else { builder }.start()?;
         let (fast, slow, state) = (cache.events(), cache.events(), cache.state());
-        Ok(Self { cache, history: Arc::clone(history), orders, fast, slow, state })
+        Ok(Self { cache, context: context.clone(), fast, slow, state })
     }
 
     /// Runs until the conductor requests rest. Then closes the cache.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (cache, mut orders, mut state) = (self.cache.clone(), self.orders.clone(), self.state.clone());
+        let (cache, mut orders, mut state) = (self.cache.clone(), self.context.orders.clone(), self.state.clone());
         self.record(CACHE, state_of(state.get_and_update()));
         let mut catching_up = pin!(catch_up(&cache, PERIOD));
         loop {
@@ -90,9 +81,9 @@ impl CacheTask {
 
     /// Calls `caught_up`, and records the pending events of both consumers, and then the content of the cache.
     async fn look(&mut self, look: u32) {
-        let (cache, mut orders) = (self.cache.clone(), self.orders.clone());
+        let cache = self.cache.clone();
         let (asked, snapshot) = tokio::select! {
-            _ = orders.wait_for(|order| *order == CacheOrder::Rest) => return,
+            () = self.context.rests() => return,
             caught_up = catch_up(&cache, Duration::ZERO) => caught_up,
         };
         while let Some(event) = pending_event(&mut self.fast).await {
@@ -106,7 +97,7 @@ impl CacheTask {
     }
 
     fn record(&self, part: &str, seen: CacheSeen) {
-        self.history.write(What::Cache { part: part.to_owned(), seen });
+        self.context.history.write(What::Cache { part: part.to_owned(), seen });
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Error, Result, TransactionResult};
+use curator_recipes::client::{CreateMode, Error, Result, TransactionResult};
 use fastrand::Rng;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::history_file::HistoryFile;
+use super::Context;
 use crate::history::{CACHE, CacheSeen, What};
-use crate::work::{CacheOrder, Work};
+use crate::work::CacheOrder;
 
 /// The names of the children of each inner node.
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -21,10 +21,8 @@ const DEPTH: usize = 3;
 /// Writes to random nodes, and pauses when the conductor requests it.
 #[derive(Debug)]
 pub(super) struct CacheWriter {
-    client: CuratorClient,
-    history: Arc<HistoryFile>,
+    context: Context,
     root: String,
-    orders: watch::Receiver<CacheOrder>,
     random: Rng,
     think: Duration,
     writes: u64,
@@ -39,31 +37,19 @@ struct Done {
 }
 
 impl CacheWriter {
-    pub(super) fn new(
-        work: &Work,
-        root: &str,
-        client: &CuratorClient,
-        history: &Arc<HistoryFile>,
-        orders: watch::Receiver<CacheOrder>,
-    ) -> Self {
+    pub(super) fn new(context: &Context, root: &str) -> Self {
+        let work = &context.work;
         let mut random = Rng::with_seed(work.seed);
         for number in [work.worker, work.life] {
             random = Rng::with_seed(random.u64(..) ^ u64::from(number));
         }
-        Self {
-            client: client.clone(),
-            history: Arc::clone(history),
-            root: root.to_owned(),
-            orders,
-            random,
-            think: Duration::from_millis(work.think_ms),
-            writes: 0,
-        }
+        let (context, think) = (context.clone(), Duration::from_millis(work.think_ms));
+        Self { context, root: root.to_owned(), random, think, writes: 0 }
     }
 
     /// Runs until the conductor requests rest. Then drops a write in progress.
     pub(super) async fn run(mut self) {
-        let mut orders = self.orders.clone();
+        let (context, mut orders) = (self.context.clone(), self.context.orders.clone());
         loop {
             let order = *orders.borrow_and_update();
             let changed = async |orders: &mut watch::Receiver<CacheOrder>| orders.changed().await.is_ok();
@@ -75,9 +61,8 @@ impl CacheWriter {
                 }
                 CacheOrder::Look(_) => changed(&mut orders).await,
                 CacheOrder::Work => {
-                    let mut rests = orders.clone();
                     tokio::select! {
-                        _ = rests.wait_for(|order| *order == CacheOrder::Rest) => false,
+                        () = context.rests() => false,
                         () = self.step() => true,
                     }
                 }
@@ -123,7 +108,7 @@ impl CacheWriter {
     }
 
     async fn set(&mut self, path: &str) {
-        let (client, data) = (self.client.clone(), self.history.next_element());
+        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
         let set = async {
             let stat = client.set_data(path, data, None).await?;
             Ok(Done { set: vec![(path.to_owned(), stat.mzxid)], ..Done::default() })
@@ -135,7 +120,7 @@ impl CacheWriter {
 
     /// Creates a node, or its missing parents. The client does not return the number of the transaction.
     async fn create(&mut self, path: &str) {
-        let (client, data) = (self.client.clone(), self.history.next_element());
+        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
         let create = async {
             client.create().for_path(path, data).await?;
             Ok(Done::default())
@@ -148,7 +133,7 @@ impl CacheWriter {
     }
 
     async fn create_in_transaction(&mut self, path: &str) {
-        let (client, data) = (self.client.clone(), self.history.next_element());
+        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
         let create = async {
             let results = client.transaction().create(path, data, CreateMode::Persistent)?.commit().await?;
             Ok(Done { set: written(&[path], &results), ..Done::default() })
@@ -158,7 +143,7 @@ impl CacheWriter {
     }
 
     async fn delete(&mut self, path: &str, whole: bool) {
-        let client = self.client.clone();
+        let client = self.context.client.clone();
         let delete = async {
             let delete = client.delete();
             let delete = if whole { delete.deleting_children_if_needed() } else { delete };
@@ -170,7 +155,7 @@ impl CacheWriter {
 
     /// Replaces a node without children with another one that has the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
-        let (client, data) = (self.client.clone(), self.history.next_element());
+        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
         let replace = async {
             let replace = client.transaction().delete(path, None)?.create(path, data, CreateMode::Persistent)?;
             let results = replace.commit().await?;
@@ -182,7 +167,7 @@ impl CacheWriter {
     /// Replaces a node with another one that has as many children, with other names. Its version is the same, and its
     /// `cversion` may be.
     async fn replace_with_children(&mut self, path: &str) {
-        let (client, history) = (self.client.clone(), Arc::clone(&self.history));
+        let (client, history) = (self.context.client.clone(), Arc::clone(&self.context.history));
         let replace = async {
             let (mut transaction, mut paths) = (client.transaction(), Vec::new());
             let children = client.get_children(path).await?;
@@ -210,7 +195,8 @@ impl CacheWriter {
     /// Sets a node and its parent in one transaction.
     async fn set_with_parent(&mut self, path: &str) {
         let Some(parent) = self.parent(path) else { return };
-        let (client, data) = (self.client.clone(), [self.history.next_element(), self.history.next_element()]);
+        let (client, data) =
+            (self.context.client.clone(), [self.context.history.next_element(), self.context.history.next_element()]);
         let set = async {
             let [one, other] = &data;
             let set = client.transaction().set_data(path, one, None)?.set_data(&parent, other, None)?;
@@ -241,7 +227,7 @@ impl CacheWriter {
     }
 
     fn record(&self, seen: CacheSeen) {
-        self.history.write(What::Cache { part: CACHE.to_owned(), seen });
+        self.context.history.write(What::Cache { part: CACHE.to_owned(), seen });
     }
 }
 

@@ -1,4 +1,4 @@
-//! A client process of a run: does its [`Work`] until it reads [`REST`], or its standard input ends.
+//! A client process of a run: does its [`Work`] until it reads [`REST`](crate::work::REST), or its standard input ends.
 //!
 //! Each part has a separate task, which repeats: acquire a lock, work under it, release it, rest. The work is
 //! `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new element. The [kind of
@@ -24,11 +24,11 @@ mod service;
 
 use std::future::pending;
 use std::io::{self, BufRead};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use curator_recipes::client::{self, CuratorClient, RetryForever};
 use tokio::runtime;
@@ -40,50 +40,11 @@ use self::cache_writer::CacheWriter;
 pub use self::cached_nodes::cached_nodes;
 use self::counter::CounterTask;
 use self::history_file::HistoryFile;
-pub use self::node_sets::{NodeSetError, node_sets};
+pub use self::node_sets::node_sets;
 use self::part::PartTask;
 use self::service::ServiceTask;
 use crate::history::{CounterKind, What};
-use crate::work::{CacheOrder, REST, Work};
-
-/// Why a worker cannot start or continue.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WorkerError {
-    /// The first line of the standard input is not a [`Work`].
-    #[error("the first line of standard input is not a `Work` as JSON: {0}")]
-    Work(#[source] serde_json::Error),
-    /// An error of the standard input, the runtime, or the task of a part.
-    #[error("the worker cannot continue: {0}")]
-    Io(#[from] io::Error),
-    /// The history cannot be written.
-    #[error("cannot open the history {path}: {cause}", path = path.display())]
-    History {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        cause: io::Error,
-    },
-    /// The client or a lock rejects its options.
-    #[error(transparent)]
-    Recipes(#[from] curator_recipes::Error),
-    /// The cache rejects its options.
-    #[error(transparent)]
-    Cache(#[from] curator_recipes::CacheError),
-    /// The counter rejects its options.
-    #[error(transparent)]
-    Counter(#[from] curator_recipes::ValueError),
-    /// Service discovery rejects its options.
-    #[error(transparent)]
-    Service(#[from] curator_discovery::DiscoveryError),
-}
-
-impl From<client::Error> for WorkerError {
-    fn from(error: client::Error) -> Self {
-        Self::Recipes(error.into())
-    }
-}
+use crate::work::{CacheOrder, Work};
 
 /// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until
 /// the input ends. The exit status is 0 on success, even if locks were lost; otherwise the error is printed to
@@ -93,7 +54,7 @@ pub fn run() -> ExitCode {
     match work(&mut io::stdin().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("curator-jepsen worker: {error}");
+            eprintln!("curator-jepsen worker: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -102,15 +63,14 @@ pub fn run() -> ExitCode {
 /// The number of threads of a worker: few, as a dozen workers run on one machine.
 const THREADS: usize = 2;
 
-fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
+fn work(input: &mut impl BufRead) -> anyhow::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let work: Work = serde_json::from_str(&line).map_err(WorkerError::Work)?;
+    let work: Work = serde_json::from_str(&line).context("the first line of standard input is not a `Work` as JSON")?;
     let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-    let (rest, resting) = watch::channel(false);
     let (orders, ordered) = watch::channel(CacheOrder::Work);
     let (finish, finishing) = watch::channel(false);
-    let working = runtime.block_on(Working::start(work, &resting, &ordered))?;
+    let working = runtime.block_on(Working::start(work, ordered))?;
     let working = runtime.spawn(working.until_finished(finishing));
     // This thread reads the orders, which blocks.
     for line in input.lines() {
@@ -118,33 +78,40 @@ fn work(input: &mut impl BufRead) -> Result<(), WorkerError> {
         if let Some(order) = CacheOrder::read(&line) {
             orders.send_replace(order);
         }
-        if line == REST {
-            rest.send_replace(true);
-        }
     }
     finish.send_replace(true);
-    rest.send_replace(true);
     orders.send_replace(CacheOrder::Rest);
-    runtime.block_on(working).map_err(io::Error::from)?
+    runtime.block_on(working)?
+}
+
+/// What all tasks of a worker share.
+#[derive(Debug, Clone)]
+struct Context {
+    work: Arc<Work>,
+    client: CuratorClient,
+    history: Arc<HistoryFile>,
+    orders: watch::Receiver<CacheOrder>,
+}
+
+impl Context {
+    /// Waits until the conductor requests rest. Also returns when the sender of the orders is dropped.
+    async fn rests(&self) {
+        drop(self.orders.clone().wait_for(|order| *order == CacheOrder::Rest).await);
+    }
 }
 
 /// A running worker.
 struct Working {
-    client: CuratorClient,
-    history: Arc<HistoryFile>,
+    context: Context,
     parts: JoinSet<()>,
 }
 
 impl Working {
     /// Starts the client, and tasks: one for each part, two for the cache, one for each counter, and one for the
     /// service. The ensemble may be down.
-    async fn start(
-        work: Work,
-        stopped: &watch::Receiver<bool>,
-        orders: &watch::Receiver<CacheOrder>,
-    ) -> Result<Self, WorkerError> {
+    async fn start(work: Work, orders: watch::Receiver<CacheOrder>) -> anyhow::Result<Self> {
         let history = HistoryFile::append(&work.history, work.worker, work.life)
-            .map_err(|cause| WorkerError::History { path: work.history.clone(), cause })?;
+            .with_context(|| format!("cannot open the history {}", work.history.display()))?;
         let history = Arc::new(history);
         let name = format!("w{}.{}", work.worker, work.life);
         let client = CuratorClient::builder(&work.connect_string)
@@ -155,27 +122,28 @@ impl Working {
             .default_lock_data(name.clone().into_bytes())
             .name(name)
             .start()?;
-        let mut parts = JoinSet::new();
+        let context = Context { work: Arc::new(work), client, history, orders };
+        let (work, mut parts) = (&context.work, JoinSet::new());
         for part in &work.parts {
-            parts.spawn(PartTask::new(&work, *part, &client, &history, stopped.clone())?.run());
+            parts.spawn(PartTask::new(&context, *part)?.run());
         }
         if let Some(root) = &work.cached {
-            parts.spawn(CacheTask::new(&work, root, &client, &history, orders.clone())?.run());
-            parts.spawn(CacheWriter::new(&work, root, &client, &history, orders.clone()).run());
+            parts.spawn(CacheTask::new(&context, root)?.run());
+            parts.spawn(CacheWriter::new(&context, root).run());
         }
         for kind in CounterKind::value_variants().iter().filter(|_| work.counters) {
-            parts.spawn(CounterTask::new(&work, *kind, &client, &history, stopped.clone())?.run());
+            parts.spawn(CounterTask::new(&context, *kind)?.run());
         }
         if work.services {
-            parts.spawn(ServiceTask::new(&work, &client, &history, stopped.clone())?.run());
+            parts.spawn(ServiceTask::new(&context)?.run());
         }
-        Ok(Self { client, history, parts })
+        Ok(Self { context, parts })
     }
 
     /// Waits until all parts have ended. Then records `Resting` when the client has no clean-up left, and closes the
     /// client when the worker must finish.
-    async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> Result<(), WorkerError> {
-        let Self { client, history, mut parts } = self;
+    async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> anyhow::Result<()> {
+        let Self { context: Context { client, history, .. }, mut parts } = self;
         let mut states = client.connection_states();
         // Every session of the client starts with a transition of this state.
         let sessions = async {
@@ -188,7 +156,7 @@ impl Working {
         };
         let working = async {
             while let Some(ended) = parts.join_next().await {
-                ended.map_err(io::Error::from)?;
+                ended?;
             }
             let finish = finishing.wait_for(|finishing| *finishing);
             let resting = async {

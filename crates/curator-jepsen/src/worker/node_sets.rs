@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Context as _;
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, Outcome as ClientOutcome};
 use curator_recipes::{GuardedTransaction, Result};
 
@@ -9,23 +10,6 @@ use crate::history::Outcome;
 
 /// The parent of all sets.
 const ROOT: &str = "/jepsen-sets";
-
-/// Why a set cannot be read from its node.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NodeSetError {
-    /// The client cannot read the node.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The node's data is not a set.
-    #[error("the data of {path} are not a JSON list of elements: {source}")]
-    NoSet {
-        /// The node.
-        path: String,
-        /// The parse error.
-        source: serde_json::Error,
-    },
-}
 
 /// A set as it was read from its node.
 #[derive(Debug)]
@@ -38,7 +22,7 @@ pub(super) struct NodeSet {
 
 impl NodeSet {
     /// Reads a set. If its node does not exist, the set is empty.
-    pub(super) async fn read(client: &CuratorClient, set: &str) -> Result<Self, NodeSetError> {
+    pub(super) async fn read(client: &CuratorClient, set: &str) -> anyhow::Result<Self> {
         // The only slash in a set's name precedes its number.
         let path = format!("{ROOT}/{}", set.replace('/', "-"));
         match client.get_data(&path).await {
@@ -96,8 +80,8 @@ async fn make_root(client: &CuratorClient) -> Result<(), ClientError> {
 }
 
 /// Parses the data of a node. Malformed data is a bug in the tester, as no other program writes these nodes.
-fn elements(path: &str, data: &[u8]) -> Result<Vec<String>, NodeSetError> {
-    serde_json::from_slice(data).map_err(|source| NodeSetError::NoSet { path: path.to_owned(), source })
+fn elements(path: &str, data: &[u8]) -> anyhow::Result<Vec<String>> {
+    serde_json::from_slice(data).with_context(|| format!("the data of {path} are not a JSON list of elements"))
 }
 
 /// All sets of the variant `transaction` with their elements, by their names in the histories. Must be called after the
@@ -105,12 +89,12 @@ fn elements(path: &str, data: &[u8]) -> Result<Vec<String>, NodeSetError> {
 ///
 /// # Errors
 ///
-/// Errors of the client, when its retry policy gives up; and [`NodeSetError::NoSet`] if a node's data is not a set.
+/// Errors of the client, when its retry policy gives up; and if a node's data is not a set.
 ///
 /// # Cancel safety
 ///
 /// Only reads: a dropped future has no effect.
-pub async fn node_sets(client: &CuratorClient) -> Result<BTreeMap<String, Vec<String>>, NodeSetError> {
+pub async fn node_sets(client: &CuratorClient) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut sets = BTreeMap::new();
     client.sync(ROOT).await?;
     let nodes = match client.get_children(ROOT).await {

@@ -1,22 +1,20 @@
 //! The task of one part of the work.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::CuratorClient;
 use curator_recipes::{Result, WriteGuard};
 use fastrand::Rng;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::Context;
 use super::held::Held;
-use super::history_file::{HistoryFile, now};
+use super::history_file::now;
 use super::lock::{Access, Grant, Lock};
 use super::lock_set::LockSet;
 use super::part_history::PartHistory;
 use super::sampler::Sampler;
 use crate::history::{Claim, HoldId};
-use crate::work::{Part, Work};
+use crate::work::Part;
 
 /// A timeout that is never reached.
 const LONG: Duration = Duration::from_secs(24 * 60 * 60);
@@ -32,25 +30,20 @@ pub(super) struct PartTask {
     lock: Lock,
     set: LockSet,
     history: PartHistory,
-    stopped: watch::Receiver<bool>,
+    context: Context,
     random: Rng,
 }
 
 impl PartTask {
-    pub(super) fn new(
-        work: &Work,
-        part: Part,
-        client: &CuratorClient,
-        history: &Arc<HistoryFile>,
-        stopped: watch::Receiver<bool>,
-    ) -> Result<Self> {
+    pub(super) fn new(context: &Context, part: Part) -> Result<Self> {
+        let Context { work, client, history, .. } = context;
         let (lock, set) = (Lock::new(client, part)?, LockSet::new(work, part, client));
         // Parts, workers and lives must have different random sequences.
         let mut random = Rng::with_seed(work.seed);
         for number in [u64::from(work.worker), u64::from(work.life), part.lock as u64, part.variant as u64] {
             random = Rng::with_seed(random.u64(..) ^ number);
         }
-        Ok(Self { part, lock, set, history: PartHistory::new(part, history), stopped, random })
+        Ok(Self { part, lock, set, history: PartHistory::new(part, history), context: context.clone(), random })
     }
 
     /// Acquires, works and releases repeatedly, until the worker must rest. A current hold is completed and released.
@@ -60,14 +53,13 @@ impl PartTask {
     }
 
     async fn steps(&mut self) {
-        let mut stopped = self.stopped.clone();
+        let context = self.context.clone();
         let is_of_leaders = self.lock.is_of_leaders();
         loop {
             let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.next_timeouts() }, now());
             let acquired = tokio::select! {
                 biased;
-                // Also returns when the sender is dropped.
-                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = context.rests() => return,
                 () = sleep(abandon) => Ok(None),
                 acquired = self.lock.acquire(self.part, timeout, &mut self.random) => acquired,
             };
@@ -80,7 +72,7 @@ impl PartTask {
             let rest = if is_of_leaders { Duration::ZERO } else { self.set.thinking(&mut self.random) };
             let rest = rest + if failed { PAUSE } else { Duration::ZERO };
             tokio::select! {
-                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = context.rests() => return,
                 () = sleep(rest) => {}
             }
         }

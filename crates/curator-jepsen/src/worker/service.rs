@@ -1,6 +1,5 @@
 //! Registers an instance of a service, and watches the instances of all processes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use curator_discovery::{
@@ -8,12 +7,11 @@ use curator_discovery::{
     ServiceEvent, ServiceEvents, ServiceInstance,
 };
 use curator_recipes::client::CuratorClient;
-use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::history_file::{HistoryFile, now};
+use super::Context;
+use super::history_file::now;
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
-use crate::work::Work;
 
 /// The interval at which the registration and the caches are checked.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -21,23 +19,16 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// The task of a registered instance and of the caches of all instances.
 #[derive(Debug)]
 pub(super) struct ServiceTask {
-    client: CuratorClient,
-    history: Arc<HistoryFile>,
-    stopped: watch::Receiver<bool>,
+    context: Context,
     registration: Registration<RawJson>,
     caches: [(ServiceCache, ServiceEvents); ALL_SERVICES.len()],
 }
 
 impl ServiceTask {
-    pub(super) fn new(
-        work: &Work,
-        client: &CuratorClient,
-        history: &Arc<HistoryFile>,
-        stopped: watch::Receiver<bool>,
-    ) -> Result<Self, DiscoveryError> {
-        let services = ServiceDiscovery::new(client, SERVICES)?;
+    pub(super) fn new(context: &Context) -> Result<Self, DiscoveryError> {
+        let services = ServiceDiscovery::new(&context.client, SERVICES)?;
         // The id is the same in each life, so that a process waits for the end of its previous session.
-        let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", work.worker)))?;
+        let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", context.work.worker)))?;
         let watched = |service: &str| {
             let cache: ServiceCache = services.start_cache(service)?;
             let events = cache.events();
@@ -45,21 +36,21 @@ impl ServiceTask {
         };
         let [ours, others] = ALL_SERVICES;
         let caches = [watched(ours)?, watched(others)?];
-        Ok(Self { client: client.clone(), history: Arc::clone(history), stopped, registration, caches })
+        Ok(Self { context: context.clone(), registration, caches })
     }
 
     /// Runs until the conductor requests rest. Then deregisters the instance, and closes the caches.
     pub(super) async fn run(self) {
-        let Self { client, history, mut stopped, registration, caches: [mut ours, mut others] } = self;
+        let Self { context, registration, caches: [mut ours, mut others] } = self;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let record = |part: &str, seen| history.write(What::Service { part: part.to_owned(), seen });
+        let record = |part: &str, seen| context.history.write(What::Service { part: part.to_owned(), seen });
         let registered = async {
             let mut ticks = interval(PERIOD);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if let Some((session, before)) = confirm(&client, &registration).await {
+                if let Some((session, before)) = confirm(&context.client, &registration).await {
                     record(SERVICE, ServiceSeen::Registered { session, before });
                 }
             }
@@ -83,7 +74,7 @@ impl ServiceTask {
             }
         };
         tokio::select! {
-            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = context.rests() => {}
             () = registered => {}
             () = watching => {}
         }

@@ -2,7 +2,7 @@
 
 use crate::Table;
 
-use super::cells::{note, times};
+use super::cells::{table, times};
 use super::number::{NOTHING, number, optional, range};
 use crate::bench::document::Kind;
 use crate::bench::document::{Cache, Counts, EnvironmentResults, PeerResults};
@@ -14,54 +14,28 @@ pub(super) const REMARK_ON_CACHES: &str = "In a table with the column `lag`, mem
                                            cache has all changes. `since handshake` is the time from the first handshake after \
                                            the connection was cut until the cache has all changes.";
 
-const COLUMNS: [&str; 15] = [
-    "case",
-    "client",
-    "ms",
-    "from … to",
-    "× best peer",
-    "requests",
-    "bytes out",
-    "bytes in",
-    "resident, bytes a node",
-    "heap, bytes a node",
-    "processor ms",
-    "events",
-    "lag, ms",
-    "since handshake, ms",
-    "note",
-];
-
-/// The table; `None` if no case measures a cache.
-pub(super) fn caches(environment: &EnvironmentResults) -> Option<Table> {
-    let mut table = Table::new(&COLUMNS);
-    let mut is_empty = true;
-    for case in environment.cases.iter().filter(|case| case.kind == Kind::Cache) {
-        for results in &case.peers {
-            is_empty = false;
-            let operations = results.rounds.first().map_or(0, |round| round.operations) as f64;
-            let time = results.time();
-            let median = |what: fn(&Cache) -> Option<u64>| results.of_cache(what).map(|spread| spread.median);
-            let [requests, sent, received] = total_counts(results);
-            let cells = [
-                optional(time.map(|time| time.median * operations / 1e6)),
-                range(time, operations / 1e6),
-                times(case.best_peer(), time.map(|time| time.median)),
-                requests,
-                sent,
-                received,
-                memory(results, operations, |cache| Some(cache.memory)),
-                memory(results, operations, |cache| cache.heap),
-                optional(results.processor().map(|spread| spread.median * operations / 1e6)),
-                optional(median(|cache| Some(cache.events).filter(|events| *events > 0))),
-                optional(median(|cache| cache.lag).map(|time| time / 1e6)),
-                optional(median(|cache| cache.since_handshake).map(|time| time / 1e6)),
-                note(results),
-            ];
-            table.row([case.name.clone(), results.peer.to_string()].into_iter().chain(cells));
-        }
-    }
-    (!is_empty).then_some(table)
+/// The table.
+pub(super) fn caches(environment: &EnvironmentResults) -> Table {
+    table(environment, Kind::Cache, |case, results| {
+        let operations = results.rounds.first().map_or(0, |round| round.operations) as f64;
+        let time = results.time();
+        let median = |what: fn(&Cache) -> Option<u64>| results.of_cache(what).map(|spread| spread.median);
+        let [requests, sent, received] = total_counts(results);
+        vec![
+            ("ms", optional(time.map(|time| time.median * operations / 1e6))),
+            ("from … to", range(time, operations / 1e6)),
+            ("× best peer", times(case.best_peer(), time.map(|time| time.median))),
+            ("requests", requests),
+            ("bytes out", sent),
+            ("bytes in", received),
+            ("resident, bytes a node", memory(results, operations, |cache| Some(cache.memory))),
+            ("heap, bytes a node", memory(results, operations, |cache| cache.heap)),
+            ("processor ms", optional(results.processor().map(|spread| spread.median * operations / 1e6))),
+            ("events", optional(median(|cache| Some(cache.events).filter(|events| *events > 0)))),
+            ("lag, ms", optional(median(|cache| cache.lag).map(|time| time / 1e6))),
+            ("since handshake, ms", optional(median(|cache| cache.since_handshake).map(|time| time / 1e6))),
+        ]
+    })
 }
 
 /// The counts of the separate run or, if each round has a proxy, of the last round.
@@ -103,7 +77,7 @@ mod tests {
 
     fn rows(name: &str, peers: Vec<PeerResults>) -> Vec<Vec<String>> {
         let case = CaseResults { name: name.to_owned(), title: String::new(), kind: Kind::Cache, peers };
-        let table = caches(&environment(vec![case])).unwrap().markdown();
+        let table = caches(&environment(vec![case])).markdown();
         let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
         table.lines().filter(|line| line.contains(name)).map(cells).collect()
     }
@@ -126,10 +100,5 @@ mod tests {
         let rows = rows("cache-reconnect-1000", vec![results(Peer::Ours, 20_000_000, &cache)]);
         assert_eq!((rows[0][6].as_str(), rows[0][9].as_str()), ("7.00", NOTHING));
         assert_eq!(rows[0][12..15], ["10.0", NOTHING, "5.00"]);
-    }
-
-    #[test]
-    fn without_cache_cases_the_report_has_no_cache_table() {
-        assert!(caches(&environment(Vec::new())).is_none());
     }
 }

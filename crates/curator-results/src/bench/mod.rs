@@ -14,4 +14,4 @@ pub use document::{
 pub use number::{NOTHING, number};
 pub use peer::Peer;
 pub use statistics::Spread;
-pub use tables::{markdown, text};
+pub use tables::markdown;

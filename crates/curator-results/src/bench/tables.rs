@@ -3,10 +3,10 @@
 use crate::Table;
 
 use super::caches::{REMARK_ON_CACHES, caches};
-use super::cells::{note, times};
+use super::cells::{table, times};
 use super::number::{NOTHING, number, optional, range};
 use crate::bench::document::Kind;
-use crate::bench::document::{CaseResults, Counts, Document, EnvironmentResults, Reconnect};
+use crate::bench::document::{CaseResults, Counts, Crowd, Document, EnvironmentResults};
 use crate::bench::peer::Peer;
 
 /// Remarks on single clients.
@@ -34,58 +34,14 @@ const FLOOR: &str = "cycle-floor";
 /// The baseline of the hand-over cases.
 const HANDOVER_FLOOR: &str = "handover-floor";
 
-const TIMED_COLUMNS: [&str; 14] = [
-    "case",
-    "client",
-    "µs",
-    "from … to",
-    "per s",
-    "× best peer",
-    "× floor",
-    "processor µs",
-    "switches",
-    "requests",
-    "round trips",
-    "bytes out",
-    "bytes in",
-    "note",
-];
-
-const CROWD_COLUMNS: [&str; 14] = [
-    "case",
-    "client",
-    "to queue, ms",
-    "to drain, ms",
-    "from … to",
-    "× best peer",
-    "KiB",
-    "processor µs",
-    "switches",
-    "requests",
-    "bytes in",
-    "reconnect, ms",
-    "requests then",
-    "note",
-];
-
-/// The tables for a terminal.
-#[must_use]
-pub fn text(document: &Document) -> String {
-    formatted(document, Table::text)
-}
-
-/// The tables for a page, as Markdown.
+/// The tables, as Markdown.
 #[must_use]
 pub fn markdown(document: &Document) -> String {
-    formatted(document, Table::markdown)
-}
-
-fn formatted(document: &Document, table: fn(&Table) -> String) -> String {
     let mut about = Table::of_words(&["", ""]);
     for (what, value) in &document.about {
         about.row([what.clone(), value.clone()]);
     }
-    let mut text = table(&about);
+    let mut text = about.markdown();
     for (peer, remark) in REMARKS {
         let is_measured = |case: &CaseResults| case.of(peer).is_some();
         if document.environments.iter().flat_map(|environment| &environment.cases).any(is_measured) {
@@ -102,79 +58,61 @@ fn formatted(document: &Document, table: fn(&Table) -> String) -> String {
         if !environment.left_out.is_empty() {
             text += &format!("\nNot run on these servers: {}.\n", environment.left_out.join(", "));
         }
-        for rows in [timed(environment), crowds(environment), caches(environment)].iter().flatten() {
+        for rows in
+            [timed(environment), crowds(environment), caches(environment)].iter().filter(|table| !table.is_empty())
+        {
             text.push('\n');
-            text += &table(rows);
+            text += &rows.markdown();
         }
     }
     text
 }
 
 /// The table of cases that repeat an operation for a time. Each number is for one operation.
-fn timed(environment: &EnvironmentResults) -> Option<Table> {
-    let mut table = Table::new(&TIMED_COLUMNS);
-    let mut is_empty = true;
-    for case in environment.cases.iter().filter(|case| case.kind == Kind::Timed) {
-        for results in &case.peers {
-            is_empty = false;
-            let time = results.time();
-            let floor = floor(environment, case, results.peer);
-            let cells = [
-                optional(time.map(|time| time.median / 1e3)),
-                range(time, 1e-3),
-                optional(time.map(|time| 1e9 / time.median)),
-                times(case.best_peer(), time.map(|time| time.median)),
-                times(time.map(|time| time.median), floor),
-            ];
-            let [requests, round_trips, sent, received] = counts_per_operation(results.counts.as_ref(), case.kind);
-            let costs = [
-                optional(results.processor().map(|spread| spread.median / 1e3)),
-                optional(results.switches().map(|spread| spread.median)),
-                requests,
-                round_trips,
-                sent,
-                received,
-                note(results),
-            ];
-            table.row([case.name.clone(), results.peer.to_string()].into_iter().chain(cells).chain(costs));
-        }
-    }
-    (!is_empty).then_some(table)
+fn timed(environment: &EnvironmentResults) -> Table {
+    table(environment, Kind::Timed, |case, results| {
+        let (time, median) = (results.time(), results.time().map(|time| time.median));
+        let [requests, round_trips, sent, received] = counts_per_operation(results.counts.as_ref(), case.kind);
+        vec![
+            ("µs", optional(median.map(|time| time / 1e3))),
+            ("from … to", range(time, 1e-3)),
+            ("per s", optional(median.map(|time| 1e9 / time))),
+            ("× best peer", times(case.best_peer(), median)),
+            ("× floor", times(median, floor(environment, case, results.peer))),
+            ("processor µs", optional(results.processor().map(|spread| spread.median / 1e3))),
+            ("switches", optional(results.switches().map(|spread| spread.median))),
+            ("requests", requests),
+            ("round trips", round_trips),
+            ("bytes out", sent),
+            ("bytes in", received),
+        ]
+    })
 }
 
 /// The table of crowds. The times to queue and to drain, the range and the reconnect are for the whole crowd; the other
 /// numbers are for one waiter.
-fn crowds(environment: &EnvironmentResults) -> Option<Table> {
-    let mut table = Table::new(&CROWD_COLUMNS);
-    let mut is_empty = true;
-    for case in environment.cases.iter().filter(|case| case.kind == Kind::Crowd) {
-        for results in &case.peers {
-            is_empty = false;
-            let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
-            let drain = results.time();
-            let [requests, _, _, received] = counts_per_operation(results.counts.as_ref(), case.kind);
-            let reconnect = |what: fn(&Reconnect) -> u64| {
-                results.of_crowd(|crowd| crowd.reconnect.as_ref().map(what)).map(|spread| spread.median)
-            };
-            let memory = results.of_crowd(|crowd| Some(crowd.memory)).map(|spread| spread.median);
-            let cells = [
-                optional(results.of_crowd(|crowd| Some(crowd.queueing)).map(|spread| spread.median / 1e6)),
-                optional(drain.map(|drain| drain.median * waiters / 1e6)),
-                range(drain, waiters / 1e6),
-                times(case.best_peer(), drain.map(|drain| drain.median)),
-                optional(memory.map(|bytes| bytes / 1024.0 / waiters)),
-                optional(results.processor().map(|spread| spread.median / 1e3)),
-                optional(results.switches().map(|spread| spread.median)),
-                requests,
-                received,
-                optional(reconnect(|reconnect| reconnect.nanoseconds).map(|time| time / 1e6)),
-                optional(reconnect(|reconnect| reconnect.requests.values().sum())),
-                note(results),
-            ];
-            table.row([case.name.clone(), results.peer.to_string()].into_iter().chain(cells));
-        }
-    }
-    (!is_empty).then_some(table)
+fn crowds(environment: &EnvironmentResults) -> Table {
+    table(environment, Kind::Crowd, |case, results| {
+        let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
+        let (drain, median) = (results.time(), results.time().map(|drain| drain.median));
+        let [requests, _, _, received] = counts_per_operation(results.counts.as_ref(), case.kind);
+        let of_crowd = |what: fn(&Crowd) -> Option<u64>| results.of_crowd(what).map(|spread| spread.median);
+        let reconnect_time = of_crowd(|crowd| Some(crowd.reconnect.as_ref()?.nanoseconds));
+        let reconnect_requests = of_crowd(|crowd| Some(crowd.reconnect.as_ref()?.requests.values().sum()));
+        vec![
+            ("to queue, ms", optional(of_crowd(|crowd| Some(crowd.queueing)).map(|time| time / 1e6))),
+            ("to drain, ms", optional(median.map(|time| time * waiters / 1e6))),
+            ("from … to", range(drain, waiters / 1e6)),
+            ("× best peer", times(case.best_peer(), median)),
+            ("KiB", optional(of_crowd(|crowd| Some(crowd.memory)).map(|bytes| bytes / 1024.0 / waiters))),
+            ("processor µs", optional(results.processor().map(|spread| spread.median / 1e3))),
+            ("switches", optional(results.switches().map(|spread| spread.median))),
+            ("requests", requests),
+            ("bytes in", received),
+            ("reconnect, ms", optional(reconnect_time.map(|time| time / 1e6))),
+            ("requests then", optional(reconnect_requests)),
+        ]
+    })
 }
 
 /// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a delete and its event.
@@ -206,7 +144,7 @@ fn counts_per_operation(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::document::{Crowd, Floor, PeerResults, Round};
+    use crate::bench::document::{Floor, PeerResults, Reconnect, Round};
 
     fn peer(peer: Peer, nanoseconds: u64) -> PeerResults {
         let round = |factor| Round {

@@ -1,12 +1,8 @@
 //! The results of runs under faults. [`Summary`] contains the numbers of several runs, and makes the tables.
 
-mod caches;
-mod counters;
 mod leaders;
-mod parts;
-mod recovery;
 mod runs;
-mod services;
+mod tables;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -15,7 +11,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::leaders::Terms;
-pub use self::recovery::Recoveries;
 pub use self::runs::{Lost, Run};
 pub use self::tally::{CacheTally, CounterTally, ServiceTally, Tally};
 use crate::Table;
@@ -46,6 +41,24 @@ pub struct Summary {
     pub services: BTreeMap<String, ServiceTally>,
 }
 
+/// The recovery after all strikes of one nemesis.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Recoveries {
+    /// The number of strikes.
+    pub times: usize,
+    /// The time until the first acquire of any of our clients.
+    pub first_acquire: Times,
+    /// The time until every part of each of our clients had acquired its lock.
+    pub all_clients: Times,
+    /// The number of our clients with a part that did not acquire its lock within a minute.
+    #[serde(rename = "never")]
+    pub not_recovered: usize,
+    /// The number of lock nodes, one session timeout later, whose session does not belong to a running client.
+    pub nodes_left: usize,
+    /// The number of watches of such sessions; `None` if a server did not reply.
+    pub watches_left: Option<usize>,
+}
+
 /// The median and the worst of several times, in seconds. `None` means never, for example that a client did not
 /// recover, and is worse than any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -71,17 +84,17 @@ impl Summary {
     #[must_use]
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let [overlaps, leaderless] = leaders::tables(&self.leaders);
-        let parts = parts::table(&self.parts).without("held without its node", "0");
-        let services = services::table(&self.services).without("longest after the end of its session", "0.000000 s");
+        let parts = tables::parts(&self.parts).without("held without its node", "0");
+        let services = tables::services(&self.services).without("longest after the end of its session", "0.000000 s");
         let mut tables = vec![
             ("about", runs::about(&self.runs)),
             ("runs", runs::table(&self.runs)),
             ("parts", parts),
-            ("recovery", recovery::table(&self.recovery)),
+            ("recovery", tables::recovery(&self.recovery)),
             ("overlaps", overlaps),
             ("leaderless", leaderless),
-            ("caches", caches::table(&self.caches)),
-            ("counters", counters::table(&self.counters)),
+            ("caches", tables::caches(&self.caches)),
+            ("counters", tables::counters(&self.counters)),
             ("services", services),
         ];
         tables.retain(|(_, table)| !table.is_empty());

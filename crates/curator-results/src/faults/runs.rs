@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Tally, optional_count, parts};
+use super::{Tally, optional_count, tables};
 use crate::Table;
 
 /// The names of variants, in the order of their columns. The columns of peers follow.
@@ -93,7 +93,7 @@ fn lost_of(of: &Lost) -> String {
         Lost { acknowledged: 0, .. } => "-".to_owned(),
         Lost { lost: 0, acknowledged } => format!("0 of {acknowledged}"),
         Lost { lost, acknowledged } => {
-            let percent = parts::percent(&Tally { lost, acknowledged, ..Tally::default() });
+            let percent = tables::percent(&Tally { lost, acknowledged, ..Tally::default() });
             format!("{lost} of {acknowledged}, {percent} %")
         }
     }

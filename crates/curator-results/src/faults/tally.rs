@@ -5,50 +5,68 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// The numbers of one part of the work.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Tally {
-    /// Acquires that returned a guard, without re-entries and downgrades.
-    pub acquires: u64,
-    /// Re-entries.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub reentries: u64,
-    /// Acquires that returned no guard.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub not_acquired: u64,
-    /// Writes that the store acknowledged.
-    pub acknowledged: u64,
-    /// Acknowledged writes that are not in the final set.
-    pub lost: u64,
-    /// Lost writes explained by a late write of a process that the run had stopped. This number and the next two are
-    /// counted for the guarded variant only.
-    pub stopped: u64,
-    /// Lost writes explained by another late write: its process was not scheduled in time, though the run had not
-    /// stopped it.
-    pub late: u64,
-    /// Lost writes explained by a write after an operator's delete of the lock's node.
-    pub deleted: u64,
-    /// Writes that the store or the lock's transaction refused.
-    pub refused: u64,
-    /// Writes that the client did not send, because it had noticed that its lock was lost.
-    pub not_sent: u64,
-    /// Writes without a reply.
-    pub unknown: u64,
-    /// Reads that were compared with an earlier read of the same set under the same hold, while the hold was certainly
-    /// valid.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub reread: u64,
-    /// Such reads that differed from the earlier read.
-    pub changed: u64,
-    /// Holds that were found lost before their guards' `valid_until()`, although no operator had deleted their nodes.
-    pub lost_early: u64,
-    /// How often a hold began although other holds certainly claimed the same resource, or claimed it according to the
-    /// `valid_until()` of their guards.
-    pub held_twice: u64,
-    /// How often a hold began while other holders had not yet noticed that an operator had deleted their nodes.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub held_without_node: u64,
+/// Defines a struct whose fields are added up.
+macro_rules! added_up {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+added_up! {
+    /// The numbers of one part of the work.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct Tally {
+        /// Acquires that returned a guard, without re-entries and downgrades.
+        pub acquires: u64,
+        /// Re-entries.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub reentries: u64,
+        /// Acquires that returned no guard.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub not_acquired: u64,
+        /// Writes that the store acknowledged.
+        pub acknowledged: u64,
+        /// Acknowledged writes that are not in the final set.
+        pub lost: u64,
+        /// Lost writes explained by a late write of a process that the run had stopped. This number and the next two are
+        /// counted for the guarded variant only.
+        pub stopped: u64,
+        /// Lost writes explained by another late write: its process was not scheduled in time, though the run had not
+        /// stopped it.
+        pub late: u64,
+        /// Lost writes explained by a write after an operator's delete of the lock's node.
+        pub deleted: u64,
+        /// Writes that the store or the lock's transaction refused.
+        pub refused: u64,
+        /// Writes that the client did not send, because it had noticed that its lock was lost.
+        pub not_sent: u64,
+        /// Writes without a reply.
+        pub unknown: u64,
+        /// Reads that were compared with an earlier read of the same set under the same hold, while the hold was certainly
+        /// valid.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub reread: u64,
+        /// Such reads that differed from the earlier read.
+        pub changed: u64,
+        /// Holds that were found lost before their guards' `valid_until()`, although no operator had deleted their nodes.
+        pub lost_early: u64,
+        /// How often a hold began although other holds certainly claimed the same resource, or claimed it according to the
+        /// `valid_until()` of their guards.
+        pub held_twice: u64,
+        /// How often a hold began while other holders had not yet noticed that an operator had deleted their nodes.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub held_without_node: u64,
+    }
 }
 
 impl Tally {
@@ -72,59 +90,6 @@ impl AddAssign for ServiceTally {
     }
 }
 
-impl AddAssign for CounterTally {
-    fn add_assign(&mut self, other: Self) {
-        let Self { acknowledged, refused, unknown, cut_off, value, lost, twice, same_value } = other;
-        self.acknowledged += acknowledged;
-        self.refused += refused;
-        self.unknown += unknown;
-        self.cut_off += cut_off;
-        self.value += value;
-        self.lost += lost;
-        self.twice += twice;
-        self.same_value += same_value;
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        let Self {
-            acquires,
-            reentries,
-            not_acquired,
-            acknowledged,
-            lost,
-            stopped,
-            late,
-            deleted,
-            refused,
-            not_sent,
-            unknown,
-            reread,
-            changed,
-            lost_early,
-            held_twice,
-            held_without_node,
-        } = other;
-        self.acquires += acquires;
-        self.reentries += reentries;
-        self.not_acquired += not_acquired;
-        self.acknowledged += acknowledged;
-        self.lost += lost;
-        self.stopped += stopped;
-        self.late += late;
-        self.deleted += deleted;
-        self.refused += refused;
-        self.not_sent += not_sent;
-        self.unknown += unknown;
-        self.reread += reread;
-        self.changed += changed;
-        self.lost_early += lost_early;
-        self.held_twice += held_twice;
-        self.held_without_node += held_without_node;
-    }
-}
-
 /// The numbers of one service: the sums of the reports of our clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -144,64 +109,53 @@ pub struct ServiceTally {
     pub longest: u64,
 }
 
-/// The numbers of one counter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CounterTally {
-    /// Increments that were acknowledged.
-    pub acknowledged: u64,
-    /// Increments that the client reported as not applied.
-    pub refused: u64,
-    /// Increments whose outcome the client reported as unknown.
-    pub unknown: u64,
-    /// Increments without a reply, because the process was killed or had to finish.
-    pub cut_off: u64,
-    /// The counter's value at the end.
-    pub value: i64,
-    /// The number of acknowledged increments minus the value, if that is positive.
-    pub lost: u64,
-    /// The value minus the number of increments that can have been applied, if that is positive.
-    pub twice: u64,
-    /// Acknowledged increments that returned the same value as another one.
-    pub same_value: u64,
+added_up! {
+    /// The numbers of one counter.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct CounterTally {
+        /// Increments that were acknowledged.
+        pub acknowledged: u64,
+        /// Increments that the client reported as not applied.
+        pub refused: u64,
+        /// Increments whose outcome the client reported as unknown.
+        pub unknown: u64,
+        /// Increments without a reply, because the process was killed or had to finish.
+        pub cut_off: u64,
+        /// The counter's value at the end.
+        pub value: i64,
+        /// The number of acknowledged increments minus the value, if that is positive.
+        pub lost: u64,
+        /// The value minus the number of increments that can have been applied, if that is positive.
+        pub twice: u64,
+        /// Acknowledged increments that returned the same value as another one.
+        pub same_value: u64,
+    }
 }
 
-/// The numbers of the caches of one kind, or of their consumers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CacheTally {
-    /// How often the content of a cache was compared with the servers.
-    pub looks: usize,
-    /// How often the content of a cache differed from the servers.
-    pub differing: usize,
-    /// The number of nodes that differed.
-    pub nodes: usize,
-    /// How often the replay of a stream differed from the content of its cache.
-    pub streams: usize,
-    /// How often a cache did not report its content, was not current in time, or its stream did not report that it is.
-    pub silent: usize,
-    /// Events of the streams of the caches.
-    pub events: usize,
-    /// States that were older than an earlier reported one.
-    pub backwards: usize,
-    /// Events that were inconsistent with the earlier ones.
-    pub misfits: usize,
-    /// How often a stream has skipped events.
-    pub resyncs: usize,
-}
-
-impl AddAssign for CacheTally {
-    fn add_assign(&mut self, other: Self) {
-        let Self { looks, differing, nodes, streams, silent, events, backwards, misfits, resyncs } = other;
-        self.looks += looks;
-        self.differing += differing;
-        self.nodes += nodes;
-        self.streams += streams;
-        self.silent += silent;
-        self.events += events;
-        self.backwards += backwards;
-        self.misfits += misfits;
-        self.resyncs += resyncs;
+added_up! {
+    /// The numbers of the caches of one kind, or of their consumers.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default)]
+    pub struct CacheTally {
+        /// How often the content of a cache was compared with the servers.
+        pub looks: usize,
+        /// How often the content of a cache differed from the servers.
+        pub differing: usize,
+        /// The number of nodes that differed.
+        pub nodes: usize,
+        /// How often the replay of a stream differed from the content of its cache.
+        pub streams: usize,
+        /// How often a cache did not report its content, was not current in time, or its stream did not report that it is.
+        pub silent: usize,
+        /// Events of the streams of the caches.
+        pub events: usize,
+        /// States that were older than an earlier reported one.
+        pub backwards: usize,
+        /// Events that were inconsistent with the earlier ones.
+        pub misfits: usize,
+        /// How often a stream has skipped events.
+        pub resyncs: usize,
     }
 }
 
