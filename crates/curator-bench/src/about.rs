@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use curator_jepsen::run::{curator_version, kazoo_version, locked_version, today, versions};
 
-use crate::peer::{Peer, Prepared, Worker as _};
+use crate::peer::{Peer, Prepared, variable};
 
 const UNKNOWN: &str = "unknown";
 /// The Go module whose version is reported.
@@ -48,8 +48,8 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
 }
 
 fn version_of(peer: Peer, prepared: &Prepared, version: impl Fn(&std::ffi::OsStr) -> Option<String>) -> String {
-    let value = peer.variable().and_then(|variable| prepared.get(variable));
-    value.and_then(version).unwrap_or_else(|| UNKNOWN.to_owned())
+    let value = variable(peer).and_then(|variable| prepared.get(variable));
+    value.and_then(|value| version(value)).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn go_version(program: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 pub(crate) use curator_results::bench::Kind;
 
-use crate::peer::{Peer, Worker as _};
+use crate::peer::{Peer, has_floor};
 use crate::protocol::{Lock, Operation, Workload};
 use crate::tree::CHANGES;
 
@@ -180,7 +180,7 @@ impl Case {
                 *operation == Operation::Crowd && !self.workload.each && self.workload.waiters <= CROWDS[0]
             }
             _ if *lock == Lock::Floor && *operation == Operation::Handover => matches!(peer, Peer::Ours | Peer::Native),
-            _ => *lock != Lock::Floor || peer.has_floor(),
+            _ => *lock != Lock::Floor || has_floor(peer),
         }
     }
 

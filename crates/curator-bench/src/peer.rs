@@ -1,7 +1,7 @@
 //! The measured clients, and how their workers are started.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -19,87 +19,49 @@ const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
 const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_bench.py");
 
 /// The locations of the workers, by the names of their environment variables.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Prepared(BTreeMap<String, OsString>);
+pub(crate) type Prepared = BTreeMap<String, OsString>;
 
-/// How the worker of a peer is prepared and started.
-pub(crate) trait Worker {
-    /// The environment variable with the location of the peer's worker; `None` if this program is the worker.
-    fn variable(self) -> Option<&'static str>;
-
-    /// The argument of `cargo xtask environment` that prepares the peer's worker.
-    fn prepared_as(self) -> String;
-
-    /// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
-    fn has_floor(self) -> bool;
-
-    /// Whether the peer has a just-in-time compiler, which needs a warm-up.
-    fn compiles(self) -> bool;
-
-    /// The command that starts its worker, without the connect string and the session timeout. `program` is this program.
-    fn command(self, program: &Path, prepared: &Prepared) -> anyhow::Result<Command>;
-}
-
-impl Worker for Peer {
-    fn variable(self) -> Option<&'static str> {
-        match self {
-            Self::Curator | Self::CuratorShared => Some(CURATOR_CLASSPATH),
-            Self::Kazoo => Some(KAZOO_PYTHON),
-            Self::Go => Some(GO_BENCH),
-            Self::Ours | Self::Native | Self::ZookeeperClient => None,
-        }
-    }
-
-    fn prepared_as(self) -> String {
-        if self == Self::CuratorShared { Self::Curator } else { self }.to_string()
-    }
-
-    fn has_floor(self) -> bool {
-        matches!(self, Self::Ours | Self::Native | Self::ZookeeperClient)
-    }
-
-    fn compiles(self) -> bool {
-        matches!(self, Self::Curator | Self::CuratorShared)
-    }
-
-    fn command(self, program: &Path, prepared: &Prepared) -> anyhow::Result<Command> {
-        let found = |variable| {
-            let missing = || anyhow!("not prepared: {variable} is not set");
-            prepared.0.get(variable).ok_or_else(missing)
-        };
-        let with = |program: &OsStr, arguments: &[&OsStr]| {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            command
-        };
-        Ok(match self {
-            Self::Ours | Self::Native | Self::ZookeeperClient => {
-                with(program.as_os_str(), &["worker".as_ref(), self.to_string().as_ref()])
-            }
-            Self::Curator => {
-                let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);
-                command.args([LARGE_REPLIES, "CuratorBench"]);
-                command
-            }
-            Self::CuratorShared => {
-                let mut command = with(&java(), &["-cp".as_ref(), found(CURATOR_CLASSPATH)?]);
-                command.args(["-Dcurator-bench.shared=true", "CuratorBench"]);
-                command
-            }
-            Self::Kazoo => with(found(KAZOO_PYTHON)?, &[KAZOO_WORKER.as_ref()]),
-            Self::Go => with(found(GO_BENCH)?, &[]),
-        })
+/// The environment variable with the location of the peer's worker; `None` if this program is the worker.
+pub(crate) fn variable(peer: Peer) -> Option<&'static str> {
+    match peer {
+        Peer::Curator | Peer::CuratorShared => Some(CURATOR_CLASSPATH),
+        Peer::Kazoo => Some(KAZOO_PYTHON),
+        Peer::Go => Some(GO_BENCH),
+        Peer::Ours | Peer::Native | Peer::ZookeeperClient => None,
     }
 }
 
-impl Prepared {
-    pub(crate) fn get(&self, variable: &str) -> Option<&OsStr> {
-        self.0.get(variable).map(OsString::as_os_str)
-    }
+/// The argument of `cargo xtask environment` that prepares the peer's worker.
+pub(crate) fn prepared_as(peer: Peer) -> String {
+    if peer == Peer::CuratorShared { Peer::Curator } else { peer }.to_string()
+}
 
-    pub(crate) fn set(&mut self, variable: impl Into<String>, value: impl Into<OsString>) {
-        self.0.insert(variable.into(), value.into());
-    }
+/// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
+pub(crate) fn has_floor(peer: Peer) -> bool {
+    variable(peer).is_none()
+}
+
+/// Whether the peer has a just-in-time compiler, which needs a warm-up.
+pub(crate) fn compiles(peer: Peer) -> bool {
+    variable(peer) == Some(CURATOR_CLASSPATH)
+}
+
+/// The command that starts the peer's worker, without the connect string and the session timeout. `program` is this program.
+pub(crate) fn command(peer: Peer, program: &Path, prepared: &Prepared) -> anyhow::Result<Command> {
+    let Some(variable) = variable(peer) else {
+        let mut command = Command::new(program);
+        command.args(["worker", &peer.to_string()]);
+        return Ok(command);
+    };
+    let location = prepared.get(variable).ok_or_else(|| anyhow!("not prepared: {variable} is not set"))?;
+    let mut command = Command::new(if compiles(peer) { java() } else { location.clone() });
+    match peer {
+        Peer::Curator => command.arg("-cp").arg(location).args([LARGE_REPLIES, "CuratorBench"]),
+        Peer::CuratorShared => command.arg("-cp").arg(location).args(["-Dcurator-bench.shared=true", "CuratorBench"]),
+        Peer::Kazoo => command.arg(KAZOO_WORKER),
+        Peer::Go | Peer::Ours | Peer::Native | Peer::ZookeeperClient => &mut command,
+    };
+    Ok(command)
 }
 
 #[cfg(test)]
@@ -121,16 +83,16 @@ mod tests {
     fn the_command_of_a_worker_uses_the_prepared_programs() {
         let mut prepared = Prepared::default();
         let line = |peer: Peer, prepared: &Prepared| {
-            let command = peer.command(Path::new("/bench"), prepared)?;
+            let command = command(peer, Path::new("/bench"), prepared)?;
             let words = [command.get_program()].into_iter().chain(command.get_args());
             anyhow::Ok(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
         };
         assert_eq!(line(Peer::Ours, &prepared).unwrap(), ["/bench", "worker", "ours"]);
         let missing = line(Peer::Go, &prepared).unwrap_err().to_string();
         assert!(missing.contains("CURATOR_TEST_GO_BENCH is not set"), "{missing}");
-        assert_eq!(Peer::Go.variable(), Some(GO_BENCH));
-        prepared.set(GO_BENCH, "/go/bench");
-        prepared.set(CURATOR_CLASSPATH, "/classes:/jars/*");
+        assert_eq!(variable(Peer::Go), Some(GO_BENCH));
+        prepared.insert(GO_BENCH.to_owned(), "/go/bench".into());
+        prepared.insert(CURATOR_CLASSPATH.to_owned(), "/classes:/jars/*".into());
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
         assert!(line(Peer::CuratorShared, &prepared).unwrap().contains(&"-Dcurator-bench.shared=true".to_owned()));
         assert_eq!(

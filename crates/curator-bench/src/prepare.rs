@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use curator_test::Distribution;
 
-use crate::peer::{Peer, Prepared, Worker as _};
+use crate::peer::{Peer, Prepared, prepared_as, variable};
 
 /// The workspace in which this program was built.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -21,10 +21,10 @@ pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> anyhow::Result<Pre
     // Several peers may be prepared under the same name.
     let mut missing = BTreeMap::new();
     for peer in peers {
-        let Some(variable) = peer.variable() else { continue };
+        let Some(variable) = variable(*peer) else { continue };
         match env::var_os(variable).filter(|value| !value.is_empty()) {
-            Some(value) => prepared.set(variable, value),
-            None => drop(missing.insert(peer.prepared_as(), *peer)),
+            Some(value) => drop(prepared.insert(variable.to_owned(), value)),
+            None => drop(missing.insert(prepared_as(*peer), *peer)),
         }
     }
     if needs_servers && Distribution::find().is_err() {
@@ -44,7 +44,7 @@ const FAILED: &str = "cannot run `cargo xtask environment`";
 fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(Peer::prepared_as));
+    command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(prepared_as));
     command.current_dir(Path::new(WORKSPACE)).stdin(Stdio::null()).stderr(Stdio::inherit());
     let mut child = command.stdout(Stdio::piped()).spawn().context(FAILED)?;
     let read = child.stdout.take().map_or(Ok(()), |output| read_variables(BufReader::new(output), prepared));
@@ -60,14 +60,14 @@ fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> anyhow::Result<()> 
 fn read_variables(output: impl BufRead, prepared: &mut Prepared) -> io::Result<()> {
     for line in output.lines() {
         let line = line?;
-        match variable(&line) {
-            Some((name, value)) => prepared.set(name, value),
+        match assignment(&line) {
+            Some((name, value)) => drop(prepared.insert(name.to_owned(), value.into())),
             None => eprintln!("{line}"),
         }
     }
     Ok(())
 }
 
-fn variable(line: &str) -> Option<(&str, &str)> {
+fn assignment(line: &str) -> Option<(&str, &str)> {
     line.split_once('=').filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::about::about;
 use crate::case::{Case, Kind, warm_up};
 use crate::environment::{Environment, EnvironmentKind};
-use crate::peer::{Peer, Prepared, Worker as _};
+use crate::peer::{self, Peer, Prepared};
 use crate::prepare::prepare;
 use crate::progress::Progress;
 use crate::protocol::{Lock, Operation, Workload};
@@ -200,13 +200,13 @@ impl Bench<'_> {
     async fn warm(&self, peer: Peer, case: &Case, environment: &Environment, is_first: bool) -> anyhow::Result<Runner> {
         let mut runner = self.start(peer, case, environment, Purpose::Time).await?;
         let mut workload = with_peer(self.timed(&warm_up(&case.workload), &format!("/bench/{case}")), peer);
-        if peer.compiles() && self.options.time >= Duration::from_secs(1) {
+        if peer::compiles(peer) && self.options.time >= Duration::from_secs(1) {
             workload.rounds *= COMPILER_ROUNDS;
             workload.time = workload.time.max(if is_first { COMPILER_WARM_UP } else { SLOW_COMPILER_WARM_UP });
         }
         self.limited(peer, &workload, runner.run(&workload)).await?;
         runner.forget_memory();
-        if case.kind() == Kind::Cache && peer.compiles() && self.options.time >= Duration::from_secs(1) {
+        if case.kind() == Kind::Cache && peer::compiles(peer) && self.options.time >= Duration::from_secs(1) {
             // Also warms up with whole trees: they do not change the heap that such a peer reports for a later tree.
             let (begin, whole) =
                 (Instant::now(), with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer));
@@ -239,7 +239,7 @@ impl Bench<'_> {
         environment: &Environment,
         purpose: Purpose,
     ) -> anyhow::Result<Runner> {
-        let worker: Command = peer.command(&self.options.program, &self.prepared)?;
+        let worker: Command = peer::command(peer, &self.options.program, &self.prepared)?;
         let start = Runner::start(&self.options.program, &worker, case, environment, purpose);
         timeout(START_TIMEOUT, start).await.unwrap_or(Err(TooLong(START_TIMEOUT).into()))
     }
@@ -273,7 +273,7 @@ impl Bench<'_> {
     /// Runs the workload; after a lock's cycle, also the baseline over the same session, for comparison.
     async fn measure(&self, runner: &mut Runner, peer: Peer, workload: &Workload) -> anyhow::Result<Round> {
         let mut round = runner.run(&with_peer(workload.clone(), peer)).await?;
-        if workload.operation == Operation::Cycle && workload.lock != Lock::Floor && peer.has_floor() {
+        if workload.operation == Operation::Cycle && workload.lock != Lock::Floor && peer::has_floor(peer) {
             let baseline = Workload { lock: Lock::Floor, path: format!("{}-floor", workload.path), ..workload.clone() };
             let Round { operations, nanoseconds, .. } = runner.run(&with_peer(baseline, peer)).await?;
             round.floor = Some(Floor { operations, nanoseconds });

@@ -4,7 +4,6 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -12,7 +11,7 @@ use std::{
 use crate::{
     command, debian,
     distribution::find_on_path,
-    files::{files, make_at, read},
+    files::{files, make_at, name_of, read},
     maven::{Artifact, Jars, project},
     print_line, target_dir, workspace,
 };
@@ -62,7 +61,7 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
     }
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "java"));
     let texts = sources.iter().map(|source| read(source)).collect::<Result<Vec<_>, _>>()?;
-    let classes = home.join(directory_of(VERSION, &texts));
+    let classes = home.join(name_of("classes", &(VERSION, texts)));
     if !classes.is_dir() {
         print_line("compiling the programs that use Curator");
         let compiler = compiler()?;
@@ -73,14 +72,6 @@ fn compiled(home: &Path, jars: &Path) -> Result<PathBuf, String> {
         })?;
     }
     Ok(classes)
-}
-
-/// The name of the directory for the classes of these sources, compiled against this release of Curator.
-fn directory_of(release: &str, sources: &[impl AsRef<str>]) -> String {
-    let mut version = DefaultHasher::new();
-    release.hash(&mut version);
-    sources.iter().for_each(|source| source.as_ref().hash(&mut version));
-    format!("classes-{:016x}", version.finish())
 }
 
 fn javac(compiler: &Path, jars: &Path, classes: &Path, sources: &[PathBuf]) -> Command {
@@ -103,18 +94,4 @@ fn compiler() -> Result<PathBuf, String> {
     print_line("no Java compiler found");
     debian::install_jdk()?;
     find().ok_or_else(|| "Debian's package does not contain `javac`".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn compiled_classes_are_reused_only_for_the_same_sources_and_release() {
-        let directory = directory_of("5.9.0", &["class A {}", "class B {}"]);
-        assert_eq!(directory, directory_of("5.9.0", &["class A {}", "class B {}"]));
-        assert_ne!(directory, directory_of("5.8.0", &["class A {}", "class B {}"]));
-        assert_ne!(directory, directory_of("5.9.0", &["class A {}", "class C {}"]));
-        assert_ne!(directory, directory_of("5.9.0", &["class A {}"]));
-    }
 }

@@ -1,7 +1,9 @@
 //! Reads files, and makes new ones.
 
 use std::{
-    fs, io,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher as _},
+    io,
     path::{Path, PathBuf},
     process::id,
 };
@@ -37,4 +39,11 @@ pub(crate) fn make_at(place: &Path, make: impl FnOnce(&Path) -> Result<(), Strin
     // Leftovers after a failure are harmless.
     drop((fs::remove_file(&work), fs::remove_dir_all(&work)));
     made
+}
+
+/// A name for what is made from these sources: it changes with them.
+pub(crate) fn name_of(what: &str, sources: &impl Hash) -> String {
+    let mut version = DefaultHasher::new();
+    sources.hash(&mut version);
+    format!("{what}-{:016x}", version.finish())
 }

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     env,
     ffi::OsString,
-    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -12,7 +11,7 @@ use std::{
 use crate::{
     command, debian,
     distribution::find_on_path,
-    files::{files, make_at, read},
+    files::{files, make_at, name_of, read},
     print_line, target_dir, workspace,
 };
 
@@ -48,7 +47,7 @@ impl Program {
             return Ok(program.into());
         }
         let (home, module) = (target_dir()?.join("go"), workspace().join(self.module));
-        let program = home.join(file_name(self.name, &sources(&module)?));
+        let program = home.join(name_of(self.name, &sources(&module)?));
         if program.is_file() {
             return Ok(program);
         }
@@ -64,13 +63,6 @@ fn sources(module: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut paths = files(module)?;
     paths.retain(|path| path.extension().is_some_and(|e| ["go", "mod", "sum"].iter().any(|kind| e == *kind)));
     paths.into_iter().map(|path| Ok((path.strip_prefix(module).unwrap_or(&path).to_owned(), read(&path)?))).collect()
-}
-
-/// The name of the program that is built from these files.
-fn file_name(name: &str, sources: &BTreeMap<PathBuf, String>) -> String {
-    let mut version = DefaultHasher::new();
-    sources.hash(&mut version);
-    format!("{name}-{:016x}", version.finish())
 }
 
 fn build(go: &Path, module: &Path, program: &Path) -> Command {
@@ -90,21 +82,4 @@ fn go() -> Result<PathBuf, String> {
     print_line("no Go found");
     debian::install_go()?;
     find_on_path("go").ok_or_else(|| "Debian's package does not contain `go`".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_built_program_is_reused_only_for_the_same_sources() {
-        let name = |sources: &[(&str, &str)]| {
-            let sources = sources.iter().map(|(file, text)| (PathBuf::from(*file), (*text).to_owned())).collect();
-            file_name("agent", &sources)
-        };
-        let built = name(&[("main.go", "package main"), ("go.mod", "module m")]);
-        assert_eq!(built, name(&[("go.mod", "module m"), ("main.go", "package main")]));
-        assert_ne!(built, name(&[("main.go", "package main"), ("go.mod", "module n")]));
-        assert_ne!(built, name(&[("main.go", "package main")]));
-    }
 }

@@ -9,10 +9,8 @@ pub(crate) const PUBLISHED: [&str; 5] =
 /// An unmaintained dependency, which must not be in a build without the feature of this name.
 const UNMAINTAINED: &str = "backoff";
 
-/// All features that need no library of the system.
-const FEATURES: &str = "curator-recipes/backoff,curator-recipes/metrics,curator-recipes/native,curator-recipes/sasl-digest-md5,\
-                        curator-recipes/serde,curator-recipes/tls,curator-recipes/tokio-util,curator-test/tls,\
-                        curator-discovery/tower";
+/// All features that need no library of the system. Each package enables those that it has.
+const FEATURES: &str = "backoff,metrics,native,sasl-digest-md5,serde,tls,tokio-util,tower";
 
 /// Packs every package, and compiles each by itself from its packed files: with the default features, and with all of them.
 pub(crate) fn run() -> Result<(), String> {

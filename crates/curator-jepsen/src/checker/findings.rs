@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use clap::ValueEnum;
 pub use curator_results::faults::{CacheTally, CounterTally, ServiceTally, Tally};
 
 use super::parts;
@@ -28,7 +29,7 @@ impl fmt::Display for HoldKey {
 }
 
 /// A rule that was broken. The table in [`checker`](super) defines each rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 #[non_exhaustive]
 pub enum Kind {
     /// More of a resource is certainly claimed than its capacity.
@@ -79,30 +80,8 @@ pub enum Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclusivity => "exclusivity",
-            Self::Promise => "promise",
-            Self::Token => "token",
-            Self::Fifo => "fifo",
-            Self::Reentry => "re-entry",
-            Self::Revived => "revived",
-            Self::UnnoticedDelete => "unnoticed delete",
-            Self::LostUpdate => "lost update",
-            Self::RefusedWrite => "refused write",
-            Self::ReadChanged => "read changed",
-            Self::Replay => "replay",
-            Self::Backwards => "backwards",
-            Self::Differs => "differs",
-            Self::StreamDiffers => "stream differs",
-            Self::Stale => "stale",
-            Self::NotCaughtUp => "not caught up",
-            Self::CountLost => "count lost",
-            Self::CountedTwice => "counted twice",
-            Self::SameValue => "same value",
-            Self::Flicker => "flicker",
-            Self::DeadInstance => "dead instance",
-            Self::Malformed => "malformed",
-        })
+        // No variant is skipped, so each has a name.
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(&value.get_name().replace('-', " ")))
     }
 }
 

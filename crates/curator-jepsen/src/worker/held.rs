@@ -58,6 +58,11 @@ impl Held {
         self.guards().all(LockGuard::is_valid) && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
+    /// The end of the hold's promise, and then whether it is valid.
+    pub(super) fn state(&self) -> (u64, bool) {
+        (self.valid_until(), self.is_valid())
+    }
+
     /// Runs some work, and drops it when one of the guards, or the term, is lost.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send) {
         let mut work: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(work);

@@ -111,11 +111,11 @@ impl PartTask {
                 Access::Hold => set.wait(&held, think).await,
             }
             if let Some((again, held)) = again {
-                Sampler::new(history.file(), again, &held).sample();
+                Sampler::new(history.file(), again, || held.state()).sample();
                 history.end(again, held).await;
             }
         };
-        Sampler::new(history.file(), hold, &held).during(work).await;
+        Sampler::new(history.file(), hold, || held.state()).during(work).await;
         match held {
             Held::Writer(guard) if downgrades => self.downgrade(hold, guard).await,
             held => history.end(hold, held).await,
@@ -133,7 +133,7 @@ impl PartTask {
         let grant = Grant::downgraded(guard, *part);
         let hold = history.begin(&grant, asked, Some(writing));
         let work = set.read_twice(history.file(), hold, &grant.held, &grant.claims, set.thinking(random));
-        Sampler::new(history.file(), hold, &grant.held).during(work).await;
+        Sampler::new(history.file(), hold, || grant.held.state()).during(work).await;
         history.end(hold, grant.held).await;
     }
 }
@@ -150,7 +150,7 @@ async fn reenter(
     let error = match lock.reenter(part, claims, side, SHORT).await {
         Ok(Some(grant)) => {
             let hold = history.begin(&grant, asked, grant.has_writer.then_some(outer));
-            Sampler::new(history.file(), hold, &grant.held).sample();
+            Sampler::new(history.file(), hold, || grant.held.state()).sample();
             return Some((hold, grant.held));
         }
         Ok(None) => None,
