@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, RetryForever, RetryNTimes};
+use curator_test::OpCode;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::life::Life;
-use crate::servers::{Requests, Servers};
+use crate::servers::Servers;
 use crate::workload::Workload;
 use crate::world::{Failure, Phase, World};
 
@@ -59,7 +60,7 @@ pub struct Verdict {
 }
 
 /// Runs a workload with these servers, inside their simulation.
-pub async fn run(servers: Arc<dyn Servers>, workload: Arc<dyn Workload>, times: Times, traces: bool) -> Verdict {
+pub async fn run(servers: Arc<Servers>, workload: Arc<dyn Workload>, times: Times, traces: bool) -> Verdict {
     let mut random = fastrand::Rng::with_seed(fastrand::u64(..));
     let world = World::new(servers, traces);
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -157,24 +158,20 @@ async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: 
     let probes = u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
     for (process, operations) in &world.servers().requests() {
         for (operation, requests) in operations {
-            let sent = requests - number(&before, process, operation);
-            let most = if operation == "Sync" { probes } else { 0 };
+            let sent = requests - before.get(process).and_then(|before| before.get(operation)).unwrap_or(&0);
+            let most = if *operation == OpCode::Sync { probes } else { 0 };
             world.check(sent <= most, || {
-                format!("{process} sends {sent} requests {operation} in {time:?} at rest, more than {most}")
+                format!("{process} sends {sent} requests {operation:?} in {time:?} at rest, more than {most}")
             });
         }
     }
-}
-
-fn number(requests: &Requests, process: &str, operation: &str) -> u64 {
-    requests.get(process).and_then(|operations| operations.get(operation)).copied().unwrap_or_default()
 }
 
 /// When everything is closed, nothing is left.
 fn check_left(world: &World, workload: &Arc<dyn Workload>, tasks_before: usize) {
     let nodes = world.servers().nodes();
     for (path, node) in &nodes {
-        let may_be_left = node.owner == 0 && (node.is_container || workload.may_leave(path)) || path == "/";
+        let may_be_left = node.owner.is_none() && (node.data.is_empty() || workload.may_leave(path));
         world.check(may_be_left, || format!("{path} is left: {node:?}"));
     }
     workload.check_end(world, &nodes);

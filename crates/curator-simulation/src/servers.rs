@@ -1,76 +1,140 @@
-//! What a schedule needs of the servers, the network and the processes.
+//! The servers of a schedule, the network and the processes: the simulation of this thread.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use curator_test::Faults;
+pub use curator_test::Node;
+use curator_test::{Faults, OpCode, Process, Simulation};
 use futures_util::future::BoxFuture;
 
-/// The servers of a schedule, and the network between them and the clients.
-pub trait Servers: Debug + Send + Sync {
-    /// The connect string of the clients.
-    fn connect_string(&self) -> String;
+use crate::world::lock;
 
-    /// A future that runs in the process of this name: with its network, and not while it is paused.
-    fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()>;
+/// The shortest session timeout that the servers grant: two ticks.
+pub const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
 
-    /// The nodes that the servers have agreed on.
-    fn nodes(&self) -> Nodes;
+thread_local! {
+    /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
+    static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
+}
 
-    /// The nodes after the transaction of this zxid. Takes as long as all transactions until then.
-    fn nodes_at(&self, zxid: i64) -> Nodes;
-
-    /// The zxid of the last transaction that the servers have agreed on; `None` while there is no leader.
-    fn last_zxid(&self) -> Option<i64>;
-
-    /// The node at this path and all below it, among those that the servers have agreed on.
-    fn nodes_below(&self, path: &str) -> Nodes {
-        let mut nodes = self.nodes().split_off(path);
-        nodes.retain(|its, _| its.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
-        nodes
-    }
-
-    /// The node at this path, among those that the servers have agreed on.
-    fn node(&self, path: &str) -> Option<Node>;
-
-    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or without a leader.
-    fn delete(&self, path: &str) -> bool;
-
-    /// The requests so far of each process, by the name of their operation, without pings.
-    fn requests(&self) -> Requests;
-
-    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may be shorter than what
-    /// a client requests.
-    fn begin_faults(&self, faults: Faults) -> Option<Duration>;
-
-    /// Ends all faults.
-    fn heal(&self);
-
-    /// What happened, in text.
-    fn trace(&self) -> String;
-
-    /// A hash of all that happened.
-    fn trace_hash(&self) -> u64;
+/// Uses the simulation of this thread.
+fn simulation<T>(with: impl FnOnce(&Simulation) -> T) -> Option<T> {
+    SIMULATION.with_borrow(|simulation| simulation.as_ref().map(with))
 }
 
 /// All nodes by their paths.
 pub type Nodes = BTreeMap<String, Node>;
 
 /// The number of requests by process, and by operation.
-pub type Requests = BTreeMap<String, BTreeMap<String, u64>>;
+pub type Requests = BTreeMap<String, BTreeMap<OpCode, u64>>;
 
-/// A node on the servers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Node {
-    /// Its data.
-    pub data: Vec<u8>,
-    /// The transaction that created it.
-    pub czxid: i64,
-    /// The transaction that last changed its data.
-    pub mzxid: i64,
-    /// The session that it belongs to; 0 if it is not ephemeral.
-    pub owner: i64,
-    /// Whether the servers delete it when it has no children.
-    pub is_container: bool,
+/// The servers of a schedule, and the network between them and the clients. A drop ends the simulation of this thread.
+#[derive(Debug)]
+pub struct Servers {
+    processes: Mutex<BTreeMap<String, Process>>,
+}
+
+impl Servers {
+    /// The servers of this simulation, from now on that of this thread.
+    #[must_use]
+    pub fn new(simulation: Simulation) -> Self {
+        SIMULATION.set(Some(simulation));
+        Self { processes: Mutex::default() }
+    }
+
+    /// The connect string of the clients.
+    pub fn connect_string(&self) -> String {
+        simulation(Simulation::connect_string).unwrap_or_default()
+    }
+
+    /// A future that runs in the process of this name: with its network, and not while it is paused.
+    pub fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        match self.process(name) {
+            Some(process) => Box::pin(async move { process.run(future).await }),
+            None => future,
+        }
+    }
+
+    fn process(&self, name: &str) -> Option<Process> {
+        let mut processes = lock(&self.processes);
+        if let Some(process) = processes.get(name) {
+            return Some(process.clone());
+        }
+        let process = simulation(|simulation| simulation.process(name))?;
+        processes.insert(name.to_owned(), process.clone());
+        Some(process)
+    }
+
+    /// The nodes that the servers have agreed on.
+    pub fn nodes(&self) -> Nodes {
+        simulation(Simulation::nodes).unwrap_or_default()
+    }
+
+    /// The nodes after the transaction of this zxid. Takes as long as all transactions until then.
+    pub fn nodes_at(&self, zxid: i64) -> Nodes {
+        simulation(|simulation| simulation.nodes_at(zxid)).unwrap_or_default()
+    }
+
+    /// The zxid of the last transaction that the servers have agreed on; `None` while there is no leader.
+    pub fn last_zxid(&self) -> Option<i64> {
+        simulation(|simulation| simulation.leader().map(|_| simulation.last_zxid())).flatten()
+    }
+
+    /// The node at this path and all below it, among those that the servers have agreed on.
+    pub fn nodes_below(&self, path: &str) -> Nodes {
+        let mut nodes = self.nodes().split_off(path);
+        nodes.retain(|its, _| its.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+        nodes
+    }
+
+    /// The node at this path, among those that the servers have agreed on.
+    pub fn node(&self, path: &str) -> Option<Node> {
+        simulation(|simulation| simulation.node(path)).flatten()
+    }
+
+    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or without a leader.
+    pub fn delete(&self, path: &str) -> bool {
+        simulation(|simulation| simulation.delete(path).is_ok()).unwrap_or_default()
+    }
+
+    /// The requests so far of each process, without pings.
+    pub fn requests(&self) -> Requests {
+        let of = |process: &Process| {
+            let mut counts = simulation(|simulation| simulation.requests_of(process)).unwrap_or_default();
+            counts.remove(&OpCode::Ping);
+            counts
+        };
+        lock(&self.processes).iter().map(|(name, process)| (name.clone(), of(process))).collect()
+    }
+
+    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may be shorter than what
+    /// a client requests.
+    pub fn begin_faults(&self, faults: Faults) -> Option<Duration> {
+        let faults = faults.some(fastrand::u64(..));
+        simulation(|simulation| simulation.set_faults(faults));
+        (faults.shorter_timeouts.probability > 0.0).then_some(SHORTEST_TIMEOUT)
+    }
+
+    /// Ends all faults.
+    pub fn heal(&self) {
+        simulation(Simulation::heal);
+    }
+
+    /// What happened, in text.
+    pub fn trace(&self) -> String {
+        simulation(Simulation::trace).unwrap_or_default()
+    }
+
+    /// A hash of all that happened.
+    pub fn trace_hash(&self) -> u64 {
+        simulation(Simulation::trace_hash).unwrap_or_default()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        SIMULATION.set(None);
+    }
 }

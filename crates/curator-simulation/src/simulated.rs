@@ -1,31 +1,21 @@
 //! Runs a schedule on simulated servers.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use curator_test::{Faults, OpCode, Process, SEED_VARIABLE, Simulation};
-use futures_util::future::BoxFuture;
+use curator_test::{SEED_VARIABLE, Simulation};
 
 use crate::memory;
 use crate::schedule::{self, Times, Verdict};
-use crate::servers::{Node, Nodes, Requests, Servers};
+use crate::servers::{SHORTEST_TIMEOUT, Servers};
 use crate::workload::{self, Workload};
-use crate::world::{Failure, lock};
+use crate::world::Failure;
 
-/// The shortest session timeout that the servers grant: two ticks.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// How many lines of the trace are kept for the report of a schedule whose time stands still, if no trace is wanted.
 const TRACE: usize = 40;
 
 /// How often a schedule that leaves memory allocated is repeated.
 const REPEATS: usize = 3;
-
-thread_local! {
-    /// The simulation of this thread. It belongs to the thread, so a workload reaches it from here.
-    static SIMULATION: RefCell<Option<Simulation>> = const { RefCell::new(None) };
-}
 
 /// Runs the schedule of a seed, and checks that it leaves no memory allocated. Returns the trace of the servers too, if
 /// one is wanted.
@@ -84,11 +74,9 @@ fn run_made(seed: u64, workload: Arc<dyn Workload>, traces: bool, command: Optio
         if let Some(command) = command {
             simulation = simulation.command(command);
         }
-        SIMULATION.set(Some(simulation.start()));
-        let servers = Arc::new(Simulated::default());
-        let verdict = schedule::run(servers.clone(), workload, Times::default(), traces).await;
+        let servers = Arc::new(Servers::new(simulation.start()));
+        let verdict = schedule::run(Arc::clone(&servers), workload, Times::default(), traces).await;
         let trace = if traces { servers.trace() } else { String::new() };
-        SIMULATION.set(None);
         (verdict, trace)
     })
 }
@@ -96,102 +84,4 @@ fn run_made(seed: u64, workload: Arc<dyn Workload>, traces: bool, command: Optio
 fn failed(what: String) -> (Verdict, String) {
     let failure = Failure { at: Duration::ZERO, what };
     (Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO, trace_hash: 0 }, String::new())
-}
-
-/// The simulated servers of this thread.
-#[derive(Debug, Default)]
-struct Simulated {
-    processes: Mutex<BTreeMap<String, Process>>,
-}
-
-/// Uses the simulation of this thread.
-fn simulation<T>(with: impl FnOnce(&Simulation) -> T) -> Option<T> {
-    SIMULATION.with_borrow(|simulation| simulation.as_ref().map(with))
-}
-
-impl Simulated {
-    fn process(&self, name: &str) -> Option<Process> {
-        let mut processes = lock(&self.processes);
-        if let Some(process) = processes.get(name) {
-            return Some(process.clone());
-        }
-        let process = simulation(|simulation| simulation.process(name))?;
-        processes.insert(name.to_owned(), process.clone());
-        Some(process)
-    }
-}
-
-fn all_seen(nodes: Option<BTreeMap<String, curator_test::Node>>) -> Nodes {
-    nodes.unwrap_or_default().into_iter().map(|(path, node)| (path, seen(node))).collect()
-}
-
-fn seen(node: curator_test::Node) -> Node {
-    let owner = node.owner.unwrap_or_default();
-    Node {
-        is_container: owner == 0 && node.data.is_empty(),
-        data: node.data,
-        czxid: node.czxid,
-        mzxid: node.mzxid,
-        owner,
-    }
-}
-
-impl Servers for Simulated {
-    fn connect_string(&self) -> String {
-        simulation(Simulation::connect_string).unwrap_or_default()
-    }
-
-    fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
-        match self.process(name) {
-            Some(process) => Box::pin(async move { process.run(future).await }),
-            None => future,
-        }
-    }
-
-    fn nodes(&self) -> Nodes {
-        all_seen(simulation(Simulation::nodes))
-    }
-
-    fn last_zxid(&self) -> Option<i64> {
-        simulation(|simulation| simulation.leader().map(|_| simulation.last_zxid())).flatten()
-    }
-
-    fn nodes_at(&self, zxid: i64) -> Nodes {
-        all_seen(simulation(|simulation| simulation.nodes_at(zxid)))
-    }
-
-    fn node(&self, path: &str) -> Option<Node> {
-        simulation(|simulation| simulation.node(path)).flatten().map(seen)
-    }
-
-    fn delete(&self, path: &str) -> bool {
-        simulation(|simulation| simulation.delete(path).is_ok()).unwrap_or_default()
-    }
-
-    fn requests(&self) -> Requests {
-        let of = |process: &Process| {
-            let counts = simulation(|simulation| simulation.requests_of(process)).unwrap_or_default();
-            let counts = counts.into_iter().filter(|(op, _)| *op != OpCode::Ping);
-            counts.map(|(op, count)| (format!("{op:?}"), count)).collect()
-        };
-        lock(&self.processes).iter().map(|(name, process)| (name.clone(), of(process))).collect()
-    }
-
-    fn begin_faults(&self, faults: Faults) -> Option<Duration> {
-        let faults = faults.some(fastrand::u64(..));
-        simulation(|simulation| simulation.set_faults(faults));
-        (faults.shorter_timeouts.probability > 0.0).then_some(SHORTEST_TIMEOUT)
-    }
-
-    fn heal(&self) {
-        simulation(Simulation::heal);
-    }
-
-    fn trace(&self) -> String {
-        simulation(Simulation::trace).unwrap_or_default()
-    }
-
-    fn trace_hash(&self) -> u64 {
-        simulation(Simulation::trace_hash).unwrap_or_default()
-    }
 }

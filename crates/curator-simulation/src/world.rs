@@ -29,7 +29,7 @@ pub enum Phase {
 /// The state that the processes of one schedule share.
 #[derive(Debug)]
 pub struct World {
-    servers: Arc<dyn Servers>,
+    servers: Arc<Servers>,
     start: Instant,
     // Tokio's channel would wake the processes in a random order.
     phase: watch::Sender<Phase>,
@@ -68,7 +68,7 @@ struct Calls {
 impl World {
     /// The world of a schedule that starts now.
     #[must_use]
-    pub fn new(servers: Arc<dyn Servers>, traces: bool) -> Arc<Self> {
+    pub fn new(servers: Arc<Servers>, traces: bool) -> Arc<Self> {
         Arc::new(Self {
             servers,
             start: Instant::now(),
@@ -88,7 +88,7 @@ impl World {
 
     /// The servers and the network.
     #[must_use]
-    pub fn servers(&self) -> &Arc<dyn Servers> {
+    pub fn servers(&self) -> &Servers {
         &self.servers
     }
 

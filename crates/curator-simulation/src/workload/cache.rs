@@ -12,7 +12,7 @@ use curator_test::{Fault, Faults};
 use futures_util::future::{Either, select};
 use tokio::time::timeout;
 
-use super::{Workload, create, explain, must_succeed};
+use super::{Workload, create, explain, must_succeed, try_call};
 use crate::checks::{Moments, State, states};
 use crate::life::Life;
 use crate::servers::Nodes;
@@ -50,10 +50,8 @@ impl Workload for Cache {
             let Some(cache) = self.start(life) else { return };
             let (watching, changing) = (pin!(self.watch(life, &cache)), pin!(life.think_for(Duration::from_secs(8))));
             select(watching, changing).await;
-            if life.one_in(2)
-                && let Some(Err(error)) = life.call("close the cache", cache.close()).await
-            {
-                explain(life, "close the cache", &error);
+            if life.one_in(2) {
+                try_call(life, "close the cache", cache.close()).await;
             }
         }
         let Some(cache) = self.start(life) else { return };

@@ -11,7 +11,7 @@ use curator_discovery::{
 use curator_test::Faults;
 use tokio::time::timeout;
 
-use super::{Workload, explain, must_succeed};
+use super::{Workload, explain, must_succeed, try_call};
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
@@ -84,9 +84,7 @@ impl Discovery {
                 }
                 _ => {
                     let registered = registration.registered_timeout(life.time(Duration::from_secs(4)));
-                    if let Some(Err(error)) = life.call("register", registered).await {
-                        explain(life, "register", &error);
-                    }
+                    try_call(life, "register", registered).await;
                 }
             }
             life.think_for(Duration::from_secs(3)).await;
@@ -133,7 +131,5 @@ async fn deregister(life: &Life, registration: Registration) {
     if life.one_in(3) {
         return;
     }
-    if let Some(Err(error)) = life.call("deregister", registration.deregister()).await {
-        explain(life, "deregister", &error);
-    }
+    try_call(life, "deregister", registration.deregister()).await;
 }

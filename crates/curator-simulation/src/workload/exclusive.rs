@@ -4,19 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
+use curator_recipes::client::CuratorClient;
 use curator_recipes::{
     InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, LockGuard, OwnerId, Result,
 };
 use curator_test::Faults;
 
 use super::guarded::{check_notified, enter, give_back, owner, use_at_rest, use_exclusive};
-use super::ledger::Ledger;
-use super::{Workload, explain, must_succeed};
+use super::{Ledger, Workload, explain, must_succeed};
 use crate::checks::Kind;
 use crate::life::Life;
-use crate::servers::Nodes;
-use crate::world::World;
 
 pub(super) fn mutex(root: String) -> Arc<dyn Workload> {
     Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?)))
@@ -72,8 +69,8 @@ fn faults() -> Faults {
 
 #[async_trait]
 impl Workload for Exclusive {
-    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
-        self.ledger.prepare(client).await
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(&self.ledger)
     }
 
     async fn live(&self, life: &Life) {
@@ -97,14 +94,6 @@ impl Workload for Exclusive {
 
     fn faults(&self) -> Faults {
         self.faults
-    }
-
-    fn check_end(&self, world: &World, nodes: &Nodes) {
-        self.ledger.check_end(world, nodes);
-    }
-
-    fn may_leave(&self, path: &str) -> bool {
-        path == self.ledger.path()
     }
 }
 
@@ -147,11 +136,5 @@ async fn acquire(life: &Life, lock: &dyn InterProcessLock, owner: &OwnerId) -> O
         }
         _ => life.call("acquire", lock.acquire_as(owner)).await?.map(Some),
     };
-    match acquired {
-        Ok(guard) => guard,
-        Err(error) => {
-            explain(life, "acquire", &error);
-            None
-        }
-    }
+    acquired.map_err(|error| explain(life, "acquire", &error)).ok()?
 }

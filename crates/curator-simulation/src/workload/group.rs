@@ -9,7 +9,7 @@ use curator_test::Faults;
 use tokio::time::timeout;
 
 use super::cache::differs;
-use super::{Workload, explain, must_succeed};
+use super::{Workload, must_succeed, try_call};
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
@@ -78,8 +78,6 @@ impl Group {
         if life.one_in(3) {
             return;
         }
-        if let Some(Err(error)) = life.call("leave", member.close()).await {
-            explain(life, "leave", &error);
-        }
+        try_call(life, "leave", member.close()).await;
     }
 }

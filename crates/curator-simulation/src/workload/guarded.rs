@@ -6,8 +6,7 @@ use std::time::Duration;
 use curator_recipes::{Error, LockGuard, OwnerId, Result};
 use tokio::time::{sleep, timeout};
 
-use super::ledger::Ledger;
-use super::{explain, must_succeed};
+use super::{Ledger, explain, must_succeed};
 use crate::checks::{Entry, Kind};
 use crate::life::{Life, SOON};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use curator_recipes::IdGenerator;
 
-use super::{Workload, explain, must_succeed};
+use super::{Workload, must_succeed, try_call};
 use crate::checks::Unique;
 use crate::life::Life;
 
@@ -30,10 +30,8 @@ impl Workload for Ids {
                 let generator = generator.clone();
                 async move {
                     while life.goes_on() {
-                        match life.call("next", generator.next()).await {
-                            Some(Ok(id)) => self.ids.note(life.world(), &self.root, id),
-                            Some(Err(error)) => explain(&life, "next", &error),
-                            None => {}
+                        if let Some(id) = try_call(&life, "next", generator.next()).await {
+                            self.ids.note(life.world(), &self.root, id);
                         }
                         life.think().await;
                     }

@@ -4,16 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{LeaderLatch, Leadership};
 use tokio::time::timeout;
 
-use super::ledger::Ledger;
-use super::{Workload, explain, must_succeed};
+use super::{Ledger, Workload, explain, must_succeed, try_call};
 use crate::checks::{Entry, Kind};
 use crate::life::Life;
-use crate::servers::Nodes;
-use crate::world::World;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
     let ledger = Ledger::new(format!("{root}-ledger"));
@@ -28,8 +24,8 @@ struct Latch {
 
 #[async_trait]
 impl Workload for Latch {
-    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
-        self.ledger.prepare(client).await
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(&self.ledger)
     }
 
     async fn live(&self, life: &Life) {
@@ -54,19 +50,9 @@ impl Workload for Latch {
             }
         }
         life.idle().await;
-        if life.one_in(2)
-            && let Some(Err(error)) = life.call("close the latch", latch.close()).await
-        {
-            explain(life, "close the latch", &error);
+        if life.one_in(2) {
+            try_call(life, "close the latch", latch.close()).await;
         }
-    }
-
-    fn check_end(&self, world: &World, nodes: &Nodes) {
-        self.ledger.check_end(world, nodes);
-    }
-
-    fn may_leave(&self, path: &str) -> bool {
-        path == self.ledger.path()
     }
 }
 
@@ -74,14 +60,10 @@ impl Latch {
     async fn step(&self, life: &Life, latch: &LeaderLatch) {
         match life.below(8) {
             0 => {
-                if let Some(Err(error)) = life.call("resign", latch.resign()).await {
-                    explain(life, "resign", &error);
-                }
+                try_call(life, "resign", latch.resign()).await;
             }
             1 => {
-                if let Some(Err(error)) = life.call("stand aside", latch.stand_aside()).await {
-                    explain(life, "stand aside", &error);
-                }
+                try_call(life, "stand aside", latch.stand_aside()).await;
                 life.think().await;
                 latch.stand_by();
             }

@@ -13,7 +13,7 @@ use crate::world::World;
 
 /// Each holder reads the number and writes one more. No write may be lost.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub struct Ledger {
     path: String,
     counted: Counted,
     /// The numbers of confirmed writes.

@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error};
 use curator_test::Faults;
 
+pub use self::ledger::Ledger;
 use crate::life::Life;
 use crate::servers::Nodes;
 use crate::world::World;
@@ -34,10 +35,17 @@ use crate::world::World;
 /// A use of a recipe by several processes.
 #[async_trait]
 pub trait Workload: Debug + Send + Sync {
+    /// The number that holders write, if the recipe has holders.
+    fn ledger(&self) -> Option<&Ledger> {
+        None
+    }
+
     /// Creates what the processes share, before the faults begin.
     async fn prepare(&self, client: &CuratorClient) -> Result<(), Error> {
-        let _ = client;
-        Ok(())
+        match self.ledger() {
+            Some(ledger) => ledger.prepare(client).await,
+            None => Ok(()),
+        }
     }
 
     /// Uses the recipe in one process, from the start of a client to its close.
@@ -55,13 +63,14 @@ pub trait Workload: Debug + Send + Sync {
 
     /// Checks what is left when all processes have closed.
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        let _ = (world, nodes);
+        if let Some(ledger) = self.ledger() {
+            ledger.check_end(world, nodes);
+        }
     }
 
     /// Whether a node below the root may be left when all processes have closed. Containers may.
     fn may_leave(&self, path: &str) -> bool {
-        let _ = path;
-        false
+        self.ledger().is_some_and(|ledger| path == ledger.path())
     }
 }
 
@@ -130,6 +139,11 @@ fn must_succeed<T, E: Debug>(life: &Life, what: &str, result: Result<T, E>) -> O
             None
         }
     }
+}
+
+/// Makes a call during faults, and notes its error.
+async fn try_call<T, E: Debug>(life: &Life, what: &str, call: impl Future<Output = Result<T, E>>) -> Option<T> {
+    life.call(what, call).await?.map_err(|error| explain(life, what, &error)).ok()
 }
 
 /// Notes an error during faults. Fails for one that no fault explains.

@@ -11,7 +11,7 @@ use std::pin::pin;
 use tokio::time::timeout;
 
 use super::latch::enter;
-use super::{Workload, explain, must_succeed};
+use super::{Workload, must_succeed, try_call};
 use crate::checks::Rising;
 use crate::life::Life;
 
@@ -75,9 +75,7 @@ impl Observer {
                 None => kept = self.join(life),
                 Some(latch) if life.one_in(3) => {
                     let latch: LeaderLatch = latch;
-                    if let Some(Err(error)) = life.call("close the latch", latch.close()).await {
-                        explain(life, "close the latch", &error);
-                    }
+                    try_call(life, "close the latch", latch.close()).await;
                 }
                 Some(latch) => {
                     let wait = timeout(life.time(Duration::from_secs(4)), latch.leadership());

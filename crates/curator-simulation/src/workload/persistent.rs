@@ -12,7 +12,7 @@ use curator_test::{Fault, Faults};
 use futures_util::future::select;
 use tokio::time::timeout;
 
-use super::{Workload, explain, must_succeed};
+use super::{Workload, explain, must_succeed, try_call};
 use crate::life::Life;
 
 /// An operator deletes nodes.
@@ -144,22 +144,18 @@ impl Persistent {
             return life.note(|| "drops the node".to_owned());
         }
         let path = node.actual_path();
-        match life.call("close the node", node.close()).await {
-            Some(Ok(())) => {
-                // If its session has ended, the servers delete the node later.
-                let session = life.client().current_session().filter(|session| session.end().is_none());
-                let Some((path, session)) =
-                    path.filter(|_| self.hazard == Hazard::Deletes && !kind.is_shared).zip(session)
-                else {
-                    return;
-                };
-                let left = life.world().servers().node(path.as_str());
-                let is_left = left.is_some_and(|node| node.owner == session.id());
-                life.world().check(!is_left, || format!("{}: {path} is left after a confirmed close", life.name()));
-            }
-            Some(Err(error)) => explain(life, "close the node", &error),
-            None => {}
+        if try_call(life, "close the node", node.close()).await.is_none() {
+            return;
         }
+        // If its session has ended, the servers delete the node later.
+        let session = life.client().current_session().filter(|session| session.end().is_none());
+        let Some((path, session)) = path.filter(|_| self.hazard == Hazard::Deletes && !kind.is_shared).zip(session)
+        else {
+            return;
+        };
+        let left = life.world().servers().node(path.as_str());
+        let is_left = left.is_some_and(|node| node.owner == Some(session.id()));
+        life.world().check(!is_left, || format!("{}: {path} is left after a confirmed close", life.name()));
     }
 
     /// Creates sequential nodes one after another, which must all get a number, also if other nodes have the next ones.
@@ -193,10 +189,7 @@ impl Persistent {
             }
             1 | 2 => {
                 let created = node.created_timeout(life.time(Duration::from_secs(5)));
-                match life.call("wait for the node", created).await {
-                    Some(Ok(_)) | None => {}
-                    Some(Err(error)) => explain(life, "wait for the node", &error),
-                }
+                try_call(life, "wait for the node", created).await;
             }
             _ => {
                 let next = format!("{writer}{}", life.number());
@@ -220,7 +213,7 @@ async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
         let Some(session) = life.client().current_session().filter(|session| session.end().is_none()) else { continue };
         // Others may have replaced a shared node, of which the client learns later.
         if kind.is_ephemeral() && !kind.is_shared {
-            let owner = life.world().servers().node(path.as_str()).map(|found| found.owner);
+            let owner = life.world().servers().node(path.as_str()).map(|found| found.owner.unwrap_or_default());
             life.world().check(owner.is_none_or(|owner| owner == session.id()), || {
                 format!(
                     "{}: {path} is reported as present, but its owner is {owner:x?}, not {:x}",
@@ -247,8 +240,8 @@ fn is_kept(life: &Life, node: &PersistentNode, kind: Kind, writer: &str, data: &
         Some(found) if found.data != data.as_bytes() => {
             Err(format!("{path} as {kind:?} has the data {}, not {data}", found.data.escape_ascii()))
         }
-        Some(found) if (found.owner != 0) != kind.is_ephemeral() => {
-            Err(format!("{path} as {kind:?} has the owner {}", found.owner))
+        Some(found) if found.owner.is_some() != kind.is_ephemeral() => {
+            Err(format!("{path} as {kind:?} has the owner {:?}", found.owner))
         }
         Some(_) => Ok(()),
     }

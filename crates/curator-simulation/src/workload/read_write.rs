@@ -4,16 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{InterProcessReadWriteLock, LockGuard, OwnerId, Result, WriteGuard};
 
 use super::guarded::{check_notified, enter, give_back, owner, use_at_rest, use_exclusive};
-use super::ledger::Ledger;
-use super::{Workload, explain, must_succeed};
+use super::{Ledger, Workload, explain, must_succeed, try_call};
 use crate::checks::Kind;
 use crate::life::Life;
-use crate::servers::Nodes;
-use crate::world::World;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
     let ledger = Ledger::new(format!("{root}-ledger"));
@@ -28,8 +24,8 @@ struct ReadWrite {
 
 #[async_trait]
 impl Workload for ReadWrite {
-    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
-        self.ledger.prepare(client).await
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(&self.ledger)
     }
 
     async fn live(&self, life: &Life) {
@@ -55,14 +51,6 @@ impl Workload for ReadWrite {
         });
         life.joined(tasks).await;
     }
-
-    fn check_end(&self, world: &World, nodes: &Nodes) {
-        self.ledger.check_end(world, nodes);
-    }
-
-    fn may_leave(&self, path: &str) -> bool {
-        path == self.ledger.path()
-    }
 }
 
 impl ReadWrite {
@@ -85,15 +73,11 @@ impl ReadWrite {
                 }
             }
             1 | 2 => {
-                match life.call("downgrade", guard.downgrade()).await {
-                    Some(Ok(reader)) => {
-                        enter(life, &reader, number, Kind::Shared);
-                        life.think().await;
-                        give_back(life, reader, true).await;
-                    }
-                    Some(Err(error)) => explain(life, "downgrade", &error),
-                    None => {}
-                };
+                if let Some(reader) = try_call(life, "downgrade", guard.downgrade()).await {
+                    enter(life, &reader, number, Kind::Shared);
+                    life.think().await;
+                    give_back(life, reader, true).await;
+                }
             }
             _ => give_back(life, guard.into(), true).await,
         }

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::{LeaderSelector, Leadership};
 use futures_util::future::join;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::latch::{enter, use_term};
-use super::ledger::Ledger;
-use super::{Workload, explain, must_succeed};
+use super::{Ledger, Workload, explain, must_succeed};
 use crate::life::Life;
-use crate::servers::Nodes;
-use crate::world::{Phase, World};
+use crate::world::Phase;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
     let ledger = Ledger::new(format!("{root}-ledger"));
@@ -31,8 +28,8 @@ struct Selector {
 
 #[async_trait]
 impl Workload for Selector {
-    async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
-        self.ledger.prepare(client).await
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(&self.ledger)
     }
 
     async fn live(&self, life: &Life) {
@@ -75,14 +72,6 @@ impl Workload for Selector {
             shutdown.notify_one();
         };
         join(run, control).await;
-    }
-
-    fn check_end(&self, world: &World, nodes: &Nodes) {
-        self.ledger.check_end(world, nodes);
-    }
-
-    fn may_leave(&self, path: &str) -> bool {
-        path == self.ledger.path()
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use curator_recipes::{InterProcessSemaphoreV2, Result, SemaphoreLease};
 
 use super::guarded::{check_notified, enter, give_back, use_at_rest};
-use super::{Workload, explain, must_succeed};
+use super::{Workload, explain, must_succeed, try_call};
 use crate::checks::Kind;
 use crate::life::Life;
 
@@ -45,20 +45,14 @@ impl Workload for Semaphore {
 }
 
 async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
-    let leases = match acquire(life, semaphore).await {
-        Some(Ok(leases)) => leases,
-        Some(Err(error)) => return explain(life, "acquire", &error),
-        None => return,
-    };
+    let Some(leases) = acquire(life, semaphore).await else { return };
     leases.iter().for_each(|lease| enter(life, lease, life.number(), Kind::AtMost(LEASES)));
     life.think().await;
     for lease in &leases {
         check_notified(life, lease).await;
     }
     if life.one_in(4) {
-        if let Some(Err(error)) = life.call("release_all", SemaphoreLease::release_all(leases)).await {
-            explain(life, "release_all", &error);
-        }
+        try_call(life, "release_all", SemaphoreLease::release_all(leases)).await;
     } else {
         for lease in leases {
             give_back(life, lease.into(), true).await;
@@ -67,16 +61,17 @@ async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
 }
 
 /// Acquires leases in one of several ways.
-async fn acquire(life: &Life, semaphore: &InterProcessSemaphoreV2) -> Option<Result<Vec<SemaphoreLease>>> {
+async fn acquire(life: &Life, semaphore: &InterProcessSemaphoreV2) -> Option<Vec<SemaphoreLease>> {
     let (quantity, timeout) = (1 + life.below(LEASES), life.time(Duration::from_secs(6)));
     let one = |lease: Result<Option<SemaphoreLease>>| lease.map(|lease| lease.into_iter().collect());
     let many = |leases: Result<Option<Vec<SemaphoreLease>>>| leases.map(Option::unwrap_or_default);
-    Some(match life.below(6) {
+    let acquired = match life.below(6) {
         0 => one(life.call("try_acquire", semaphore.try_acquire()).await?),
         1 => one(life.call("acquire_timeout", semaphore.acquire_timeout(timeout)).await?),
         2 => many(life.call("try_acquire_many", semaphore.try_acquire_many(quantity)).await?),
         3 => many(life.call("acquire_many_timeout", semaphore.acquire_many_timeout(quantity, timeout)).await?),
         4 => life.call("acquire_many", semaphore.acquire_many(quantity)).await?,
         _ => life.call("acquire", semaphore.acquire()).await?.map(|lease| vec![lease]),
-    })
+    };
+    acquired.map_err(|error| explain(life, "acquire", &error)).ok()
 }

@@ -10,7 +10,7 @@ use curator_recipes::SharedCount;
 use curator_recipes::client::{CuratorClient, Error as ClientError, Outcome};
 use futures_util::future::{Either, select};
 
-use super::{Workload, create, explain, must_succeed};
+use super::{Workload, create, explain, must_succeed, try_call};
 use crate::checks::Counted;
 use crate::life::Life;
 use crate::servers::Nodes;
@@ -87,11 +87,7 @@ impl Workload for Shared {
 
 impl Shared {
     async fn add(&self, life: &Life, count: &SharedCount) {
-        let before = match life.call("read the count", count.versioned()).await {
-            Some(Ok(before)) => before,
-            Some(Err(error)) => return explain(life, "read the count", &error),
-            None => return,
-        };
+        let Some(before) = try_call(life, "read the count", count.versioned()).await else { return };
         life.think_for(Duration::from_millis(200)).await;
         self.counted.maybe_applied(1);
         match life.call("set the count", count.compare_and_set(&before, before.value + 1)).await {
