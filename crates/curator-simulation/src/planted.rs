@@ -129,3 +129,18 @@ fn seed(failure: &str) -> Option<u64> {
     let mut words = failure.split_whitespace().skip_while(|word| *word != "seed");
     words.nth(1)?.trim_end_matches(':').parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_defect_can_be_planted() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for defect in read_all(&package.join("planted")).unwrap() {
+            let mut git = Command::new("git");
+            git.args(["apply", "--check"]).arg(&defect.patch).current_dir(package.ancestors().nth(2).unwrap());
+            assert!(git.status().unwrap().success(), "{} does not apply", defect.patch.display());
+        }
+    }
+}
