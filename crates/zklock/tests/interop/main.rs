@@ -8,11 +8,8 @@ mod pseudo_terminal;
 #[path = "../server/support.rs"]
 mod support;
 
-use std::time::Duration;
-
 use curator_test::{TestingServer, until};
 use serde_json::Value;
-use test_support::agent::LONG;
 
 use crate::support::printed;
 

@@ -6,7 +6,7 @@ use curator_client::{ConnectionState, CuratorClientBuilder};
 use curator_test::{FaultProxy, OpCode};
 
 use super::Setup;
-use crate::support::{LONG, builder, ephemeral, pipelines, reconnect, soon, until};
+use crate::support::{builder, ephemeral, pipelines, reconnect, soon};
 
 /// A session without background traffic while a test counts: it is probed every ten minutes, and its connection is
 /// pinged after ten seconds without a request.

@@ -1,7 +1,6 @@
 //! Sessions that end while they hold a lock or wait for it.
 
-use curator_recipes::{InterProcessSemaphoreV2, SemaphoreLease};
-use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, unique_path};
+use curator_test::{TestingServer, soon, unique_path};
 
 use super::{
     java::java,
