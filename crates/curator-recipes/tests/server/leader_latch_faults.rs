@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, SessionEnd};
-use curator_recipes::{Error, LeaderLatch, Leadership, LossReason};
+use curator_recipes::{Error, LeaderLatch, LeaderState, Leadership, LossReason};
 use curator_test::{Direction, FaultProxy, OpCode};
 
-use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader};
+use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
 use crate::support::{
     SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, connect, path, queue_of,
     requests_of, server_at, soon, unplug, until,
@@ -56,6 +56,34 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
     assert!(!first.has_leadership() && new.is_valid());
     second.close().await.unwrap();
     until_leader(&first).await;
+}
+
+/// In Curator, such a latch led briefly: CURATOR-87.
+// In real time, for both transports: a simulation has only the native one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
+    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
+    let old = latch(&cut_off, &path);
+    let term = until_leader(&old).await;
+    lose_session_but_not_its_node(&proxy, &term).await;
+    let closing = tokio::spawn({
+        let old = old.clone();
+        async move { old.close().await }
+    });
+    let new = latch(&cut_off, &path);
+    proxy.heal();
+    soon(closing).await.unwrap().unwrap();
+    queue_of(&others, &path, 2).await;
+    until_settled(&cut_off).await;
+    assert!(others.check_exists(term.node()).await.unwrap().is_some());
+    assert!(!old.has_leadership() && !new.has_leadership());
+    proxy.disarm();
+    let leadership = until_leader(&new).await;
+    let mut states = new.state();
+    until_state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
+    states.mark_unchanged();
+    until_settled(&cut_off).await;
+    assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
 /// Curator had a livelock, in which all participants kept creating new nodes: CURATOR-504, 644, 645.
