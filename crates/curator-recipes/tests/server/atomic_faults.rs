@@ -9,7 +9,7 @@ use curator_recipes::{
 };
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{FAULTS, behind_proxy, behind_proxy_with, client, path, soon};
+use crate::support::{FAULTS, behind_proxy, behind_proxy_with, client, drop_after, path, soon};
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
     DistributedAtomicLong::new(client, path).unwrap()
@@ -77,6 +77,26 @@ async fn a_lost_reply_counts_once_with_a_receipt() {
     let (data, _) = client.get_data(receipt(&path)).await.unwrap();
     assert!(data.starts_with(b"12 "), "{}", String::from_utf8_lossy(&data));
     assert_eq!(client.get_children(format!("{path}-receipts")).await.unwrap(), ["w1"]);
+}
+
+/// Drops the future of a change at each await point. The next change finds out whether the dropped one was applied.
+#[tokio::test]
+async fn a_dropped_change_is_applied_at_most_once() {
+    let client = client().await;
+    let path = path("atomic-faults/dropped");
+    let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
+    let mut last = 0;
+    for polls in 0..8 {
+        let done = drop_after(number.increment(), polls).await;
+        let next = soon(number.increment()).await.unwrap();
+        assert!((1..=2).contains(&(next.post_value - last)), "{last}, {next:?}");
+        if let Some(done) = done {
+            assert_eq!(done.unwrap().post_value + 1, next.post_value);
+        }
+        last = next.post_value;
+    }
+    let (data, _) = client.get_data(receipt(&path)).await.unwrap();
+    assert!(data.starts_with(format!("{last} ").as_bytes()), "the receipt counts every change");
 }
 
 #[tokio::test]

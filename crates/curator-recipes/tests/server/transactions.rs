@@ -1,13 +1,13 @@
 //! `LockGuard::transaction`: writes that are applied only while the lock is held. `contract/transactions.rs` tests what
 //! all locks have in common.
 
-use curator_recipes::client::{CuratorClient, ZPath};
+use curator_recipes::client::{CuratorClient, Error as ClientError, Outcome, ZPath};
 use curator_recipes::{Error, InterProcessMultiLock, LossReason};
-use curator_test::{FaultProxy, OpCode};
+use curator_test::{FaultProxy, OpCode, Process};
 
 use crate::support::{
     acquiring, adjusted_server, arc, behind_proxy, client, connect, mutex, path, polled_until, queue_of, read_write,
-    soon,
+    simulated, soon,
 };
 
 /// Creates a node to write to.
@@ -67,6 +67,28 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_with_a_lost_request_or_reply_is_ambiguous_and_applied_at_most_once() {
+    let (_simulation, process, client) = simulated(|builder| builder).await;
+    let guard = mutex(&client, "/lock").acquire().await.unwrap();
+    let lose: [(fn(&Process, OpCode), i32); 3] =
+        [(Process::cut_before_request, 0), (Process::cut_before_reply, 1), (Process::swallow_next_reply, 1)];
+    for (lose, applied) in lose {
+        let account = account(&client).await;
+        lose(&process, OpCode::Multi);
+        let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
+        assert!(matches!(&error, Error::Client(ClientError::Ambiguous { .. })), "{error}");
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        process.wait_for_faults().await.unwrap();
+        // The version counts the writes.
+        assert_eq!(client.get_data(&account).await.unwrap().1.version, applied);
+        // The lock is still held.
+        guard.transaction().set_data(&account, "80", None).unwrap().commit().await.unwrap();
+        assert_eq!(data(&client, &account).await, "80");
+    }
+    guard.release().await.unwrap();
 }
 
 /// The lock is released while the transaction is in flight: the server applies the transaction before the release.
