@@ -12,13 +12,14 @@ use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
+use tracing::Level;
 
 use crate::releases::persistent_node::{
     MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
 };
 use crate::support::{
-    FAULTS, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, connect,
-    end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until,
+    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected,
+    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until,
 };
 
 /// The timeout of sessions that a test makes a client lose.
@@ -582,4 +583,44 @@ async fn data_in_flight_when_the_client_closes_has_an_unknown_outcome() {
     proxy.release_held();
     // An unconfirmed close is not tested here.
     let _ = soon(closing).await.unwrap();
+}
+
+#[test]
+fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
+    let deleted = "another client has deleted the node";
+    let taken = "another owner has the name; taking another number";
+    for (mode, each) in [
+        (CreateMode::Persistent, &[deleted, "created"][..]),
+        (CreateMode::PersistentSequential, &[deleted, taken, "created"]),
+    ] {
+        let expected = [&["created"], each, each, each].concat();
+        let (_row, logs) = (Row::of(mode), Logs::at(Level::INFO));
+        let work = async {
+            let (client, others, dir) = (connected().await, connected().await, path("kept-quiet"));
+            let node = configured(&client, &format!("{dir}/n")).mode(mode).start();
+            for _ in 0..10 {
+                let (path, data) = (created(&node).await, others.transaction());
+                let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
+                let data = data.delete(&path, None).unwrap();
+                if mode.is_sequential() {
+                    data.create(&path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
+                    until(async || node.actual_path().is_some_and(|now| now.as_str() != path)).await;
+                } else {
+                    data.commit().await.unwrap();
+                    until(async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid != czxid))
+                        .await;
+                }
+            }
+            soon(node.close()).await.unwrap();
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let start = std::time::Instant::now();
+        logs.capture_call(|| runtime.block_on(work));
+        let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
+        let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
+        // Each minute has its lines.
+        let minutes = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
+        assert_eq!(messages[..expected.len()], expected, "{messages:?}");
+        assert!(messages.len() <= expected.len() * (1 + minutes), "{messages:?}");
+    }
 }

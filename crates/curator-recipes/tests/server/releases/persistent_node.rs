@@ -401,6 +401,20 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
     }
 }
 
+/// `background_failures.rs` tests the refusal of the node itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_parents_may_not_be_created_is_refused_until_they_may() {
+    let (client, dir) = (connected().await, path("kept-parents"));
+    let create = client.create().creating_parent_containers();
+    create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
+    let node = started(&client, &format!("{dir}/missing/parents/node"));
+    let is_refused = |state: &_| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } });
+    until_state(&node, is_refused).await;
+    client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
+    created(&node).await;
+    assert!(node.last_error().is_none());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     let (client, dir) = (connected().await, path("kept-no-children"));
