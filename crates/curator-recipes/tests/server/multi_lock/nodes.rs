@@ -7,7 +7,9 @@ use curator_recipes::{Error, InterProcessMultiLock, LockGuard, LossReason};
 use curator_test::OpCode;
 
 use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
-use crate::support::{FAULTS, behind_proxy_with, client, free, soon, still_waits};
+use crate::support::{
+    FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire, still_waits, until,
+};
 use crate::transactions::assert_lost;
 
 fn nodes(guard: &LockGuard) -> Vec<ZPath> {
@@ -120,5 +122,41 @@ async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
         fault(&proxy, OpCode::Multi);
         assert_lost(&soon(guard.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
         free(&client, &paths).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
+    let (holder, waiter) = (client().await, client().await);
+    // The waiter is first in the first queue, and second in the second queue. Its node in one of the queues is deleted.
+    for deleted in [0, 1] {
+        let _row = Row::of(deleted);
+        let paths = paths::<2>("begins-anew");
+        let held = mutex(&holder, &paths[1]).acquire().await.unwrap();
+        let waiting = spawn_acquire(arc(multi(&waiter, &paths)));
+        queues_of(&holder, &paths, &[1, 2]).await;
+        let places = async || {
+            let mut places = Vec::new();
+            for path in &paths {
+                let mut names = children(&holder, path).await;
+                names.retain(|name| *name != held.node().name());
+                places.push(names);
+            }
+            places
+        };
+        let before = places().await;
+        holder.delete().for_path(format!("{}/{}", paths[deleted], before[deleted][0])).await.unwrap();
+        // The waiter removes its old node in the other queue.
+        until(async || {
+            let now = places().await;
+            now.iter().zip(&before).all(|(now, old)| now.len() == 1 && now != old)
+        })
+        .await;
+        assert!(still_waits(&waiting, &waiter).await);
+        held.release().await.unwrap();
+        let guard = soon(waiting).await.unwrap().unwrap();
+        assert_holds_all(&holder, &guard, &paths).await;
+        guard.release().await.unwrap();
+        free(&holder, &paths).await;
     }
 }

@@ -4,9 +4,57 @@ use curator_recipes::client::{CreateMode, CuratorClient, ZPath};
 use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::OpCode;
 
-use super::{acquiring, free, leases_dir, locks_dir, semaphore, until_counts};
-use crate::support::{behind_proxy, client, path, requests_of, soon, still_waits};
+use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, until_counts};
+use crate::support::{behind_proxy, client, path, requests_of, round_trips, soon, still_waits, until};
 use crate::transactions::assert_lost;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again() {
+    let (admin, path) = (client().await, path("place-deleted"));
+    let held = semaphore(&admin, &path, 1).acquire().await.unwrap();
+    let clients = [client().await, client().await];
+    let mut waiters = Vec::new();
+    for (place, client) in clients.iter().enumerate() {
+        waiters.push(acquiring(&semaphore(client, &path, 1), 1));
+        until_counts(&admin, &path, 1, place + 1).await;
+    }
+    // Deletes the node of the first waiter, which waits for a lease.
+    let mut before = queue(&admin, &path).await;
+    before.sort_by_key(|name| name.rsplit('-').next().unwrap().to_owned());
+    admin.delete().for_path(format!("{}/{}", locks_dir(&path), before[0])).await.unwrap();
+    held.release().await.unwrap();
+    // Both waiters acquire, one after the other.
+    for _ in 0..2 {
+        until(async || waiters.iter().any(tokio::task::JoinHandle::is_finished)).await;
+        let finished = waiters.iter().position(tokio::task::JoinHandle::is_finished).unwrap();
+        let taken = waiters.remove(finished).await.unwrap();
+        for client in &clients {
+            round_trips(client).await;
+        }
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "both hold the only lease");
+        assert_eq!(leases(&admin, &path).await, [taken[0].name()]);
+        SemaphoreLease::release_all(taken).await.unwrap();
+    }
+    free(&admin, &path, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_is_notified_of_its_deleted_lease_and_a_waiter_acquires_one() {
+    let (holder, waiter, path) = (client().await, client().await, path("lease-deleted"));
+    let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
+    let waiting = acquiring(&semaphore(&waiter, &path, 3), 1);
+    until_counts(&holder, &path, 3, 1).await;
+    let node = held[0].node().clone();
+    waiter.delete().for_path(&node).await.unwrap();
+    let lost = soon(held[0].lost()).await;
+    assert_eq!((lost.path, lost.reason), (node, LossReason::NodeDeleted));
+    assert!(!held[0].is_valid());
+    let lease = soon(waiting).await.unwrap();
+    assert!(held[1].is_valid() && lease[0].is_valid());
+    assert!(lease[0].fencing_token() > held[0].fencing_token());
+    drop((held, lease));
+    free(&waiter, &path, 3).await;
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() {
