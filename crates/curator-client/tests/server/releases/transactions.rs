@@ -82,6 +82,17 @@ async fn a_failed_transaction_names_the_failed_operation_and_applies_none() {
 }
 
 #[tokio::test]
+async fn a_transaction_with_a_lost_reply_has_an_unknown_outcome_and_is_applied_once() {
+    let (proxy, client) = behind_proxy().await;
+    let node = client.create().for_path(unique_path("node"), "").await.unwrap();
+    proxy.cut_before_reply(OpCode::Multi);
+    let error = client.transaction().set_data(&node, "", None).unwrap().commit().await.unwrap_err();
+    assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(client.check_exists(&node).await.unwrap().unwrap().version, 1);
+}
+
+#[tokio::test]
 async fn results_that_do_not_match_the_operations_mean_an_unknown_outcome() {
     let (proxy, client) = behind_proxy().await;
     let node = client.create().for_path(unique_path("node"), "").await.unwrap();
