@@ -78,3 +78,14 @@ async fn an_instance_can_be_drained_after_refused_updates() {
     let now = soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap();
     assert!(!now.enabled);
 }
+
+#[tokio::test]
+async fn of_concurrent_updates_the_last_begun_wins() {
+    let (client, base) = (connected().await, path("order"));
+    let registration = registered(&client, &base, "a").await;
+    let updates = (1..=50).map(|port| registration.update(instance("a").port(port)));
+    for done in soon(futures_util::future::join_all(updates)).await {
+        done.unwrap();
+    }
+    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(50));
+}
