@@ -2,10 +2,8 @@
 
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreMutex};
 
-use tokio::task::JoinSet;
-
 use super::{multi, paths, queues_of};
-use crate::support::{arc, client, free, mutex, soon, spawn_acquire};
+use crate::support::{arc, client, mutex, soon, spawn_acquire};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
@@ -50,20 +48,4 @@ async fn nested_paths_have_separate_queues() {
     guard.release().await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     queues_of(&client, &inner, &[1, 1, 0]).await;
-}
-
-/// Each pair of paths in both orders: contenders that acquire one path after another would soon deadlock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn multi_locks_of_overlapping_paths_in_any_order_never_deadlock() {
-    let (paths, mut tasks) = (paths::<3>("any-order"), JoinSet::new());
-    for pair in [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]] {
-        let lock = multi(&client().await, &pair.map(|index| paths[index].clone()));
-        tasks.spawn(async move {
-            for _ in 0..20 {
-                lock.acquire().await.unwrap().release().await.unwrap();
-            }
-        });
-    }
-    soon(tasks.join_all()).await;
-    free(&client().await, &paths).await;
 }
