@@ -71,18 +71,6 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     }
 }
 
-/// A web server handles the requests of one connection in one task, and a handler may keep its guard.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_guard_blocks_the_next_acquire_of_its_task_and_of_its_owner() {
-    let client = client().await;
-    for lock in locks(&client, false) {
-        let kept = lock.try_acquire().await.unwrap().unwrap();
-        assert!(lock.try_acquire().await.unwrap().is_none(), "{:?}", lock.paths());
-        assert!(lock.try_acquire_as(kept.owner()).await.unwrap().is_none(), "{:?}", lock.paths());
-        kept.release().await.unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_data_and_drivers_do_not_change_reentrancy() {
     let client = client().await;
