@@ -6,8 +6,7 @@ use curator_recipes::{Error, InterProcessSemaphoreMutex, LossReason, client};
 use curator_test::OpCode;
 
 use crate::support::{
-    Row, SLACK, acquiring, arc, behind_proxy_with, client as connected, mutex, nothing_left, path, queue_of,
-    requests_of, soon,
+    Row, acquiring, arc, behind_proxy_with, client as connected, mutex, nothing_left, path, queue_of, requests_of, soon,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -16,10 +15,8 @@ async fn an_acquire_that_waits_while_the_client_closes_fails_immediately() {
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&waiter, &path);
     queue_of(&holder, &path, 2).await;
-    let began = Instant::now();
     waiter.close().await.unwrap();
     let error = soon(waiting).await.unwrap().unwrap_err();
-    assert!(began.elapsed() < SLACK, "{:?}", began.elapsed());
     assert!(matches!(error, Error::Client(client::Error::Closed)), "{error}");
     queue_of(&holder, &path, 1).await;
     assert!(matches!(mutex(&waiter, &path).acquire().await.unwrap_err(), Error::Client(client::Error::Closed)));

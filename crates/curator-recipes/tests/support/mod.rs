@@ -62,8 +62,6 @@ pub(crate) use test_support::transport::transport;
 pub(crate) const LONG_SESSION: Duration = Duration::from_secs(30);
 /// The session timeout in tests that wait until a session expires.
 pub(crate) const SHORT_SESSION: Duration = Duration::from_secs(4);
-/// The time that a loaded machine may need in addition to a timeout.
-pub(crate) const SLACK: Duration = Duration::from_secs(3);
 
 /// Makes the proxy lose the next request of a kind, or its reply.
 pub(crate) type Fault = fn(&FaultProxy, OpCode);
