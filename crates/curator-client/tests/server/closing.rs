@@ -1,13 +1,13 @@
 //! Closing a client.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd, ZPath};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, simulated,
-    soon, unique_path, until,
+    behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, simulated, soon, unique_path,
+    until,
 };
 
 /// A close timeout that a test waits for.
@@ -83,7 +83,6 @@ async fn calls_after_a_close_fail_immediately() {
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
     client.close().await.unwrap();
-    let started = Instant::now();
     let errors = [
         client.get_data("/").await.unwrap_err(),
         client.create().for_path(unique_path("node"), "").await.unwrap_err(),
@@ -98,7 +97,6 @@ async fn calls_after_a_close_fail_immediately() {
     }
     let error = session.get_data(&ZPath::root()).await.unwrap_err();
     assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
-    assert!(started.elapsed() < DEFAULT_TIMEOUT / 12);
     assert_eq!(session.end(), Some(SessionEnd::Closed));
     assert!(!session.is_valid());
     assert!(client.current_session().is_none());

@@ -6,7 +6,7 @@ use curator_client::{Error, Outcome};
 use curator_test::{Direction, FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
 
-use crate::support::{LONG, SLACK, builder, once, proxy, refusal, soon, until};
+use crate::support::{LONG, builder, once, proxy, refusal, soon, until};
 
 /// Enough for a busy machine to find out why a server does not answer.
 const CONNECTION: Duration = Duration::from_secs(4);
@@ -37,7 +37,6 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
         let connect = connect.connection_timeout(connection_timeout).retry_policy(once()).connect();
         let error = soon(connect).await.unwrap_err();
         let took = started.elapsed();
-        assert!((connection_timeout..connection_timeout + SLACK).contains(&took), "{error} after {took:?}");
         let Error::ConnectFailed { after, cause, .. } = &error else { panic!("{error}") };
         assert!((connection_timeout..=took).contains(after), "{error}");
         assert!(cause.starts_with(&format!("{connect_string}: {expected}")), "{error}, not {expected}");

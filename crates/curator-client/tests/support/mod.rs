@@ -19,9 +19,6 @@ pub(crate) use test_support::alone::alone;
 /// A session timeout that no test exceeds accidentally.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// How much later than its timeout a call may end on a loaded machine.
-pub(crate) const SLACK: Duration = Duration::from_secs(5);
-
 /// Whether the clients of this test program use `Transport::Native`. Tests of the workarounds for `zookeeper-client` then have nothing
 /// to test.
 pub(crate) fn is_native() -> bool {
@@ -123,9 +120,7 @@ pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
 
 /// The error of a client whose connect fails without a retry, although its policy would retry for ever.
 pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
-    let started = Instant::now();
     let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(10), "{error}");
     assert!(!error.is_retryable(), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
     error
