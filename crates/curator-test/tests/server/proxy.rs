@@ -137,7 +137,7 @@ async fn round_trips_are_counted_exactly() {
 #[tokio::test]
 async fn a_delay_applies_in_each_direction_and_does_not_add_up() {
     let (proxy, client) = set_up().await;
-    let delay = Duration::from_millis(100);
+    let delay = Duration::from_millis(400);
     proxy.set_delay(delay);
     let begin = Instant::now();
     let futures: Vec<_> = (0..100).map(|_| client.get_data("/")).collect();
@@ -145,8 +145,8 @@ async fn a_delay_applies_in_each_direction_and_does_not_add_up() {
         future.await.unwrap();
     }
     assert!(begin.elapsed() >= 2 * delay);
-    // In sequence they would take twenty seconds.
-    assert!(begin.elapsed() < 100 * delay, "{:?}", begin.elapsed());
+    // In sequence they would take 80 s.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
