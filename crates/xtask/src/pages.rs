@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use crate::files::{files, read};
 
 /// The pages outside `docs`.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
@@ -16,6 +16,7 @@ const PAGES: [&str; 10] = [
     "crates/curator-protocol/README.md",
     "crates/curator-recipes/README.md",
     "crates/curator-test/README.md",
+    "crates/zklock/README.md",
     "examples/README.md",
 ];
 
@@ -127,7 +128,12 @@ impl Sources {
             && name.split('_').filter(|word| !word.is_empty()).count() >= 3;
         let is_file = consists_of("_-./") && SOURCES.iter().any(|end| name.ends_with(end));
         let file = format!("/{}", name.trim_start_matches("../"));
-        if is_file {
+        if name.starts_with("crates/") && consists_of("_-./") {
+            // A whole path, also of a folder.
+            self.files
+                .iter()
+                .any(|path| path.ends_with(&file) || path.contains(&format!("{}/", file.trim_end_matches('/'))))
+        } else if is_file {
             self.files.iter().any(|path| path.ends_with(&file))
         } else {
             // The name of a metric is in a string.
@@ -191,8 +197,8 @@ fn a_name_that_does_not_exist_is_found() {
     let missing = |page, about_others| sources.missing(page, about_others).into_iter().collect::<Vec<_>>();
     let page = "Tests: `a_test_passes`, `m::a_test_passes` in `zk/mod.rs`; `a + b`, `SOME_LONG_NAME`.\n\
         ```rust\nlet no_test_here = 1; // `nor_is_this`\n```\n\
-        `m::a_test_fails`, `f`, `mod.rs`, `od.rs`, `max_level_off`.";
-    assert_eq!(missing(page, false), ["a_test_fails", "od.rs"]);
+        `m::a_test_fails`, `f`, `mod.rs`, `od.rs`, `max_level_off`; `crates/a/src`, `crates/a/src/`, `crates/a/tests`.";
+    assert_eq!(missing(page, false), ["a_test_fails", "crates/a/tests", "od.rs"]);
     let items = "`Error::Lost(..)`, `SessionLease`, `guard.is_valid()`, `Lost`, `Other`, `a = OtherName`; not \
         `Error::Found`, `SessionLoan`, `guard.is_void()` ";
     assert_eq!(missing(items, false), ["Found", "SessionLoan", "is_void"]);
