@@ -71,11 +71,12 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_with_a_lost_request_or_reply_is_ambiguous_and_applied_at_most_once() {
+    type Lose = fn(&Process, OpCode);
     let (_simulation, process, client) = simulated(|builder| builder).await;
     let guard = mutex(&client, "/lock").acquire().await.unwrap();
-    let lose: [(fn(&Process, OpCode), i32); 3] =
+    let faults: [(Lose, i32); 3] =
         [(Process::cut_before_request, 0), (Process::cut_before_reply, 1), (Process::swallow_next_reply, 1)];
-    for (lose, applied) in lose {
+    for (lose, applied) in faults {
         let account = account(&client).await;
         lose(&process, OpCode::Multi);
         let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
