@@ -100,6 +100,23 @@ proptest::proptest! {
 }
 
 #[test]
+fn a_lease_that_is_over_or_revoked_is_not_renewed() {
+    let mut over = lease(0);
+    over.probe_answered(at(10_000), at(10_001));
+    let end = over.valid_until();
+    over.probe_answered(at(80_000), end);
+    assert_eq!(over.valid_until(), end);
+
+    let mut in_time = lease(0);
+    in_time.probe_answered(at(10_000), at(10_001));
+    in_time.probe_answered(at(80_000), at(end.as_nanos() - 1));
+    assert!(in_time.valid_until() > end);
+    in_time.revoke();
+    in_time.probe_answered(at(88_000), at(89_000));
+    assert_eq!(in_time.valid_until(), ClockInstant::ZERO);
+}
+
+#[test]
 fn a_bounded_number_of_unproven_probes_is_remembered() {
     let mut storm = lease(0);
     for sent in 1..10 * T {

@@ -9,7 +9,7 @@ use curator_client::{
 };
 use curator_test::{FaultProxy, OpCode};
 
-use crate::support::{behind_proxy, behind_proxy_with, direct, once, simulated, soon, unique_path};
+use crate::support::{behind_proxy, behind_proxy_with, direct, end_session, once, simulated, soon, unique_path};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -220,4 +220,25 @@ async fn a_write_with_a_lost_reply_is_retried_only_without_a_version() {
     let error = soon(client.set_acl(&path, &open, Some(2))).await.unwrap_err();
     assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
     assert_eq!(client.get_acl(&path).await.unwrap().1.aversion, 3);
+}
+
+#[tokio::test]
+async fn a_protected_create_uses_a_new_id_after_a_lost_session() {
+    let policy = RetryForever::new(PAUSE).unwrap();
+    let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy)).await;
+    let dir = directory(&client).await;
+    let observer = direct().await;
+    let old = client.session().await.unwrap();
+    // The node is created, the reply never arrives, and the session ends.
+    proxy.swallow_next_reply(OpCode::Create2);
+    proxy.reset_counts();
+    let create = tokio::spawn(protected(&client, &dir, EphemeralSequential));
+    soon(proxy.wait_for_reply(OpCode::Create2, 1)).await.unwrap();
+    let [first] = &*observer.get_children(&dir).await.unwrap() else { panic!("there is no node") };
+    let first_id = first[..39].to_owned();
+    end_session(&proxy).await;
+    let path = soon(create).await.unwrap().unwrap();
+    assert_eq!(client.session().await.unwrap().epoch(), old.epoch() + 1);
+    assert!(!path.name().starts_with(&first_id), "{path} has the id of the node of a dead session");
+    assert_only_node(&client, &dir, &path, EphemeralSequential).await;
 }

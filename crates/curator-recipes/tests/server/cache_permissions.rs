@@ -1,12 +1,14 @@
 //! Caches of trees with nodes that the client may not read. Nodes do not inherit the ACLs of their parents, so nodes below
 //! an unreadable one can be readable.
 
+use std::sync::mpsc;
+
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Permission};
 use curator_recipes::{CacheEvents, CacheState, CuratorCache, Lookup};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::releases::cache::{cache, create, next, shown};
-use crate::support::{behind_proxy, owner, path, requests_of, round_trips, soon, unplug};
+use crate::support::{DEFAULT_TIMEOUT, behind_proxy, owner, path, requests_of, round_trips, soon, unplug, until};
 
 /// A cache behind a proxy, of a tree with the root, `a`, `a/x`, `a/x/y` and `b`.
 struct Scene {
@@ -164,4 +166,50 @@ async fn a_listing_that_fails_beside_a_successful_read_is_repeated_unless_it_is_
         }
         scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
     }
+}
+
+/// Servers that send no event of the creation of an unreadable node still send those of readable nodes below it.
+#[tokio::test]
+async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_by_their_events() {
+    let scene = Scene::new("cache-denied-later").await;
+    let cache = cache(&scene.client, &scene.root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    let create = scene.owner.create().with_acl([Acl::new(Permission::ALL, AuthId::authed())]);
+    create.for_path(scene.at("/c"), "").await.unwrap();
+    for below in ["/c/x", "/c/x/y"] {
+        scene.owner.create().for_path(scene.at(below), "").await.unwrap();
+    }
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
+    for below in ["/c", "/c/x", "/c/x/y"] {
+        assert_eq!(cache.get(scene.at(below)).unwrap(), Lookup::Denied, "{below}");
+    }
+    // After the deletion, it can be created again with readable data.
+    scene.owner.delete().deleting_children_if_needed().for_path(scene.at("/c")).await.unwrap();
+    for below in ["/c", "/c/x"] {
+        scene.owner.create().for_path(scene.at(below), "").await.unwrap();
+    }
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b", "/c", "/c/x"]).await;
+}
+
+/// The event of the child arrives together with the reply that shows its parent to be readable and empty.
+#[tokio::test]
+async fn a_child_that_is_created_while_its_parent_becomes_readable_is_found() {
+    let scene = Scene::new("cache-denied-parent").await;
+    create(&scene.owner, &scene.at("/c"), b"1").await;
+    scene.hide("/c").await;
+    let cache = cache(&scene.client, &scene.root).start().unwrap();
+    soon(cache.ready()).await.unwrap();
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b"]).await;
+    scene.show("/c").await;
+    let ((forward, forwarded), (read, is_read)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    scene.proxy.alter_next_reply(OpCode::MultiRead, move |_| {
+        read.send(()).unwrap();
+        // The proxy holds what follows the reply, too.
+        let _ = forwarded.recv_timeout(DEFAULT_TIMEOUT);
+    });
+    scene.set("/c", "2").await;
+    until(async || is_read.try_recv().is_ok()).await;
+    create(&scene.owner, &scene.at("/c/new"), b"1").await;
+    forward.send(()).unwrap();
+    scene.settles(&cache, &["/", "/a", "/a/x", "/a/x/y", "/b", "/c", "/c/new"]).await;
 }
