@@ -24,7 +24,7 @@ pub struct Op {
 impl Op {
     /// Parses a request in a transcript of a scenario that began with the zxid `base`.
     ///
-    /// Its name is followed by the words that [`encode`] expects, or the bytes of its body, in hexadecimal digits. The
+    /// Its name is followed by the words that `encode` expects, or the bytes of its body, in hexadecimal digits. The
     /// parts of a `multi` follow, one per line, indented and with their numbers.
     pub fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
