@@ -23,6 +23,7 @@ async fn a_reply_that_the_session_has_expired_or_needs_sasl_ends_the_session() {
     }
 }
 
+// In real time: each transport reads replies by itself.
 #[tokio::test]
 async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_request() {
     let (proxy, client) = behind_proxy().await;

@@ -1,5 +1,5 @@
 //! Processes that are temporarily out of descriptors or threads. Each test has a separate process, whose resources it
-//! exhausts.
+//! exhausts. In real time: a simulation uses neither descriptors nor threads.
 
 use std::fs::File;
 use std::time::{Duration, Instant};

@@ -107,6 +107,7 @@ async fn changes_below_an_unreadable_node_cause_one_read_each_and_find_a_permiss
     }
 }
 
+// In real time, for both transports: a simulation has only the native one, and no ACLs.
 #[tokio::test]
 async fn a_node_that_is_unreadable_after_a_reconnect_is_reported_as_deleted_with_its_readable_descendants() {
     for hidden in ["/a", ""] {

@@ -28,6 +28,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
     runtime.block_on(free(&client, &[&path]));
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy().await;

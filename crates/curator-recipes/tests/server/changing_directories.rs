@@ -1,5 +1,5 @@
 //! Locks whose directories other clients and the server create and delete while they are acquired: no acquire fails
-//! because of that.
+//! because of that. In real time, on threads that run at the same time.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Locks whose directory is missing, or is created or removed while they are used.
+//! Locks whose directory is missing, or is created or removed while they are used. In real time:
+//! each transport answers by itself for a future that is dropped.
 
 use curator_recipes::Error;
 use curator_recipes::client::{Acl, AuthId, CuratorClient, Error as ClientError, Permission};

@@ -1,4 +1,5 @@
-//! Locks in the tasks of an executor other than tokio's, outside a runtime.
+//! Locks in the tasks of an executor other than tokio's, outside a runtime. In real time: a simulation is a tokio
+//! runtime.
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ fn watching(handle: &LossHandle) -> tokio::task::JoinHandle<LossReason> {
     tokio::spawn(async move { handle.await.reason })
 }
 
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_watch_notifies_every_task_with_a_loss_handle() {
     for reason in LOSSES {

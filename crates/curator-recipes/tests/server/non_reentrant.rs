@@ -1,4 +1,5 @@
-//! Locks with a separate owner for each acquire: futures that share a task exclude each other.
+//! Locks with a separate owner for each acquire: futures that share a task exclude each other. In real time, on
+//! threads that run at the same time.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{

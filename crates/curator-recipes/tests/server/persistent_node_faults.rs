@@ -87,6 +87,7 @@ fn is_unknown(state: &PersistentNodeState) -> bool {
 }
 
 /// In Curator, the node was missing after an outage: CURATOR-97.
+// In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outage() {
     let ((proxy, client), others) = (behind_proxy().await, connected().await);

@@ -154,6 +154,7 @@ async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_o
     assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/b".into(), expected.into()));
 }
 
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_lost_reply_to_the_stat_request_leaves_the_outcome_unknown() {
     let (_server, proxy, client, other) = old_server().await;

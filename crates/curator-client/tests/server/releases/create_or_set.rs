@@ -38,6 +38,7 @@ async fn sequential_and_protected_nodes_are_always_created() {
 }
 
 /// Unlike a plain create, which is not retried after an unknown outcome.
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy, OpCode); 3] =
@@ -57,6 +58,7 @@ async fn create_or_set_succeeds_after_lost_requests_and_replies() {
     }
 }
 
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
     let (proxy, client) = behind_proxy().await;

@@ -32,6 +32,7 @@ async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
 
 /// `zookeeper-client` lists all watched paths in the requests that it sends when it reconnects, and cannot reconnect if
 /// there are too many.
+// In real time: each transport lists its watches in its own packets.
 #[tokio::test]
 async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let (proxy, client) = behind_proxy().await;

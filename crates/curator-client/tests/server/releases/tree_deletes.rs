@@ -109,6 +109,7 @@ async fn a_wrong_version_deletes_nothing() {
     assert!(is_gone(&top).await);
 }
 
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     let faults: [fn(&FaultProxy); 5] = [
@@ -129,6 +130,7 @@ async fn a_tree_delete_succeeds_after_lost_requests_and_replies() {
     }
 }
 
+// In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn a_guaranteed_tree_delete_continues_in_the_background() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;

@@ -1,5 +1,6 @@
 //! Servers older than the embedded one: some do not return the stats of nodes that a transaction creates
 //! (ZOOKEEPER-4026: older than 3.7.2, and 3.8.0 to 3.8.1), some do not support `multiRead` (older than 3.6).
+//! In real time, for both transports: a simulation has only the native one.
 
 use std::time::Duration;
 
