@@ -1,6 +1,7 @@
-//! Workers count orders and assign ids to them, while connections break and replies are lost. With a receipt, each
-//! order is counted exactly once; without one, the worker would get an error with an unknown outcome. Fails if an order
-//! is counted twice or not at all, or if two orders have the same id.
+//! Workers count orders and assign ids to them, while connections break and replies are lost. With
+//! a receipt, each order is counted exactly once; without one, the worker would get an error with
+//! an unknown outcome. Fails if an order is counted twice or not at all, or if two orders have the
+//! same id.
 //!
 //! ```console
 //! cargo run --example counter
@@ -23,7 +24,11 @@ const ORDERS_EACH: usize = 50;
 const ORDERS_BETWEEN_CUTS: usize = 30;
 
 /// Counts orders, reports each, and returns the ids that it has assigned.
-async fn worker(number: usize, client: CuratorClient, counted: mpsc::Sender<()>) -> Result<Vec<i64>, ValueError> {
+async fn worker(
+    number: usize,
+    client: CuratorClient,
+    counted: mpsc::Sender<()>,
+) -> Result<Vec<i64>, ValueError> {
     // The path is the same in each run, so that receipts do not accumulate.
     let receipt = format!("/curator-examples/counter/receipts/worker-{number}");
     let orders = DistributedAtomicLong::new(&client, ORDERS)?.exactly_once(receipt)?;
@@ -43,7 +48,10 @@ async fn worker(number: usize, client: CuratorClient, counted: mpsc::Sender<()>)
 /// Consecutive ids as ranges.
 fn ranges(ids: &[i64]) -> String {
     let blocks = ids.chunk_by(|id, next| id + 1 == *next);
-    blocks.map(|block| format!("{}-{}", block[0], block[block.len() - 1])).collect::<Vec<_>>().join(", ")
+    blocks
+        .map(|block| format!("{}-{}", block[0], block[block.len() - 1]))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[tokio::main]
@@ -54,7 +62,8 @@ async fn main() -> Result<(), Failure> {
     let orders = DistributedAtomicLong::new(&operator, ORDERS)?;
     let before = orders.get().await?;
 
-    // All connections of the workers break several times, and replies are lost. No worker gets ahead of the cuts.
+    // All connections of the workers break several times, and replies are lost. No worker gets
+    // ahead of the cuts.
     let (reports, mut reported) = mpsc::channel(1);
     let mut workers = JoinSet::new();
     for number in 0..WORKERS {
@@ -75,12 +84,19 @@ async fn main() -> Result<(), Failure> {
     let mut ids = BTreeSet::new();
     while let Some(given) = workers.join_next().await {
         let given = given??;
-        println!("A worker has counted {} orders, with the ids {}.", given.len(), ranges(&given));
+        println!(
+            "A worker has counted {} orders, with the ids {}.",
+            given.len(),
+            ranges(&given)
+        );
         ids.extend(given);
     }
 
     let counted = orders.get().await? - before;
-    println!("{WORKERS} workers, {ORDERS_EACH} orders each: {counted} counted, {} ids", ids.len());
+    println!(
+        "{WORKERS} workers, {ORDERS_EACH} orders each: {counted} counted, {} ids",
+        ids.len()
+    );
     let expected = WORKERS * ORDERS_EACH;
     if usize::try_from(counted) != Ok(expected) || ids.len() != expected {
         return Err(format!("expected {expected} counted orders and {expected} ids").into());

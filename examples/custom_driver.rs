@@ -1,5 +1,5 @@
-//! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe, with an id in them, for
-//! a directory that programs in other languages already use.
+//! A lock with another node layout: the `[hostname]-W-<sequence>` names of the shared-lock recipe,
+//! with an id in them, for a directory that programs in other languages already use.
 //!
 //! ```console
 //! cargo run --example custom_driver
@@ -20,13 +20,14 @@ struct HostnameDriver {
 }
 
 impl LockInternalsDriver for HostnameDriver {
-    /// The id distinguishes the contenders of one host. The library also finds a node by its id if the reply to the
-    /// create was lost.
+    /// The id distinguishes the contenders of one host. The library also finds a node by its id if
+    /// the reply to the create was lost.
     fn node_prefix(&self, id: &Uuid) -> String {
         format!("{}-{id}-W-", self.hostname)
     }
 
-    /// Nodes of any host count, including those of readers; other names in the directory are ignored.
+    /// Nodes of any host count, including those of readers; other names in the directory are
+    /// ignored.
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
     }
@@ -45,8 +46,13 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     let lock = |hostname: &str| -> Result<_, Failure> {
-        let driver = HostnameDriver { hostname: hostname.to_owned() };
-        Ok(InterProcessMutex::non_reentrant(&client, "/curator-examples/shared-lock")?.with_driver(driver)?)
+        let driver = HostnameDriver {
+            hostname: hostname.to_owned(),
+        };
+        Ok(
+            InterProcessMutex::non_reentrant(&client, "/curator-examples/shared-lock")?
+                .with_driver(driver)?,
+        )
     };
     let (web, batch) = (lock("web-3")?, lock("batch-1")?);
 
@@ -63,7 +69,15 @@ async fn main() -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     for participant in web.participants().await? {
-        println!("in the queue: {} {}", participant.path, if participant.owns { "(holds)" } else { "(waits)" });
+        println!(
+            "in the queue: {} {}",
+            participant.path,
+            if participant.owns {
+                "(holds)"
+            } else {
+                "(waits)"
+            }
+        );
     }
     guard.release().await?;
     let guard = waiting.await??;

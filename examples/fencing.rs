@@ -1,13 +1,14 @@
-//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot prevent this late
-//! write, when another client already holds the lock. The store rejects it by its fencing token.
+//! A holder is stopped between its read and its write, and writes when it resumes. The lock cannot
+//! prevent this late write, when another client already holds the lock. The store rejects it by its
+//! fencing token.
 //!
-//! When the late write arrives, the other client has read, but not yet written. So the store must record tokens at
-//! reads, too. If it recorded them only at writes, it would accept the late write, and the next write would overwrite
-//! it.
+//! When the late write arrives, the other client has read, but not yet written. So the store must
+//! record tokens at reads, too. If it recorded them only at writes, it would accept the late write,
+//! and the next write would overwrite it.
 //!
-//! The example starts itself a second time as the first holder, and stops that process with SIGSTOP, as a scheduler, a
-//! garbage collector or the migration of a virtual machine would. The store is in the first process; the holder sends
-//! its reads and writes over a pipe, one line each.
+//! The example starts itself a second time as the first holder, and stops that process with
+//! SIGSTOP, as a scheduler, a garbage collector or the migration of a virtual machine would. The
+//! store is in the first process; the holder sends its reads and writes over a pipe, one line each.
 //!
 //! ```console
 //! cargo run --example fencing
@@ -56,14 +57,23 @@ async fn coordinate() -> Result<(), Failure> {
     println!("holder: {}\n", holder.line().await?);
 
     holder.stop()?;
-    // Puts the reply that the holder waits for into the pipe, so the holder writes as soon as it resumes.
+    // Puts the reply that the holder waits for into the pipe, so the holder writes as soon as it
+    // resumes.
     holder.answer("go on").await?;
     println!("The holder is stopped, with the lock. This process requests the lock.");
-    let guard = mutex.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the lock has not become free")?;
-    println!("The holder's session has expired, and this process holds the lock: {}", guard.node());
+    let guard = mutex
+        .acquire_timeout(DEFAULT_TIMEOUT)
+        .await?
+        .ok_or("the lock has not become free")?;
+    println!(
+        "The holder's session has expired, and this process holds the lock: {}",
+        guard.node()
+    );
     let token = guard.fencing_token();
     let seen = serve(&store, &format!("read {token}"))?;
-    println!("\nThe holder resumes before this process has written, and has not noticed the expiry.");
+    println!(
+        "\nThe holder resumes before this process has written, and has not noticed the expiry."
+    );
     holder.resume()?;
 
     let write = holder.line().await?;
@@ -87,7 +97,9 @@ async fn coordinate() -> Result<(), Failure> {
     if highest != Some(token) {
         return Err("the store does not remember the newest token".into());
     }
-    println!("The late write was refused. Without the token in our read, it would have been confirmed and then lost.");
+    println!(
+        "The late write was refused. Without the token in our read, it would have been confirmed and then lost."
+    );
     guard.release().await?;
     client.close().await?;
     Ok(())
@@ -101,10 +113,15 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
     let mut words = line.splitn(3, ' ');
     let done = match (words.next(), words.next(), words.next()) {
         (Some("read"), Some(token), None) => store.read_with(token.parse()?, String::clone),
-        (Some("write"), Some(token), Some(value)) => {
-            store.write(token.parse()?, |stored| value.clone_into(stored)).map(|()| WRITTEN.to_owned())
+        (Some("write"), Some(token), Some(value)) => store
+            .write(token.parse()?, |stored| value.clone_into(stored))
+            .map(|()| WRITTEN.to_owned()),
+        _ => {
+            return Err(format!(
+                "expected `read <token>` or `write <token> <value>`, got {line:?}"
+            )
+            .into());
         }
-        _ => return Err(format!("expected `read <token>` or `write <token> <value>`, got {line:?}").into()),
     };
     let answer = done.unwrap_or_else(|stale| format!("refused: {stale}"));
     println!("store:  {line:?} -> {answer}");
@@ -113,12 +130,18 @@ fn serve(store: &FencedResource<String>, line: &str) -> Result<String, Failure> 
 
 /// The second process: acquires the lock, reads and writes, and is stopped before it writes again.
 async fn hold(connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies: a stopped process would not notice closed pipes.
+    // The kernel kills this process when the first one dies: a stopped process would not notice
+    // closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
-    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
-    let guard = InterProcessMutex::non_reentrant(&client, PATH)?.acquire().await?;
+    let client = builder(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .connect()
+        .await?;
+    let guard = InterProcessMutex::non_reentrant(&client, PATH)?
+        .acquire()
+        .await?;
     let token = guard.fencing_token();
     let mut answers = BufReader::new(stdin()).lines();
     println!("I have the lock, with token {token}");
@@ -127,9 +150,12 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
     println!("write {token} {seen}, milk");
     answer(&mut answers).await?;
 
-    println!("I look before I write again: is my lock valid? {}", guard.is_valid());
-    // The first process stops this one here, after the check and before the write: this one waits for a line, which it
-    // gets only when it resumes.
+    println!(
+        "I look before I write again: is my lock valid? {}",
+        guard.is_valid()
+    );
+    // The first process stops this one here, after the check and before the write: this one waits
+    // for a line, which it gets only when it resumes.
     answer(&mut answers).await?;
     println!("write {token} {seen}, milk, bread");
     let answer = answer(&mut answers).await?;
@@ -140,7 +166,8 @@ async fn hold(connect_string: &str) -> Result<(), Failure> {
         Ok(()) => println!("I have released the lock"),
         Err(error) => println!("{error}"),
     }
-    // The client's session has expired, and the client may not have another one yet, so there is nothing to close.
+    // The client's session has expired, and the client may not have another one yet, so there is
+    // nothing to close.
     Ok(())
 }
 
@@ -148,7 +175,8 @@ async fn answer(answers: &mut Lines<BufReader<Stdin>>) -> Result<String, Failure
     Ok(answers.next_line().await?.ok_or("the store is gone")?)
 }
 
-/// The first process's handle to the second one. Dropping it kills the second process, even if that is stopped.
+/// The first process's handle to the second one. Dropping it kills the second process, even if that
+/// is stopped.
 struct Holder {
     process: Child,
     pid: Pid,
@@ -164,10 +192,18 @@ impl Holder {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).ok_or("the holder has no id")?;
+        let pid = process
+            .id()
+            .and_then(|id| Pid::from_raw(id.try_into().ok()?))
+            .ok_or("the holder has no id")?;
         let stdin = process.stdin.take().ok_or("the holder has no input")?;
         let stdout = process.stdout.take().ok_or("the holder has no output")?;
-        Ok(Self { process, pid, stdin, stdout: BufReader::new(stdout).lines() })
+        Ok(Self {
+            process,
+            pid,
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
+        })
     }
 
     /// The next line that the holder prints; `None` when the holder has ended.
@@ -177,7 +213,10 @@ impl Holder {
 
     /// The next line that the holder prints. Fails if the holder has ended.
     async fn line(&mut self) -> Result<String, Failure> {
-        Ok(self.next_line().await?.ok_or("the holder has ended too early")?)
+        Ok(self
+            .next_line()
+            .await?
+            .ok_or("the holder has ended too early")?)
     }
 
     async fn answer(&mut self, line: &str) -> Result<(), Failure> {
@@ -200,6 +239,10 @@ impl Holder {
     /// Waits until the holder ends. Fails if the holder has failed.
     async fn finish(mut self) -> Result<(), Failure> {
         let status = tokio::time::timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;
-        if status.success() { Ok(()) } else { Err(format!("the holder has failed: {status}").into()) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("the holder has failed: {status}").into())
+        }
     }
 }

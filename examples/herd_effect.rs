@@ -1,15 +1,17 @@
 //! Measures what a release costs when it wakes every waiter, and what it costs with this library.
 //!
-//! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists the directory again,
-//! and all but one watch the next holder. This recipe is implemented here as a custom driver, and compared with the
-//! library's standard driver. Each waiter has a separate session, and all sessions go through a counting proxy, so the
-//! output shows how many requests the server received and how many notifications it sent.
+//! In the naive recipe all waiters watch the holder's node; when it is deleted, each of them lists
+//! the directory again, and all but one watch the next holder. This recipe is implemented here as a
+//! custom driver, and compared with the library's standard driver. Each waiter has a separate
+//! session, and all sessions go through a counting proxy, so the output shows how many requests the
+//! server received and how many notifications it sent.
 //!
 //! ```console
 //! cargo run --example herd_effect
 //! ```
 //!
-//! Your own server must allow some 200 connections from one address (`maxClientCnxns`; the default is 60).
+//! Your own server must allow some 200 connections from one address (`maxClientCnxns`; the default
+//! is 60).
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,8 @@ use tokio::task::JoinSet;
 
 const WAITERS: [usize; 3] = [10, 50, 200];
 const HAND_OVERS: usize = 10;
-/// Much longer than any step takes, also on a slow machine: the numbers of requests count here, not their times.
+/// Much longer than any step takes, also on a slow machine: the numbers of requests count here, not
+/// their times.
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// All waiters wait for the first node of the queue.
@@ -42,7 +45,11 @@ impl LockInternalsDriver for HerdDriver {
     }
 
     fn verdict(&self, _queue: &Queue, own: usize) -> Verdict {
-        if own == 0 { Verdict::Owns } else { Verdict::WaitsFor(0) }
+        if own == 0 {
+            Verdict::Owns
+        } else {
+            Verdict::WaitsFor(0)
+        }
     }
 
     /// `false`, so that a waiter lists the directory each time, as in the naive recipe.
@@ -59,26 +66,60 @@ async fn main() -> Result<(), Failure> {
     let mut connecting = JoinSet::new();
     // One more than the waiters: the holder.
     for _ in 0..=WAITERS.into_iter().max().unwrap_or_default() {
-        let builder = builder(&connect_string).session_timeout(LIMIT).connection_timeout(LIMIT);
-        connecting.spawn(builder.operation_timeout(LIMIT).close_timeout(LIMIT).connect());
+        let builder = builder(&connect_string)
+            .session_timeout(LIMIT)
+            .connection_timeout(LIMIT);
+        connecting.spawn(
+            builder
+                .operation_timeout(LIMIT)
+                .close_timeout(LIMIT)
+                .connect(),
+        );
     }
     let mut clients = Vec::new();
     while let Some(client) = connecting.join_next().await {
-        clients.push(client?.map_err(|error| format!("{error}; is the server's maxClientCnxns large enough?"))?);
+        clients.push(
+            client?.map_err(|error| {
+                format!("{error}; is the server's maxClientCnxns large enough?")
+            })?,
+        );
     }
 
-    println!("{HAND_OVERS} hand-overs with each number of waiters; mean values of one hand-over:\n");
+    println!(
+        "{HAND_OVERS} hand-overs with each number of waiters; mean values of one hand-over:\n"
+    );
     println!("waiters  recipe    notifications  requests  hand-over");
     for waiters in WAITERS {
         let clients = &clients[..=waiters];
         // All waiters list the queue, and all but the new holder watch a node.
-        let herd = Woken { lists: waiters, watches: waiters - 1 };
-        measure("naive", clients, &proxy, HerdDriver(StandardLockInternalsDriver::new()), herd).await?;
-        measure("standard", clients, &proxy, StandardLockInternalsDriver::new(), Woken::default()).await?;
+        let herd = Woken {
+            lists: waiters,
+            watches: waiters - 1,
+        };
+        measure(
+            "naive",
+            clients,
+            &proxy,
+            HerdDriver(StandardLockInternalsDriver::new()),
+            herd,
+        )
+        .await?;
+        measure(
+            "standard",
+            clients,
+            &proxy,
+            StandardLockInternalsDriver::new(),
+            Woken::default(),
+        )
+        .await?;
     }
     println!();
-    println!("A notification is a watch event, sent to one session. The naive release wakes every waiter. The");
-    println!("standard one wakes two, one of which owns the lock then; the former holder watches its own node, and");
+    println!(
+        "A notification is a watch event, sent to one session. The naive release wakes every waiter. The"
+    );
+    println!(
+        "standard one wakes two, one of which owns the lock then; the former holder watches its own node, and"
+    );
     println!("is the third to be notified. One request of each hand-over is the release itself.");
     for client in clients {
         client.close().await?;
@@ -86,14 +127,16 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The requests of the waiters that a hand-over wakes, if their number is known. The next hand-over waits for them.
+/// The requests of the waiters that a hand-over wakes, if their number is known. The next hand-over
+/// waits for them.
 #[derive(Clone, Copy, Default)]
 struct Woken {
     lists: usize,
     watches: usize,
 }
 
-/// Counts the traffic of hand-overs and measures their time, while all other clients wait, and prints the row.
+/// Counts the traffic of hand-overs and measures their time, while all other clients wait, and
+/// prints the row.
 async fn measure(
     recipe: &str,
     clients: &[CuratorClient],
@@ -105,8 +148,14 @@ async fn measure(
     let dir = format!("/curator-examples/herd-effect/{recipe}-{waiting}");
     let mut waiters = JoinSet::new();
     let contend = |waiters: &mut JoinSet<_>, index: usize| -> Result<(), Failure> {
-        let mutex = InterProcessMutex::non_reentrant(&clients[index], &dir)?.with_driver(driver.clone())?;
-        waiters.spawn(async move { mutex.acquire().await.map(|guard| (index, guard, Instant::now())) });
+        let mutex =
+            InterProcessMutex::non_reentrant(&clients[index], &dir)?.with_driver(driver.clone())?;
+        waiters.spawn(async move {
+            mutex
+                .acquire()
+                .await
+                .map(|guard| (index, guard, Instant::now()))
+        });
         Ok(())
     };
     contend(&mut waiters, 0)?;
@@ -114,7 +163,8 @@ async fn measure(
     for index in 1..=waiting {
         contend(&mut waiters, index)?;
     }
-    // Each waiter creates its node and lists the queue, and then watches a node before its own, and its own.
+    // Each waiter creates its node and lists the queue, and then watches a node before its own, and
+    // its own.
     answered(proxy, OpCode::Create2, waiting).await?;
     answered(proxy, OpCode::GetChildren, waiting).await?;
     answered(proxy, OpCode::GetData, waiting).await?;
@@ -132,7 +182,8 @@ async fn measure(
         let (woken, sent) = wait_until_quiet(proxy).await;
         notifications += woken;
         requests += sent;
-        // The former holder waits again, so that the next hand-over has as many waiters. Its requests are not counted.
+        // The former holder waits again, so that the next hand-over has as many waiters. Its
+        // requests are not counted.
         proxy.reset_counts();
         contend(&mut waiters, holder)?;
         // After this reply, the former holder has its place in the queue and its watch.
@@ -143,7 +194,8 @@ async fn measure(
     let millis = time.as_secs_f64() * 1e3 / HAND_OVERS as f64;
     let (notifications, requests) = (mean(notifications), mean(requests));
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
-    // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in vain.
+    // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in
+    // vain.
     waiters.shutdown().await;
     wait_until_quiet(proxy).await;
     Ok(guard.release().await?)
@@ -151,7 +203,9 @@ async fn measure(
 
 type Acquired = curator_recipes::Result<(usize, LockGuard, Instant)>;
 
-async fn next_holder(waiters: &mut JoinSet<Acquired>) -> Result<(usize, LockGuard, Instant), Failure> {
+async fn next_holder(
+    waiters: &mut JoinSet<Acquired>,
+) -> Result<(usize, LockGuard, Instant), Failure> {
     Ok(waiters.join_next().await.ok_or("no client waits")???)
 }
 
@@ -164,12 +218,19 @@ async fn answered(proxy: &FaultProxy, op: OpCode, count: usize) -> Result<(), Fa
     Ok(tokio::time::timeout(LIMIT, answered).await?)
 }
 
-/// Waits until no requests have been sent for a while. Returns the numbers of notifications and requests.
+/// Waits until no requests have been sent for a while. Returns the numbers of notifications and
+/// requests.
 async fn wait_until_quiet(proxy: &FaultProxy) -> (u64, u64) {
     let traffic = || {
         // Each session regularly sends a sync as a probe, which has nothing to do with locks.
-        let requests = proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync);
-        (proxy.notifications(), requests.map(|(_, count)| count).sum())
+        let requests = proxy
+            .requests()
+            .into_iter()
+            .filter(|(op, _)| *op != OpCode::Sync);
+        (
+            proxy.notifications(),
+            requests.map(|(_, count)| count).sum(),
+        )
     };
     let mut before = traffic();
     loop {
@@ -182,7 +243,8 @@ async fn wait_until_quiet(proxy: &FaultProxy) -> (u64, u64) {
     }
 }
 
-/// A client and its connection through the proxy take five file descriptors, and 1,024 is a common limit.
+/// A client and its connection through the proxy take five file descriptors, and 1,024 is a common
+/// limit.
 fn allow_many_connections() -> Result<(), Failure> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = Some(maximum.unwrap_or(4_096).min(4_096));

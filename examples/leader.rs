@@ -1,9 +1,9 @@
-//! Leader election among three processes. One leader is killed, one is stopped, one is cut off from the servers, and
-//! one is asked to end. Shows the output of each process, the view of an observer, and the time without a leader. Fails
-//! if two replicas lead at the same time.
+//! Leader election among three processes. One leader is killed, one is stopped, one is cut off from
+//! the servers, and one is asked to end. Shows the output of each process, the view of an observer,
+//! and the time without a leader. Fails if two replicas lead at the same time.
 //!
-//! The example starts itself three more times, as the replicas of a service. Each has a separate proxy between itself
-//! and the servers.
+//! The example starts itself three more times, as the replicas of a service. Each has a separate
+//! proxy between itself and the servers.
 //!
 //! ```console
 //! cargo run --example leader
@@ -24,7 +24,8 @@ use tokio::sync::mpsc;
 const PATH: &str = "/curator-examples/leader";
 /// The first argument of a replica; its name and the connect string follow.
 const REPLICA: &str = "replica";
-/// Short, to keep the example short: a dead leader has a successor only after its session has expired.
+/// Short, to keep the example short: a dead leader has a successor only after its session has
+/// expired.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The limit of each wait.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,11 +44,14 @@ async fn main() -> Result<(), Failure> {
 
 /// A replica: runs its job whenever it leads, until its standard input ends.
 async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
-    // The kernel kills this process when the first one dies: a stopped process would not notice closed pipes.
+    // The kernel kills this process when the first one dies: a stopped process would not notice
+    // closed pipes.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
 
-    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
+    let client = builder(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .start()?;
     let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
     let job = |leadership: Leadership| async move {
         print_line(&format!("{LEADS}{}", leadership.fencing_token()));
@@ -62,8 +66,8 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a line with a timestamp of a clock that all processes share, because the first process may read the lines of
-/// two processes in the wrong order.
+/// Prints a line with a timestamp of a clock that all processes share, because the first process
+/// may read the lines of two processes in the wrong order.
 fn print_line(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
@@ -95,14 +99,20 @@ async fn coordinate() -> Result<(), Failure> {
         }
     });
     let (lines, printed) = mpsc::unbounded_channel();
-    let mut stage = Stage { printed, leader: None, overlap: None };
+    let mut stage = Stage {
+        printed,
+        leader: None,
+        overlap: None,
+    };
 
     let mut replicas = Vec::new();
     for name in ["a", "b", "c"] {
         replicas.push(Replica::start(name, &ensemble, lines.clone())?);
         wait_for_participants(&selector, replicas.len()).await?;
     }
-    let [a, b, c] = &mut *replicas else { return Err("expected three replicas".into()) };
+    let [a, b, c] = &mut *replicas else {
+        return Err("expected three replicas".into());
+    };
     stage.until("a", LEADS).await?;
 
     println!("\na is killed.");
@@ -124,12 +134,17 @@ async fn coordinate() -> Result<(), Failure> {
     stage.until("b", ENDS).await?;
     wait_for_participants(&selector, 2).await?;
 
-    println!("\nc is cut off: nothing gets through between it and the servers, and its connection looks open.");
+    println!(
+        "\nc is cut off: nothing gets through between it and the servers, and its connection looks open."
+    );
     c.network.black_hole(Direction::Both);
     stage.until("c", ENDS).await?;
     let since = Instant::now();
     stage.until("b", LEADS).await?;
-    println!("c's job ended {:.1} s before b's began.", since.elapsed().as_secs_f64());
+    println!(
+        "c's job ended {:.1} s before b's began.",
+        since.elapsed().as_secs_f64()
+    );
     c.network.heal();
     wait_for_participants(&selector, 2).await?;
 
@@ -137,7 +152,10 @@ async fn coordinate() -> Result<(), Failure> {
     let since = Instant::now();
     drop(b.process.stdin.take());
     stage.until("c", LEADS).await?;
-    println!("No leader for at most {:.3} s.", since.elapsed().as_secs_f64());
+    println!(
+        "No leader for at most {:.3} s.",
+        since.elapsed().as_secs_f64()
+    );
 
     if let Some((leader, _)) = stage.overlap {
         stage.until(leader, ENDS).await?;
@@ -148,7 +166,11 @@ async fn coordinate() -> Result<(), Failure> {
         tokio::time::timeout(DEFAULT_TIMEOUT, replica.process.wait()).await??;
     }
     let no_leader = async {
-        observer.state().wait_for(|state| *state == ObservedLeader::NoLeader).await.map(drop)?;
+        observer
+            .state()
+            .wait_for(|state| *state == ObservedLeader::NoLeader)
+            .await
+            .map(drop)?;
         Ok::<_, Failure>(())
     };
     tokio::time::timeout(DEFAULT_TIMEOUT, no_leader).await??;
@@ -175,17 +197,19 @@ async fn wait_for_participants(selector: &LeaderSelector, count: usize) -> Resul
 struct Stage {
     printed: mpsc::UnboundedReceiver<(&'static str, String)>,
     leader: Option<&'static str>,
-    /// A leader that has not reported the end of its term, and the time at which another term began.
+    /// A leader that has not reported the end of its term, and the time at which another term
+    /// began.
     overlap: Option<(&'static str, f64)>,
 }
 
 impl Stage {
-    /// Prints the lines of all replicas until `who` has printed a line that begins with `what`. Fails if two replicas
-    /// lead at the same time.
+    /// Prints the lines of all replicas until `who` has printed a line that begins with `what`.
+    /// Fails if two replicas lead at the same time.
     async fn until(&mut self, who: &str, what: &str) -> Result<(), Failure> {
         loop {
-            let (name, line) =
-                tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv()).await?.ok_or("all replicas have ended")?;
+            let (name, line) = tokio::time::timeout(DEFAULT_TIMEOUT, self.printed.recv())
+                .await?
+                .ok_or("all replicas have ended")?;
             let (at, line) = line.split_once(' ').ok_or("a line without a time")?;
             let at: f64 = at.parse()?;
             println!("{name}: {line}");
@@ -199,7 +223,10 @@ impl Stage {
                     && leader == name
                 {
                     if at > since {
-                        return Err(format!("{leader} led until {at}, and another one from {since} on").into());
+                        return Err(format!(
+                            "{leader} led until {at}, and another one from {since} on"
+                        )
+                        .into());
                     }
                     self.overlap = None;
                 }
@@ -234,8 +261,12 @@ impl Replica {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let pid = process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).ok_or("a replica has no id")?;
-        let mut printed = BufReader::new(process.stdout.take().ok_or("a replica has no output")?).lines();
+        let pid = process
+            .id()
+            .and_then(|id| Pid::from_raw(id.try_into().ok()?))
+            .ok_or("a replica has no id")?;
+        let mut printed =
+            BufReader::new(process.stdout.take().ok_or("a replica has no output")?).lines();
         tokio::spawn(async move {
             while let Ok(Some(line)) = printed.next_line().await {
                 if lines.send((name, line)).is_err() {
@@ -243,6 +274,10 @@ impl Replica {
                 }
             }
         });
-        Ok(Self { process, pid, network })
+        Ok(Self {
+            process,
+            pid,
+            network,
+        })
     }
 }

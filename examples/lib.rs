@@ -6,7 +6,8 @@ use curator_test::{FaultProxy, ServerKind, TestingServer};
 /// The error of an example.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// As [`CuratorClient::builder`], with the namespace in the environment variable `ZOOKEEPER_NAMESPACE`, if that is set.
+/// As [`CuratorClient::builder`], with the namespace in the environment variable
+/// `ZOOKEEPER_NAMESPACE`, if that is set.
 pub fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
     let builder = CuratorClient::builder(connect_string);
     match std::env::var("ZOOKEEPER_NAMESPACE") {
@@ -24,8 +25,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if `CURATOR_TEST_SERVER` selects
-    /// that.
+    /// `ZOOKEEPER_CONNECT` if it is set; otherwise an embedded server, or a real one if
+    /// `CURATOR_TEST_SERVER` selects that.
     ///
     /// # Errors
     ///
@@ -34,16 +35,28 @@ impl Ensemble {
         if let Ok(connect_string) = std::env::var("ZOOKEEPER_CONNECT") {
             println!("Using the ZooKeeper at {connect_string} (from ZOOKEEPER_CONNECT).");
             println!("If no server can be reached, this takes about a minute.");
-            return Ok(Self { connect_string, _server: None });
+            return Ok(Self {
+                connect_string,
+                _server: None,
+            });
         }
         // An hour: `herd_effect` asks for a session that no slow machine loses.
-        let server = TestingServer::builder().property("maxSessionTimeout", "3600000").start().await?;
+        let server = TestingServer::builder()
+            .property("maxSessionTimeout", "3600000")
+            .start()
+            .await?;
         let what = match server.kind() {
             ServerKind::Embedded => "an embedded server, for tests and first steps,",
             _ => "a ZooKeeper",
         };
-        println!("Started {what} at {} (set ZOOKEEPER_CONNECT to use your own).", server.connect_string());
-        Ok(Self { connect_string: server.connect_string(), _server: Some(server) })
+        println!(
+            "Started {what} at {} (set ZOOKEEPER_CONNECT to use your own).",
+            server.connect_string()
+        );
+        Ok(Self {
+            connect_string: server.connect_string(),
+            _server: Some(server),
+        })
     }
 
     /// The connect string for a client.
@@ -52,7 +65,8 @@ impl Ensemble {
         &self.connect_string
     }
 
-    /// A proxy that counts requests and injects faults, and the connect string for a client behind it.
+    /// A proxy that counts requests and injects faults, and the connect string for a client behind
+    /// it.
     ///
     /// The proxy is in front of one server: the first, if there are several.
     ///
@@ -61,12 +75,19 @@ impl Ensemble {
     /// When the connect string is invalid, or the proxy cannot be started.
     pub fn proxy(&self) -> Result<(FaultProxy, String), Failure> {
         let servers = ConnectString::parse(&self.connect_string)?;
-        let server = servers.hosts().first().ok_or("a connect string without a server")?;
+        let server = servers
+            .hosts()
+            .first()
+            .ok_or("a connect string without a server")?;
         if servers.hosts().len() > 1 {
             println!("Requests through the proxy reach only the first server.");
         }
         let proxy = FaultProxy::start((server.host(), server.port()))?;
-        let chroot = if servers.chroot().is_root() { "" } else { servers.chroot().as_str() };
+        let chroot = if servers.chroot().is_root() {
+            ""
+        } else {
+            servers.chroot().as_str()
+        };
         let connect_string = format!("{}{chroot}", proxy.connect_string());
         Ok((proxy, connect_string))
     }

@@ -1,5 +1,5 @@
-//! A holder is cut off from the servers. Shows how the holder is notified that its lock is lost, before another client
-//! can acquire the lock. Fails if another client acquires it earlier.
+//! A holder is cut off from the servers. Shows how the holder is notified that its lock is lost,
+//! before another client can acquire the lock. Fails if another client acquires it earlier.
 //!
 //! ```console
 //! cargo run --example lock_loss
@@ -23,11 +23,16 @@ async fn main() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     // Only the holder uses the network that will fail.
     let (network, connect_string) = ensemble.proxy()?;
-    let holder = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let holder = builder(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .connect()
+        .await?;
     let other = builder(ensemble.connect_string()).connect().await?;
     let states = holder.connection_states();
 
-    let guard = InterProcessMutex::non_reentrant(&holder, DIR)?.acquire().await?;
+    let guard = InterProcessMutex::non_reentrant(&holder, DIR)?
+        .acquire()
+        .await?;
     let mutex = InterProcessMutex::non_reentrant(&other, DIR)?;
     let waiting = tokio::spawn({
         let mutex = mutex.clone();
@@ -36,14 +41,19 @@ async fn main() -> Result<(), Failure> {
     while mutex.participants().await?.len() < 2 {
         tokio::time::sleep(STEP).await;
     }
-    println!("The holder has the lock, with token {}. Another client waits for it.", guard.fencing_token());
+    println!(
+        "The holder has the lock, with token {}. Another client waits for it.",
+        guard.fencing_token()
+    );
     // Waits until a probe has confirmed the holder's session, as in ordinary operation.
     let first = guard.valid_until();
     while guard.valid_until() == first {
         tokio::time::sleep(STEP).await;
     }
 
-    println!("Now nothing gets through between the holder and the servers; its connection looks open.\n");
+    println!(
+        "Now nothing gets through between the holder and the servers; its connection looks open.\n"
+    );
     let cut = Cut(Instant::now());
     let printing = tokio::spawn(print_states(cut, states));
     network.black_hole(Direction::Both);
@@ -57,7 +67,11 @@ async fn main() -> Result<(), Failure> {
     };
     let working = async {
         let Err(lost) = guard.run(work).await;
-        cut.print(&format!("run() has dropped the work after {} steps: {}", steps.get(), lost.reason))
+        cut.print(&format!(
+            "run() has dropped the work after {} steps: {}",
+            steps.get(),
+            lost.reason
+        ))
     };
     let notified = async {
         let lost = guard.lost().await;
@@ -71,12 +85,19 @@ async fn main() -> Result<(), Failure> {
     };
     let holding = async {
         let (guard, since) = waiting.await??;
-        cut.print(&format!("the other client holds the lock, with token {}", guard.fencing_token()));
+        cut.print(&format!(
+            "the other client holds the lock, with token {}",
+            guard.fencing_token()
+        ));
         Ok::<_, Failure>((guard, since))
     };
     let (dropped, notified, invalid, holding) = tokio::join!(working, notified, checking, holding);
     let (new_guard, held) = holding?;
-    if guard.is_valid() || [dropped, notified, invalid].into_iter().any(|known| known > held) {
+    if guard.is_valid()
+        || [dropped, notified, invalid]
+            .into_iter()
+            .any(|known| known > held)
+    {
         return Err("the other client held the lock before the holder knew of its loss".into());
     }
     if new_guard.fencing_token() <= guard.fencing_token() {
@@ -84,9 +105,18 @@ async fn main() -> Result<(), Failure> {
     }
 
     println!("\nThe holder knew in time: before the other client held the lock,");
-    println!("  is_valid() was false    {:>5} ms", (held - invalid).as_millis());
-    println!("  lost() had returned     {:>5} ms", (held - notified).as_millis());
-    println!("  the work was dropped    {:>5} ms", (held - dropped).as_millis());
+    println!(
+        "  is_valid() was false    {:>5} ms",
+        (held - invalid).as_millis()
+    );
+    println!(
+        "  lost() had returned     {:>5} ms",
+        (held - notified).as_millis()
+    );
+    println!(
+        "  the work was dropped    {:>5} ms",
+        (held - dropped).as_millis()
+    );
     println!("\nThe network works again.");
     network.heal();
     if let Err(error) = guard.release().await {

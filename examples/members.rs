@@ -1,9 +1,9 @@
-//! A group of processes that know each other. One is killed and restarted, one is cut off from the servers, one changes
-//! its data. Fails if a process joins before the session of its previous run has ended, or considers itself a member
-//! after others have seen it leave.
+//! A group of processes that know each other. One is killed and restarted, one is cut off from the
+//! servers, one changes its data. Fails if a process joins before the session of its previous run
+//! has ended, or considers itself a member after others have seen it leave.
 //!
-//! The first process starts the others, and watches the group without being a member. Each of the others has a separate
-//! proxy between itself and the servers.
+//! The first process starts the others, and watches the group without being a member. Each of the
+//! others has a separate proxy between itself and the servers.
 //!
 //! ```console
 //! cargo run --example members
@@ -37,21 +37,29 @@ const UNKNOWN: &str = "I do not know whether I belong to the group";
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match &*arguments {
-        [role, id, data, connect_string] if role == MEMBER => belong(id, data, connect_string).await,
+        [role, id, data, connect_string] if role == MEMBER => {
+            belong(id, data, connect_string).await
+        }
         _ => watch().await,
     }
 }
 
-/// Runs a member of the group until its standard input ends. Each line of the input becomes the member's data.
+/// Runs a member of the group until its standard input ends. Each line of the input becomes the
+/// member's data.
 async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failure> {
     // The kernel kills this process when the first one dies.
     #[cfg(target_os = "linux")]
     set_parent_process_death_signal(Some(Signal::KILL))?;
 
-    let client = builder(connect_string).session_timeout(SESSION_TIMEOUT).start()?;
+    let client = builder(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .start()?;
     let member = GroupMember::builder(&client, PATH, id)?.data(data).start();
-    let (mut state, mut events, mut input) =
-        (member.node().state(), member.members().events(), BufReader::new(stdin()).lines());
+    let (mut state, mut events, mut input) = (
+        member.node().state(),
+        member.members().events(),
+        BufReader::new(stdin()).lines(),
+    );
     loop {
         tokio::select! {
             changed = state.changed() => {
@@ -88,8 +96,8 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-/// Prints a line with a timestamp of a clock that all processes share, because the first process may read the lines of
-/// two processes in the wrong order.
+/// Prints a line with a timestamp of a clock that all processes share, because the first process
+/// may read the lines of two processes in the wrong order.
 fn print_line(line: &str) {
     let now = clock_gettime(ClockId::Monotonic);
     println!("{}.{:09} {line}", now.tv_sec, now.tv_nsec);
@@ -100,9 +108,14 @@ async fn watch() -> Result<(), Failure> {
     let ensemble = Ensemble::find().await?;
     let client = builder(ensemble.connect_string()).connect().await?;
     // A cache watches the group without joining it, unlike a `GroupMember`.
-    let group = CuratorCache::builder(&client, PATH)?.children_only().start()?;
+    let group = CuratorCache::builder(&client, PATH)?
+        .children_only()
+        .start()?;
     let (lines, printed) = mpsc::unbounded_channel();
-    let mut stage = Stage { printed, heard: Vec::new() };
+    let mut stage = Stage {
+        printed,
+        heard: Vec::new(),
+    };
 
     let mut a = Process::start("a", "first run", &ensemble, lines.clone())?;
     stage.until("a", BELONGS).await?;
@@ -139,12 +152,15 @@ async fn watch() -> Result<(), Failure> {
     let mut events = group.events();
     b.network.black_hole(Direction::Both);
     let unknown_at = stage.until("b", UNKNOWN).await?;
-    while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if id_of(&member) == "b") {}
+    while !matches!(next(&mut events).await?, CacheEvent::Deleted(member) if id_of(&member) == "b")
+    {
+    }
     let left_at = stage.until("c", "b left").await?;
     if unknown_at > left_at {
-        return Err(
-            format!("b considered itself a member until {unknown_at}, and others saw it leave at {left_at}").into()
-        );
+        return Err(format!(
+            "b considered itself a member until {unknown_at}, and others saw it leave at {left_at}"
+        )
+        .into());
     }
     b.network.heal();
     stage.until("b", BELONGS).await?;
@@ -152,7 +168,10 @@ async fn watch() -> Result<(), Failure> {
         stage.until(member, "b joined").await?;
     }
     stage.show();
-    println!("b reported an unknown membership {:.1} s before the others saw it leave.", left_at - unknown_at);
+    println!(
+        "b reported an unknown membership {:.1} s before the others saw it leave.",
+        left_at - unknown_at
+    );
     wait_for_members(&group, &["a", "b", "c"]).await?;
 
     stage.scene("All are asked to end.");
@@ -203,8 +222,8 @@ impl Stage {
         self.heard.clear();
     }
 
-    /// Reads the lines of all members until `who` has printed one that begins with `what` in this scene. Returns the
-    /// timestamp of that line.
+    /// Reads the lines of all members until `who` has printed one that begins with `what` in this
+    /// scene. Returns the timestamp of that line.
     async fn until(&mut self, who: &str, what: &str) -> Result<f64, Failure> {
         loop {
             for (id, line) in &self.heard {
@@ -226,7 +245,10 @@ impl Stage {
         // Stable: the lines of each member stay in their order.
         self.heard.sort_by_key(|(id, _)| *id);
         for (id, line) in self.heard.drain(..) {
-            println!("{id}: {}", line.split_once(' ').map_or(&*line, |(_, line)| line));
+            println!(
+                "{id}: {}",
+                line.split_once(' ').map_or(&*line, |(_, line)| line)
+            );
         }
     }
 }
@@ -251,7 +273,8 @@ impl Process {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let mut printed = BufReader::new(process.stdout.take().ok_or("a member has no output")?).lines();
+        let mut printed =
+            BufReader::new(process.stdout.take().ok_or("a member has no output")?).lines();
         tokio::spawn(async move {
             while let Ok(Some(line)) = printed.next_line().await {
                 if lines.send((id, line)).is_err() {

@@ -1,5 +1,6 @@
-//! Many readers share the lock, and a writer is alone. A writer becomes a reader before any other writer can enter; a
-//! reader that requests the write lock gets an error, as it would wait for itself.
+//! Many readers share the lock, and a writer is alone. A writer becomes a reader before any other
+//! writer can enter; a reader that requests the write lock gets an error, as it would wait for
+//! itself.
 //!
 //! ```console
 //! cargo run --example read_write
@@ -32,7 +33,10 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// Each reader has a separate session.
-async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Failure> {
+async fn readers_overlap_and_a_writer_is_alone(
+    ensemble: &Ensemble,
+    client: &CuratorClient,
+) -> Result<(), Failure> {
     let holding = Arc::new(AtomicUsize::new(0));
     // No reader releases before all of them hold the lock and the writer waits for it.
     let all_have_arrived = Arc::new(Barrier::new(READERS + 1));
@@ -41,10 +45,16 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         let client = builder(ensemble.connect_string()).connect().await?;
         let (holding, all_have_arrived) = (Arc::clone(&holding), Arc::clone(&all_have_arrived));
         readers.push(tokio::spawn(async move {
-            let reading = InterProcessReadWriteLock::non_reentrant(&client, PATH)?.read().acquire().await?;
+            let reading = InterProcessReadWriteLock::non_reentrant(&client, PATH)?
+                .read()
+                .acquire()
+                .await?;
             holding.fetch_add(1, Ordering::SeqCst);
             timeout(DEFAULT_TIMEOUT, all_have_arrived.wait()).await?;
-            println!("reader {number}: holds the lock, with token {}", reading.fencing_token());
+            println!(
+                "reader {number}: holds the lock, with token {}",
+                reading.fencing_token()
+            );
             holding.fetch_sub(1, Ordering::SeqCst);
             reading.release().await?;
             client.close().await?;
@@ -58,7 +68,10 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         async move { lock.write().acquire().await }
     });
     wait_for_contenders(&lock, READERS + 1).await?;
-    println!("{} readers hold the lock at the same time, and a writer waits.", holding.load(Ordering::SeqCst));
+    println!(
+        "{} readers hold the lock at the same time, and a writer waits.",
+        holding.load(Ordering::SeqCst)
+    );
     all_have_arrived.wait().await;
 
     let writing = timeout(DEFAULT_TIMEOUT, writer).await???;
@@ -71,7 +84,11 @@ async fn readers_overlap_and_a_writer_is_alone(ensemble: &Ensemble, client: &Cur
         reader.await??;
     }
     writing.release().await?;
-    if readers_holding == 0 { Ok(()) } else { Err("the writer was not alone".into()) }
+    if readers_holding == 0 {
+        Ok(())
+    } else {
+        Err("the writer was not alone".into())
+    }
 }
 
 /// A writer is downgraded, and lets other readers in while another writer waits.
@@ -86,20 +103,34 @@ async fn downgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
     wait_for_contenders(lock, 2).await?;
 
     let reading = writing.downgrade().await?;
-    println!("It is a reader now, with token {}:", reading.fencing_token());
+    println!(
+        "It is a reader now, with token {}:",
+        reading.fencing_token()
+    );
     for participant in lock.participants().await? {
         let does = if participant.owns { "holds" } else { "waits" };
-        println!("  {:<5} {does} {}", participant.kind.to_string(), participant.path.name());
+        println!(
+            "  {:<5} {does} {}",
+            participant.kind.to_string(),
+            participant.path.name()
+        );
     }
     let late = lock.read().try_acquire().await?;
     println!(
         "A reader that arrives now: {}",
-        if late.is_some() { "passes the writer" } else { "waits behind the writer" }
+        if late.is_some() {
+            "passes the writer"
+        } else {
+            "waits behind the writer"
+        }
     );
 
     reading.release().await?;
     let writing = timeout(DEFAULT_TIMEOUT, next).await???;
-    println!("The other writer holds the lock, with token {}.\n", writing.fencing_token());
+    println!(
+        "The other writer holds the lock, with token {}.\n",
+        writing.fencing_token()
+    );
     if writing.fencing_token() <= token || late.is_some() {
         return Err("the writer was overtaken, or its token is not greater".into());
     }
@@ -118,7 +149,10 @@ async fn upgrade(lock: &InterProcessReadWriteLock) -> Result<(), Failure> {
 }
 
 /// Waits until this many contenders hold the lock or wait for it.
-async fn wait_for_contenders(lock: &InterProcessReadWriteLock, expected: usize) -> Result<(), Failure> {
+async fn wait_for_contenders(
+    lock: &InterProcessReadWriteLock,
+    expected: usize,
+) -> Result<(), Failure> {
     let wait = async {
         while lock.participants().await?.len() != expected {
             tokio::time::sleep(Duration::from_millis(10)).await;

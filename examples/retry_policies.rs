@@ -1,7 +1,8 @@
 //! Compares the retry policies, and shows them while no server can be reached.
 //!
-//! The servers stay unreachable until a request whose policy retries once has failed. A request of the same client with a
-//! more patient policy was made at the same time, and gets its reply when the servers are reachable again.
+//! The servers stay unreachable until a request whose policy retries once has failed. A request of
+//! the same client with a more patient policy was made at the same time, and gets its reply when
+//! the servers are reachable again.
 //!
 //! ```console
 //! cargo run --example retry_policies
@@ -13,8 +14,9 @@ use std::time::Duration;
 
 use curator_examples::{Ensemble, Failure, builder};
 use curator_recipes::client::{
-    BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry, RetryContext, RetryForever,
-    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
+    BoundedExponentialBackoffRetry, ConnectionState, CreateMode, ExponentialBackoffRetry,
+    RetryContext, RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    retry_fn,
 };
 
 const NODE: &str = "/curator-examples/retry-policies";
@@ -33,7 +35,8 @@ impl RetryPolicy for FibonacciRetry {
         if failed.retries() >= self.max_retries {
             return None;
         }
-        let (factor, _) = (0..failed.retries()).fold((1_u32, 1_u32), |(a, b), _| (b, a.saturating_add(b)));
+        let (factor, _) =
+            (0..failed.retries()).fold((1_u32, 1_u32), |(a, b), _| (b, a.saturating_add(b)));
         Some(self.first.saturating_mul(factor))
     }
 }
@@ -46,7 +49,10 @@ fn printed(who: &'static str, policy: impl RetryPolicy) -> impl RetryPolicy {
             Some(delay) => format!("retry {} in {} ms", failed.retries() + 1, delay.as_millis()),
             None => "gives up".to_owned(),
         };
-        println!("{who}: {:.1} s after the first failure: {decision}", failed.elapsed().as_secs_f64());
+        println!(
+            "{who}: {:.1} s after the first failure: {decision}",
+            failed.elapsed().as_secs_f64()
+        );
         delay
     })
 }
@@ -56,29 +62,41 @@ async fn main() -> Result<(), Failure> {
     print_delays()?;
     let ensemble = Ensemble::find().await?;
     let (network, connect_string) = ensemble.proxy()?;
-    // A try first waits for a connection, for up to the connection timeout. The policy determines the pause between two
-    // tries.
-    let client = builder(connect_string).connection_timeout(3_000 * MS).connect().await?;
+    // A try first waits for a connection, for up to the connection timeout. The policy determines
+    // the pause between two tries.
+    let client = builder(connect_string)
+        .connection_timeout(3_000 * MS)
+        .connect()
+        .await?;
     // Two views of one client, with one session.
     let hasty = client.using_retry_policy(printed("hasty", RetryOneTime::new(50 * MS)?));
     let patient = BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?;
     let patient = client.using_retry_policy(printed("patient", patient));
-    let create = patient.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
+    let create = patient
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .creating_parent_containers();
     create.for_path(NODE, "blue").await?;
 
     println!("\nFrom now on no server can be reached.");
     let mut states = client.connection_states();
     network.refuse(true)?;
     network.cut();
-    // Before the client has noticed the outage, a request would wait for its answer until the operation timeout.
+    // Before the client has noticed the outage, a request would wait for its answer until the
+    // operation timeout.
     states.wait_for(ConnectionState::Suspended).await;
     let reading = tokio::spawn({
         let patient = patient.clone();
         async move { patient.get_data(NODE).await }
     });
-    let Err(error) = hasty.get_data(NODE).await else { return Err("an answer without a server".into()) };
+    let Err(error) = hasty.get_data(NODE).await else {
+        return Err("an answer without a server".into());
+    };
     println!("hasty: {error}");
-    println!("hasty: can the same call succeed later? {}", if error.is_retryable() { "Yes." } else { "No." });
+    println!(
+        "hasty: can the same call succeed later? {}",
+        if error.is_retryable() { "Yes." } else { "No." }
+    );
 
     println!("The servers can be reached again.");
     network.refuse(false)?;
@@ -88,7 +106,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The policies of the crate `backoff` can be used too; this one has no randomness, and ends after a second.
+/// The policies of the crate `backoff` can be used too; this one has no randomness, and ends after
+/// a second.
 #[cfg(feature = "backoff")]
 fn backoff_policy() -> impl RetryPolicy {
     curator_recipes::client::BackoffRetry::new(backoff::ExponentialBackoff {
@@ -103,20 +122,46 @@ fn backoff_policy() -> impl RetryPolicy {
 fn print_delays() -> Result<(), Failure> {
     let policies: &[(&str, Box<dyn RetryPolicy>)] = &[
         ("RetryOneTime(50)", Box::new(RetryOneTime::new(50 * MS)?)),
-        ("RetryNTimes(5, 50)", Box::new(RetryNTimes::new(5, 50 * MS)?)),
+        (
+            "RetryNTimes(5, 50)",
+            Box::new(RetryNTimes::new(5, 50 * MS)?),
+        ),
         ("RetryForever(50)", Box::new(RetryForever::new(50 * MS)?)),
-        ("RetryUntilElapsed(220, 50)", Box::new(RetryUntilElapsed::new(220 * MS, 50 * MS)?)),
-        ("ExponentialBackoffRetry(50, 6)", Box::new(ExponentialBackoffRetry::new(50 * MS, 6)?)),
+        (
+            "RetryUntilElapsed(220, 50)",
+            Box::new(RetryUntilElapsed::new(220 * MS, 50 * MS)?),
+        ),
+        (
+            "ExponentialBackoffRetry(50, 6)",
+            Box::new(ExponentialBackoffRetry::new(50 * MS, 6)?),
+        ),
         (
             "BoundedExponentialBackoffRetry(50, 400, 29)",
             Box::new(BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?),
         ),
         #[cfg(feature = "backoff")]
-        ("BackoffRetry(50 * 3^n, within 1000)", Box::new(backoff_policy())),
-        ("FibonacciRetry(50, 7), custom", Box::new(FibonacciRetry { first: 50 * MS, max_retries: 7 })),
+        (
+            "BackoffRetry(50 * 3^n, within 1000)",
+            Box::new(backoff_policy()),
+        ),
+        (
+            "FibonacciRetry(50, 7), custom",
+            Box::new(FibonacciRetry {
+                first: 50 * MS,
+                max_retries: 7,
+            }),
+        ),
     ];
-    println!("The wait before each retry in milliseconds, if a try takes no time; `-` is giving up.\n");
-    println!("{:<43}{}", "", (1..=DELAYS).map(|retry| format!("{retry:>7}")).collect::<String>());
+    println!(
+        "The wait before each retry in milliseconds, if a try takes no time; `-` is giving up.\n"
+    );
+    println!(
+        "{:<43}{}",
+        "",
+        (1..=DELAYS)
+            .map(|retry| format!("{retry:>7}"))
+            .collect::<String>()
+    );
     for (name, policy) in policies {
         let (mut row, mut elapsed) = (String::new(), Duration::ZERO);
         for retries in 0..DELAYS {

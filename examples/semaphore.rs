@@ -1,6 +1,6 @@
-//! A limited number of holders in all processes: workers share leases. A task that requests several leases gets them
-//! all at once, and is not overtaken by tasks that request one. The limit is stored in a node, and changes while
-//! leases are held.
+//! A limited number of holders in all processes: workers share leases. A task that requests several
+//! leases gets them all at once, and is not overtaken by tasks that request one. The limit is
+//! stored in a node, and changes while leases are held.
 //!
 //! ```console
 //! cargo run --example semaphore
@@ -48,8 +48,11 @@ struct Crowd {
 
 async fn workers(ensemble: &Ensemble) -> Result<(), Failure> {
     println!("{WORKERS} workers share {LEASES} leases.\n");
-    let crowd =
-        Crowd { now: AtomicUsize::new(0), most: AtomicUsize::new(0), all_leases: Barrier::new(LEASES.try_into()?) };
+    let crowd = Crowd {
+        now: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        all_leases: Barrier::new(LEASES.try_into()?),
+    };
     let crowd = Arc::new(crowd);
     let mut workers = Vec::new();
     for number in 1..=WORKERS {
@@ -83,7 +86,10 @@ async fn work(number: usize, client: CuratorClient, crowd: Arc<Crowd>) -> Result
 }
 
 /// Several leases in one step, and a limit that changes.
-async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) -> Result<(), Failure> {
+async fn many_at_once(
+    semaphore: &InterProcessSemaphoreV2,
+    count: &SharedCount,
+) -> Result<(), Failure> {
     let one = semaphore.acquire().await?;
     println!("\nOne of {LEASES} leases is taken, and a task requests two.");
     let two = tokio::spawn({
@@ -94,22 +100,39 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
     let passed = semaphore.try_acquire().await?.is_some();
     println!(
         "Another task requests one, which is free: {}",
-        if passed { "it gets it" } else { "it has to wait its turn" }
+        if passed {
+            "it gets it"
+        } else {
+            "it has to wait its turn"
+        }
     );
 
     count.set(LEASES + 1).await?;
     let two = timeout(DEFAULT_TIMEOUT, two).await???;
-    println!("There are {} leases now, and the task gets both in one step:", LEASES + 1);
+    println!(
+        "There are {} leases now, and the task gets both in one step:",
+        LEASES + 1
+    );
     for lease in &two {
         println!("  {}", lease.name());
     }
 
     count.set(1).await?;
-    let valid = two.iter().chain([&one]).filter(|lease| lease.is_valid()).count();
+    let valid = two
+        .iter()
+        .chain([&one])
+        .filter(|lease| lease.is_valid())
+        .count();
     let more = semaphore.try_acquire().await?.is_some();
-    println!("There is 1 lease now: {valid} are still held, and {} is given.", if more { "one more" } else { "none" });
+    println!(
+        "There is 1 lease now: {valid} are still held, and {} is given.",
+        if more { "one more" } else { "none" }
+    );
     SemaphoreLease::release_all(two.into_iter().chain([one])).await?;
-    let again = semaphore.acquire_timeout(DEFAULT_TIMEOUT).await?.ok_or("the leases were not given back")?;
+    let again = semaphore
+        .acquire_timeout(DEFAULT_TIMEOUT)
+        .await?
+        .ok_or("the leases were not given back")?;
     println!("All leases are given back, and one can be acquired again.");
     if passed || more || valid != 3 {
         return Err("a lease was given out of turn, or one too many, or taken away".into());
@@ -118,9 +141,19 @@ async fn many_at_once(semaphore: &InterProcessSemaphoreV2, count: &SharedCount) 
 }
 
 /// Waits until this many tasks wait for leases.
-async fn wait_for_waiters(semaphore: &InterProcessSemaphoreV2, expected: usize) -> Result<(), Failure> {
+async fn wait_for_waiters(
+    semaphore: &InterProcessSemaphoreV2,
+    expected: usize,
+) -> Result<(), Failure> {
     let wait = async {
-        while semaphore.participants().await?.iter().filter(|participant| !participant.owns).count() != expected {
+        while semaphore
+            .participants()
+            .await?
+            .iter()
+            .filter(|participant| !participant.owns)
+            .count()
+            != expected
+        {
             sleep(Duration::from_millis(10)).await;
         }
         Ok(())

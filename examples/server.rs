@@ -1,10 +1,14 @@
-//! A server to which other programs can connect in your first steps. Stop it with ctrl-c; its data are in memory.
+//! A server to which other programs can connect in your first steps. Stop it with ctrl-c; its data
+//! are in memory.
 
 use curator_test::EmbeddedServer;
 
 #[tokio::main]
 async fn main() -> Result<(), curator_examples::Failure> {
     let server = EmbeddedServer::start()?;
-    println!("Started an embedded server, for tests and first steps, at {}.", server.connect_string());
+    println!(
+        "Started an embedded server, for tests and first steps, at {}.",
+        server.connect_string()
+    );
     std::future::pending().await
 }

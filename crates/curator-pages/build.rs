@@ -1,10 +1,12 @@
-//! Collects the code on the pages, so that the tests of this package compile it as users paste it: in a spawned task,
-//! and in a function that returns the error type of a recipe.
+//! Collects the code on the pages, so that the tests of this package compile it as users paste it:
+//! in a spawned task, and in a function that returns the error type of a recipe.
 //!
-//! The documentation tests compile the same blocks unchanged, but do not run the tests in them. Here, each `async fn` becomes a function whose future
-//! must be `Send` for all arguments that its signature accepts.
+//! The documentation tests compile the same blocks unchanged, but do not run the tests in them.
+//! Here, each `async fn` becomes a function whose future must be `Send` for all arguments that its
+//! signature accepts.
 //!
-//! The service that a page tests in simulated time is also compiled with the defect whose failure the page shows.
+//! The service that a page tests in simulated time is also compiled with the defect whose failure
+//! the page shows.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -16,20 +18,32 @@ fn main() -> Result<(), Failure> {
     for page in pages(&PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../.."))? {
         println!("cargo::rerun-if-changed={}", page.display());
         for (line, block) in blocks(&fs::read_to_string(&page)?) {
-            let name = page.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_");
+            let name = page
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .replace('-', "_");
             if block.contains(SIMULATED_TEST) {
                 modules += &format!("pub mod late_write {{\n{}}}\n", with_late_write(&block)?);
             }
-            let block = spawnable(&block).map_err(|problem| format!("{}:{line}: {problem}", page.display()))?;
+            let block = spawnable(&block)
+                .map_err(|problem| format!("{}:{line}: {problem}", page.display()))?;
             let condition = if NEEDS_ALL_FEATURES.iter().any(|text| block.contains(text)) {
                 "#[cfg(feature = \"full\")]\n"
             } else {
                 ""
             };
-            modules += &format!("{condition}mod {}_{}_{line} {{\n{block}}}\n", name.to_lowercase(), modules.len());
+            modules += &format!(
+                "{condition}mod {}_{}_{line} {{\n{block}}}\n",
+                name.to_lowercase(),
+                modules.len()
+            );
         }
     }
-    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("pages.rs"), modules)?;
+    fs::write(
+        PathBuf::from(env::var("OUT_DIR")?).join("pages.rs"),
+        modules,
+    )?;
     Ok(())
 }
 
@@ -45,10 +59,16 @@ fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
         "crates/curator-test",
         "examples",
     ];
-    let mut pages: Vec<_> = packages.iter().map(|package| workspace.join(package).join("README.md")).collect();
+    let mut pages: Vec<_> = packages
+        .iter()
+        .map(|package| workspace.join(package).join("README.md"))
+        .collect();
     for folder in ["docs", "docs/locks"] {
         // Cargo runs this script again when a page is added to the folder.
-        println!("cargo::rerun-if-changed={}", workspace.join(folder).display());
+        println!(
+            "cargo::rerun-if-changed={}",
+            workspace.join(folder).display()
+        );
         for entry in fs::read_dir(workspace.join(folder))? {
             pages.push(entry?.path());
         }
@@ -63,7 +83,10 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut lines = page.lines().zip(1..);
     while let Some((opening, number)) = lines.next() {
         if opening.trim_start().starts_with("```rust") {
-            let block = lines.by_ref().map(|(line, _)| line).take_while(|line| line.trim() != "```");
+            let block = lines
+                .by_ref()
+                .map(|(line, _)| line)
+                .take_while(|line| line.trim() != "```");
             blocks.push((number, block.flat_map(|line| [line, "\n"]).collect()));
         }
     }
@@ -83,7 +106,10 @@ fn spawnable(block: &str) -> Result<String, Failure> {
         return Ok(block.to_owned());
     }
     if !block.contains("fn main()") && block.contains("Box<dyn") {
-        return Err("only a whole program may return `Box<dyn Error>`: return the error type of the recipe".into());
+        return Err(
+            "only a whole program may return `Box<dyn Error>`: return the error type of the recipe"
+                .into(),
+        );
     }
     let mut parts = block.split("async fn ");
     let mut spawnable = parts.next().unwrap_or_default().to_owned();
@@ -93,11 +119,21 @@ fn spawnable(block: &str) -> Result<String, Failure> {
             continue;
         }
         spawnable.truncate(spawnable.trim_end_matches(MAIN).len());
-        let (arguments, rest) = function.split_once(") -> ").ok_or("a function has no return type")?;
-        let (header, rest) = rest.split_once("{\n").ok_or("the body of a function was not found")?;
-        let (body, rest) = rest.split_once("\n}\n").ok_or("the end of a function was not found")?;
+        let (arguments, rest) = function
+            .split_once(") -> ")
+            .ok_or("a function has no return type")?;
+        let (header, rest) = rest
+            .split_once("{\n")
+            .ok_or("the body of a function was not found")?;
+        let (body, rest) = rest
+            .split_once("\n}\n")
+            .ok_or("the end of a function was not found")?;
         let (output, bounds) = header.split_once("\nwhere").unwrap_or((header, ""));
-        let bounds = if bounds.is_empty() { String::new() } else { format!("where {bounds}") };
+        let bounds = if bounds.is_empty() {
+            String::new()
+        } else {
+            format!("where {bounds}")
+        };
         spawnable += &format!(
             "fn {arguments}) -> impl Future<Output = {output}> + Send {bounds} {{ async move {{\n{body}\n}} }}\n{rest}"
         );
@@ -115,5 +151,8 @@ fn with_late_write(block: &str) -> Result<String, Failure> {
     if !block.contains(guarded) || !block.contains(test) {
         return Err("the write under the guard, or the search for a late one, is missing".into());
     }
-    Ok(block.replace(guarded, unguarded).replace(SIMULATED_TEST, "").replace(test, "pub fn"))
+    Ok(block
+        .replace(guarded, unguarded)
+        .replace(SIMULATED_TEST, "")
+        .replace(test, "pub fn"))
 }

@@ -1,6 +1,10 @@
 //! Runs each example, and checks its output.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test, a panic is the way to fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -19,22 +23,39 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     ["", "/namespace", "/chroot"].into_iter().map(move |root| {
         let mut program = program(example);
-        program.env_remove("ZOOKEEPER_CONNECT").env_remove("ZOOKEEPER_NAMESPACE");
+        program
+            .env_remove("ZOOKEEPER_CONNECT")
+            .env_remove("ZOOKEEPER_NAMESPACE");
         if root.is_empty() {
-            return Run { printed: printed_by(&mut program), root };
+            return Run {
+                printed: printed_by(&mut program),
+                root,
+            };
         }
         let server = runtime.block_on(TestingServer::start()).unwrap();
         if root == "/chroot" {
-            program.env("ZOOKEEPER_CONNECT", format!("{}{root}", server.connect_string()));
+            program.env(
+                "ZOOKEEPER_CONNECT",
+                format!("{}{root}", server.connect_string()),
+            );
         } else {
-            program.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZOOKEEPER_NAMESPACE", &root[1..]);
+            program
+                .env("ZOOKEEPER_CONNECT", server.connect_string())
+                .env("ZOOKEEPER_NAMESPACE", &root[1..]);
         }
         let printed = printed_by(&mut program);
         let nodes = runtime.block_on(async {
-            let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+            let client = CuratorClient::builder(server.connect_string())
+                .connect()
+                .await
+                .unwrap();
             client.get_children("/").await.unwrap()
         });
-        assert!(nodes.contains(&root[1..].to_owned()) && !nodes.contains(&"curator-examples".to_owned()), "{nodes:?}");
+        assert!(
+            nodes.contains(&root[1..].to_owned())
+                && !nodes.contains(&"curator-examples".to_owned()),
+            "{nodes:?}"
+        );
         Run { printed, root }
     })
 }
@@ -42,9 +63,18 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
 /// An example that cargo has built beside this test.
 fn program(example: &str) -> Command {
     let this_test = std::env::current_exe().unwrap();
-    let profile = this_test.parent().and_then(|deps| deps.parent()).expect("tests are built into `deps`");
-    let program = profile.join("examples").join(example).with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(program.exists(), "no {program:?}: first run `cargo build -p curator-examples --examples`");
+    let profile = this_test
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("tests are built into `deps`");
+    let program = profile
+        .join("examples")
+        .join(example)
+        .with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(
+        program.exists(),
+        "no {program:?}: first run `cargo build -p curator-examples --examples`"
+    );
     Command::new(program)
 }
 
@@ -52,7 +82,11 @@ fn printed_by(example: &mut Command) -> String {
     let output = example.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example:?} has failed: {}\n{printed}\n{errors}", output.status);
+    assert!(
+        output.status.success(),
+        "{example:?} has failed: {}\n{printed}\n{errors}",
+        output.status
+    );
     printed
 }
 
@@ -66,19 +100,29 @@ fn mutex() {
 #[test]
 fn the_mutex_example_runs_without_any_other_program() {
     let printed = printed_by(program("mutex").env_clear().env("PATH", "/nonexistent"));
-    assert!(printed.starts_with("Started an embedded server"), "{printed}");
+    assert!(
+        printed.starts_with("Started an embedded server"),
+        "{printed}"
+    );
     check_mutex(&printed);
 }
 
 #[test]
 fn an_example_that_fails_prints_its_error_in_words() {
-    let output = program("mutex").env("ZOOKEEPER_CONNECT", "zk1:0").output().unwrap();
+    let output = program("mutex")
+        .env("ZOOKEEPER_CONNECT", "zk1:0")
+        .output()
+        .unwrap();
     assert!(!output.status.success());
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(printed, "Error: invalid connect string \"zk1:0\": expected a port between 1 and 65535, not \"0\"\n");
+    assert_eq!(
+        printed,
+        "Error: invalid connect string \"zk1:0\": expected a port between 1 and 65535, not \"0\"\n"
+    );
 }
 
-/// Checks that B's lock is lost before C acquires it, and the order, times and fencing tokens of all events.
+/// Checks that B's lock is lost before C acquires it, and the order, times and fencing tokens of
+/// all events.
 fn check_mutex(printed: &str) {
     let events: Vec<(f64, &str)> = printed
         .lines()
@@ -99,9 +143,15 @@ fn check_mutex(printed: &str) {
     ];
     assert_eq!(events.len(), expected.len(), "{printed}");
     for ((_, event), expected) in events.iter().zip(expected) {
-        assert!(event.starts_with(expected), "no {expected:?} in its place in: {printed}");
+        assert!(
+            event.starts_with(expected),
+            "no {expected:?} in its place in: {printed}"
+        );
     }
-    assert!(events.is_sorted_by(|(earlier, _), (later, _)| earlier <= later), "{printed}");
+    assert!(
+        events.is_sorted_by(|(earlier, _), (later, _)| earlier <= later),
+        "{printed}"
+    );
 
     let [cut_off, lost, acquired] = [5, 6, 7].map(|at| events[at].0);
     assert!(cut_off < lost && lost < acquired, "{printed}");
@@ -116,40 +166,86 @@ fn check_mutex(printed: &str) {
     };
     let [a, b, c] = [0, 4, 7].map(|at| token(events[at].1));
     assert!(a < b && b < c, "{printed}");
-    assert!(events[8].1.ends_with(&format!("the fencing token {b} is stale: {c} has been seen.")), "{printed}");
+    assert!(
+        events[8].1.ends_with(&format!(
+            "the fencing token {b} is stale: {c} has been seen."
+        )),
+        "{printed}"
+    );
 }
 
 #[test]
 fn server() {
     let mut server = program("server").stdout(Stdio::piped()).spawn().unwrap();
     let mut printed = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut printed).unwrap();
-    let (_, connect_string) = printed.trim_end().trim_end_matches('.').rsplit_once(' ').unwrap_or_default();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut printed)
+        .unwrap();
+    let (_, connect_string) = printed
+        .trim_end()
+        .trim_end_matches('.')
+        .rsplit_once(' ')
+        .unwrap_or_default();
     let connecting = CuratorClient::builder(connect_string).connect();
     let connected = tokio::runtime::Runtime::new().unwrap().block_on(connecting);
     server.kill().unwrap();
     server.wait().unwrap();
-    assert!(connected.is_ok(), "{connected:?} at the server of: {printed}");
+    assert!(
+        connected.is_ok(),
+        "{connected:?} at the server of: {printed}"
+    );
 }
 
 #[test]
 fn read_write() {
     for Run { printed, .. } in runs("read_write") {
-        assert!(printed.contains("3 readers hold the lock at the same time, and a writer waits."), "{printed}");
+        assert!(
+            printed.contains("3 readers hold the lock at the same time, and a writer waits."),
+            "{printed}"
+        );
         assert!(printed.contains(", and 0 readers hold it\n"), "{printed}");
         let token = |before: &str| -> i64 {
-            let line = printed.lines().find(|line| line.starts_with(before)).unwrap_or_else(|| panic!("{printed}"));
-            line.trim_end_matches(['.', ':']).rsplit(' ').next().unwrap().parse().unwrap()
+            let line = printed
+                .lines()
+                .find(|line| line.starts_with(before))
+                .unwrap_or_else(|| panic!("{printed}"));
+            line.trim_end_matches(['.', ':'])
+                .rsplit(' ')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap()
         };
-        let (writer, reader) = (token("A writer holds the lock"), token("It is a reader now"));
+        let (writer, reader) = (
+            token("A writer holds the lock"),
+            token("It is a reader now"),
+        );
         assert_eq!(writer, reader, "{printed}");
-        assert!(token("The other writer holds the lock") > reader, "{printed}");
-        let queue: Vec<_> = printed.lines().filter(|line| line.starts_with("  ")).collect();
+        assert!(
+            token("The other writer holds the lock") > reader,
+            "{printed}"
+        );
+        let queue: Vec<_> = printed
+            .lines()
+            .filter(|line| line.starts_with("  "))
+            .collect();
         assert_eq!(queue.len(), 2, "{printed}");
-        assert!(queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"), "{printed}");
-        assert!(queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"), "{printed}");
-        assert!(printed.contains("A reader that arrives now: waits behind the writer"), "{printed}");
-        assert!(printed.contains("requests the write lock: release the read lock first"), "{printed}");
+        assert!(
+            queue[0].starts_with("  read  holds _c_") && queue[0].contains("-__READ__"),
+            "{printed}"
+        );
+        assert!(
+            queue[1].starts_with("  write waits _c_") && queue[1].contains("-__WRIT__"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("A reader that arrives now: waits behind the writer"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("requests the write lock: release the read lock first"),
+            "{printed}"
+        );
     }
 }
 
@@ -157,38 +253,93 @@ fn read_write() {
 fn semaphore() {
     for Run { printed, .. } in runs("semaphore") {
         for worker in 1..=6 {
-            assert!(printed.contains(&format!("worker {worker}: has a lease")), "{printed}");
+            assert!(
+                printed.contains(&format!("worker {worker}: has a lease")),
+                "{printed}"
+            );
         }
-        assert!(printed.contains("At most 2 have worked at a time."), "{printed}");
-        assert!(printed.contains("Another task requests one, which is free: it has to wait its turn"), "{printed}");
-        let given =
-            printed.split_once("There are 3 leases now, and the task gets both in one step:\n").expect(&printed).1;
-        assert_eq!(given.lines().take_while(|line| line.starts_with("  _c_")).count(), 2, "{printed}");
-        assert!(printed.contains("There is 1 lease now: 3 are still held, and none is given."), "{printed}");
-        assert!(printed.contains("All leases are given back, and one can be acquired again."), "{printed}");
+        assert!(
+            printed.contains("At most 2 have worked at a time."),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("Another task requests one, which is free: it has to wait its turn"),
+            "{printed}"
+        );
+        let given = printed
+            .split_once("There are 3 leases now, and the task gets both in one step:\n")
+            .expect(&printed)
+            .1;
+        assert_eq!(
+            given
+                .lines()
+                .take_while(|line| line.starts_with("  _c_"))
+                .count(),
+            2,
+            "{printed}"
+        );
+        assert!(
+            printed.contains("There is 1 lease now: 3 are still held, and none is given."),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("All leases are given back, and one can be acquired again."),
+            "{printed}"
+        );
     }
 }
 
 #[test]
 fn multi_lock() {
     for Run { printed, .. } in runs("multi_lock") {
-        let numbers =
-            |line: &str| -> Vec<u64> { line.split([' ', ':']).filter_map(|word| word.parse().ok()).collect() };
+        let numbers = |line: &str| -> Vec<u64> {
+            line.split([' ', ':'])
+                .filter_map(|word| word.parse().ok())
+                .collect()
+        };
         // Token, task, amount, and the two accounts.
-        let transfers: Vec<_> = printed.lines().filter(|line| line.contains(" moves ")).map(numbers).collect();
+        let transfers: Vec<_> = printed
+            .lines()
+            .filter(|line| line.contains(" moves "))
+            .map(numbers)
+            .collect();
         assert_eq!(transfers.len(), 20, "{printed}");
-        assert!(transfers.is_sorted_by(|one, next| one[0] < next[0]), "{printed}");
+        assert!(
+            transfers.is_sorted_by(|one, next| one[0] < next[0]),
+            "{printed}"
+        );
         // Proves that some pair of accounts is locked in both orders.
-        let pairs: Vec<_> = transfers.iter().map(|transfer| (transfer[3], transfer[4])).collect();
-        assert!(pairs.iter().any(|&(from, to)| pairs.contains(&(to, from))), "{printed}");
+        let pairs: Vec<_> = transfers
+            .iter()
+            .map(|transfer| (transfer[3], transfer[4]))
+            .collect();
+        assert!(
+            pairs.iter().any(|&(from, to)| pairs.contains(&(to, from))),
+            "{printed}"
+        );
         assert!(printed.contains("; their sum is 400."), "{printed}");
-        assert!(printed.contains("A write came too late, and was not done: the lock /"), "{printed}");
-        assert!(printed.contains("The printer is held elsewhere: not acquired"), "{printed}");
-        assert!(printed.contains("The mutex and the catalogue are given back."), "{printed}");
-        let nodes: Vec<_> = printed.lines().filter(|line| line.starts_with("  /")).collect();
+        assert!(
+            printed.contains("A write came too late, and was not done: the lock /"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("The printer is held elsewhere: not acquired"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("The mutex and the catalogue are given back."),
+            "{printed}"
+        );
+        let nodes: Vec<_> = printed
+            .lines()
+            .filter(|line| line.starts_with("  /"))
+            .collect();
         assert_eq!(nodes.len(), 3, "{printed}");
         let greatest = nodes[2].rsplit(' ').next().unwrap();
-        assert!(printed.contains(&format!("The greatest token is the guard's: {greatest}")), "{printed}");
+        assert!(
+            printed.contains(&format!("The greatest token is the guard's: {greatest}")),
+            "{printed}"
+        );
     }
 }
 
@@ -197,11 +348,32 @@ fn custom_driver() {
     for Run { printed, root } in runs("custom_driver") {
         let dir = format!("{root}/curator-examples/shared-lock");
         // The node's id stands between the two parts of each line.
-        let has_line =
-            |begin: &str, end: &str| printed.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
-        assert!(has_line(&format!("web-3 holds the lock: {dir}/web-3-"), "-W-0000000000"), "{printed}");
-        assert!(has_line(&format!("in the queue: {dir}/batch-1-"), "-W-0000000002 (waits)"), "{printed}");
-        assert!(has_line(&format!("batch-1 holds the lock: {dir}/batch-1-"), "-W-0000000002"), "{printed}");
+        let has_line = |begin: &str, end: &str| {
+            printed
+                .lines()
+                .any(|line| line.starts_with(begin) && line.ends_with(end))
+        };
+        assert!(
+            has_line(
+                &format!("web-3 holds the lock: {dir}/web-3-"),
+                "-W-0000000000"
+            ),
+            "{printed}"
+        );
+        assert!(
+            has_line(
+                &format!("in the queue: {dir}/batch-1-"),
+                "-W-0000000002 (waits)"
+            ),
+            "{printed}"
+        );
+        assert!(
+            has_line(
+                &format!("batch-1 holds the lock: {dir}/batch-1-"),
+                "-W-0000000002"
+            ),
+            "{printed}"
+        );
     }
 }
 
@@ -209,10 +381,20 @@ fn custom_driver() {
 fn fencing() {
     for Run { printed, .. } in runs("fencing") {
         let token = |after: &str| -> i64 {
-            let rest = printed.split_once(after).unwrap_or_else(|| panic!("no {after:?} in: {printed}")).1;
-            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+            let rest = printed
+                .split_once(after)
+                .unwrap_or_else(|| panic!("no {after:?} in: {printed}"))
+                .1;
+            rest.split(|c: char| !c.is_ascii_digit())
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap()
         };
-        let (old, new) = (token("holder: I have the lock, with token "), token(" is stale: "));
+        let (old, new) = (
+            token("holder: I have the lock, with token "),
+            token(" is stale: "),
+        );
         assert!(old < new, "{printed}");
         let lines: Vec<&str> = printed.lines().collect();
         let mut rest = lines.iter();
@@ -233,7 +415,10 @@ fn fencing() {
         ] {
             assert!(rest.any(|line| *line == expected), "no {expected:?} in its place in: {printed}");
         }
-        assert!(printed.contains(" is lost: its session ended: "), "{printed}");
+        assert!(
+            printed.contains(" is lost: its session ended: "),
+            "{printed}"
+        );
     }
 }
 
@@ -242,18 +427,25 @@ fn herd_effect() {
     for Run { printed, .. } in runs("herd_effect") {
         // The mean number of notifications and of requests per hand-over.
         let row = |waiters: &str, recipe: &str| -> (f64, f64) {
-            let mut rows = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-            let row = rows.find(|row| row.starts_with(&[waiters, recipe])).unwrap();
+            let mut rows = printed
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let row = rows
+                .find(|row| row.starts_with(&[waiters, recipe]))
+                .unwrap();
             (row[2].parse().unwrap(), row[3].parse().unwrap())
         };
         for waiters in ["10", "50", "200"] {
             let count: f64 = waiters.parse().unwrap();
             let (notifications, requests) = row(waiters, "naive");
-            // Every waiter is notified and lists the queue again, and all but the new holder watch another node. On a very
-            // slow machine, single waiters are missing.
-            assert!(notifications > 0.8 * count && requests > 1.6 * count, "{printed}");
-            // Notified are two waiters and the former holder. The requests are the release, and three of the waiter
-            // that lists the queue again and sets watches.
+            // Every waiter is notified and lists the queue again, and all but the new holder watch
+            // another node. On a very slow machine, single waiters are missing.
+            assert!(
+                notifications > 0.8 * count && requests > 1.6 * count,
+                "{printed}"
+            );
+            // Notified are two waiters and the former holder. The requests are the release, and
+            // three of the waiter that lists the queue again and sets watches.
             let (notifications, requests) = row(waiters, "standard");
             assert!(notifications <= 3.0 && requests <= 6.0, "{printed}");
         }
@@ -263,47 +455,92 @@ fn herd_effect() {
 #[test]
 fn retry_policies() {
     for Run { printed, .. } in runs("retry_policies") {
-        let row = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let row = |name: &str| {
+            printed
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap()
+                .trim()
+        };
         assert_eq!(row("RetryOneTime(50)"), "50      -");
-        assert_eq!(row("RetryUntilElapsed(220, 50)"), "50     50     50     50     20      -");
+        assert_eq!(
+            row("RetryUntilElapsed(220, 50)"),
+            "50     50     50     50     20      -"
+        );
         #[cfg(feature = "backoff")]
-        assert_eq!(row("BackoffRetry(50 * 3^n, within 1000)"), "50    150    450      -");
-        assert_eq!(row("FibonacciRetry(50, 7), custom"), "50     50    100    150    250    400    650      -");
+        assert_eq!(
+            row("BackoffRetry(50 * 3^n, within 1000)"),
+            "50    150    450      -"
+        );
+        assert_eq!(
+            row("FibonacciRetry(50, 7), custom"),
+            "50     50    100    150    250    400    650      -"
+        );
         let bounded: Vec<u64> = row("BoundedExponentialBackoffRetry(50, 400, 29)")
             .split_whitespace()
             .map(|delay| delay.parse().unwrap())
             .collect();
-        assert!(bounded.len() == 8 && bounded.iter().all(|delay| (50..=400).contains(delay)), "{printed}");
-
-        let (_, outage) = printed.split_once("From now on").unwrap();
-        let retries = |who: &str| outage.lines().filter(|line| line.starts_with(who) && line.contains("retry")).count();
-        assert_eq!(retries("hasty:"), 1, "{printed}");
-        assert!(retries("patient:") >= 1, "{printed}");
-        let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
-        assert!(at("gives up") < at("hasty: no session with"), "{printed}");
         assert!(
-            at("hasty: can the same call succeed later? Yes.") < at("The servers can be reached again."),
+            bounded.len() == 8 && bounded.iter().all(|delay| (50..=400).contains(delay)),
             "{printed}"
         );
-        assert!(at("The servers can be reached again.") < at("patient: has read \"blue\""), "{printed}");
+
+        let (_, outage) = printed.split_once("From now on").unwrap();
+        let retries = |who: &str| {
+            outage
+                .lines()
+                .filter(|line| line.starts_with(who) && line.contains("retry"))
+                .count()
+        };
+        assert_eq!(retries("hasty:"), 1, "{printed}");
+        assert!(retries("patient:") >= 1, "{printed}");
+        let at = |what: &str| {
+            printed
+                .find(what)
+                .unwrap_or_else(|| panic!("no {what:?} in {printed}"))
+        };
+        assert!(at("gives up") < at("hasty: no session with"), "{printed}");
+        assert!(
+            at("hasty: can the same call succeed later? Yes.")
+                < at("The servers can be reached again."),
+            "{printed}"
+        );
+        assert!(
+            at("The servers can be reached again.") < at("patient: has read \"blue\""),
+            "{printed}"
+        );
     }
 }
 
 #[test]
 fn lock_loss() {
     for Run { printed, root } in runs("lock_loss") {
-        let at = |what: &str| printed.find(what).unwrap_or_else(|| panic!("no {what:?} in {printed}"));
+        let at = |what: &str| {
+            printed
+                .find(what)
+                .unwrap_or_else(|| panic!("no {what:?} in {printed}"))
+        };
         let held = at("the other client holds the lock, with token");
-        for known in ["is_valid() is false", "run() has dropped the work", "lost() says: its session ended"] {
+        for known in [
+            "is_valid() is false",
+            "run() has dropped the work",
+            "lost() says: its session ended",
+        ] {
             assert!(at(known) < held, "{printed}");
         }
         let suspended = at("the holder's connection: Suspended");
         let lost = at("the holder's connection: Lost");
         let reconnected = at("the holder's connection: Reconnected");
-        assert!(suspended < lost && lost < held && held < reconnected, "{printed}");
+        assert!(
+            suspended < lost && lost < held && held < reconnected,
+            "{printed}"
+        );
         assert!(held < at("The holder knew in time"), "{printed}");
         let dir = format!("{root}/curator-examples/lock-loss");
-        assert!(printed.contains(&format!("release() says: the lock {dir}/_c_")), "{printed}");
+        assert!(
+            printed.contains(&format!("release() says: the lock {dir}/_c_")),
+            "{printed}"
+        );
     }
 }
 
@@ -311,14 +548,32 @@ fn lock_loss() {
 fn leader() {
     for Run { printed, .. } in runs("leader") {
         let mut rest = printed.lines();
-        for expected in ["a: I lead", "b: I lead", "c: I lead", "b: I do not", "c: I do not", "b: I lead", "c: I lead"]
-        {
-            assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
+        for expected in [
+            "a: I lead",
+            "b: I lead",
+            "c: I lead",
+            "b: I do not",
+            "c: I do not",
+            "b: I lead",
+            "c: I lead",
+        ] {
+            assert!(
+                rest.any(|line| line.starts_with(expected)),
+                "no {expected:?} in its place in: {printed}"
+            );
         }
-        for seen in ["observer: a leads", "observer: b leads", "observer: c leads", "and there is no leader."] {
+        for seen in [
+            "observer: a leads",
+            "observer: b leads",
+            "observer: c leads",
+            "and there is no leader.",
+        ] {
             assert!(printed.contains(seen), "no {seen:?} in: {printed}");
         }
-        assert!(printed.contains("No two replicas led at the same time."), "{printed}");
+        assert!(
+            printed.contains("No two replicas led at the same time."),
+            "{printed}"
+        );
     }
 }
 
@@ -326,10 +581,24 @@ fn leader() {
 fn counter() {
     for Run { printed, .. } in runs("counter") {
         for counted in [30, 60, 90, 120, 150, 180] {
-            assert!(printed.contains(&format!("{counted} orders are counted. All connections are cut.")), "{printed}");
+            assert!(
+                printed.contains(&format!(
+                    "{counted} orders are counted. All connections are cut."
+                )),
+                "{printed}"
+            );
         }
-        assert_eq!(printed.matches("A worker has counted 50 orders, with the ids ").count(), 4, "{printed}");
-        assert!(printed.contains("4 workers, 50 orders each: 200 counted, 200 ids"), "{printed}");
+        assert_eq!(
+            printed
+                .matches("A worker has counted 50 orders, with the ids ")
+                .count(),
+            4,
+            "{printed}"
+        );
+        assert!(
+            printed.contains("4 workers, 50 orders each: 200 counted, 200 ids"),
+            "{printed}"
+        );
     }
 }
 
@@ -338,7 +607,9 @@ fn config() {
     for Run { printed, root } in runs("config") {
         let mut rest = printed.lines();
         let refused = |cause: &str| {
-            format!("status:  the data of the config {root}/curator-examples/config are invalid: {cause}")
+            format!(
+                "status:  the data of the config {root}/curator-examples/config are invalid: {cause}"
+            )
         };
         for expected in [
             "The service starts with Settings { workers: 2, greeting: \"good morning\" }.",
@@ -347,7 +618,10 @@ fn config() {
             "The service goes on with 3 workers, and knows that this may be out of date.",
             "It has worked with [2, 4, 1, 3, 5, 1] workers, one after the other: never with settings that were refused.",
         ] {
-            assert!(rest.any(|line| line == expected), "no {expected:?} in its place in: {printed}");
+            assert!(
+                rest.any(|line| line == expected),
+                "no {expected:?} in its place in: {printed}"
+            );
         }
         for seen in [
             &refused("workers: invalid digit found in string"),
@@ -357,7 +631,10 @@ fn config() {
             "status:  there is no node",
             "status:  stale: there is no connection",
         ] {
-            assert!(printed.lines().any(|line| line == seen), "no {seen:?} in: {printed}");
+            assert!(
+                printed.lines().any(|line| line == seen),
+                "no {seen:?} in: {printed}"
+            );
         }
     }
 }
@@ -377,16 +654,30 @@ fn members() {
             "The group is empty.",
             "No process considered itself a member after others had seen it leave.",
         ] {
-            assert!(rest.any(|line| line.starts_with(expected)), "no {expected:?} in its place in: {printed}");
+            assert!(
+                rest.any(|line| line.starts_with(expected)),
+                "no {expected:?} in its place in: {printed}"
+            );
         }
         // In each scene, the lines of a member are together.
         for scene in printed.split("\n\n") {
-            let members: Vec<_> = scene.lines().filter_map(|line| line.split_once(": ")).map(|(id, _)| id).collect();
+            let members: Vec<_> = scene
+                .lines()
+                .filter_map(|line| line.split_once(": "))
+                .map(|(id, _)| id)
+                .collect();
             let members = members.iter().filter(|id| ["a", "b", "c"].contains(id));
             assert!(members.is_sorted(), "{scene}");
         }
-        for seen in ["b: a joined: second run", "a: c is now draining", "c: b left"] {
-            assert!(printed.lines().any(|line| line == seen), "no {seen:?} in: {printed}");
+        for seen in [
+            "b: a joined: second run",
+            "a: c is now draining",
+            "c: b left",
+        ] {
+            assert!(
+                printed.lines().any(|line| line == seen),
+                "no {seen:?} in: {printed}"
+            );
         }
     }
 }

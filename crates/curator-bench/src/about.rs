@@ -12,8 +12,8 @@ const UNKNOWN: &str = "unknown";
 /// The Go module whose version is reported.
 const GO_MODULE: &str = "github.com/go-zookeeper/zk";
 
-/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as the function runs other
-/// programs.
+/// The facts about a run that a reader of its results needs. Takes some tenths of a second, as the
+/// function runs other programs.
 pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)> {
     let mut lines = vec![("date", today())];
     // The commit, our version, the version of `zookeeper-client`, and Java's.
@@ -29,38 +29,64 @@ pub(crate) fn about(peers: &[Peer], prepared: &Prepared) -> Vec<(String, String)
             Peer::Go => {
                 lines.push((
                     "go-zookeeper",
-                    version_of(*peer, prepared, |program| go_version(&program.to_string_lossy())),
+                    version_of(*peer, prepared, |program| {
+                        go_version(&program.to_string_lossy())
+                    }),
                 ));
             }
             Peer::Ours | Peer::Native | Peer::ZookeeperClient => {}
         }
     }
-    let cores = std::thread::available_parallelism().map_or(UNKNOWN.to_owned(), |cores| cores.to_string());
+    let cores =
+        std::thread::available_parallelism().map_or(UNKNOWN.to_owned(), |cores| cores.to_string());
     lines.push(("kernel", first_line("/proc/sys/kernel/osrelease")));
     lines.push(("processor", value_of(&read("/proc/cpuinfo"), "model name")));
     lines.push(("cores", cores));
     lines.push(("memory", value_of(&read("/proc/meminfo"), "MemTotal")));
     lines.push(("load before", first_line("/proc/loadavg")));
-    let profile = if cfg!(debug_assertions) { "dev: do not compare these results with others" } else { "release" };
+    let profile = if cfg!(debug_assertions) {
+        "dev: do not compare these results with others"
+    } else {
+        "release"
+    };
     lines.push(("profile", profile.to_owned()));
-    lines.push(("arguments", env::args().skip(1).collect::<Vec<_>>().join(" ")));
-    lines.into_iter().map(|(what, value)| (what.to_owned(), value)).collect()
+    lines.push((
+        "arguments",
+        env::args().skip(1).collect::<Vec<_>>().join(" "),
+    ));
+    lines
+        .into_iter()
+        .map(|(what, value)| (what.to_owned(), value))
+        .collect()
 }
 
-fn version_of(peer: Peer, prepared: &Prepared, version: impl Fn(&std::ffi::OsStr) -> Option<String>) -> String {
+fn version_of(
+    peer: Peer,
+    prepared: &Prepared,
+    version: impl Fn(&std::ffi::OsStr) -> Option<String>,
+) -> String {
     let value = variable(peer).and_then(|variable| prepared.get(variable));
-    value.and_then(|value| version(value)).unwrap_or_else(|| UNKNOWN.to_owned())
+    value
+        .and_then(|value| version(value))
+        .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn go_version(program: &str) -> Option<String> {
-    let output = Command::new("go").args(["version", "-m", program]).stdin(Stdio::null()).output().ok()?;
+    let output = Command::new("go")
+        .args(["version", "-m", program])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     go_module(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// The versions of the module and of Go, from the output of `go version -m`.
 fn go_module(text: &str) -> Option<String> {
     let go = text.lines().next()?.rsplit(' ').next()?;
-    let mut words = text.lines().find(|line| line.split_whitespace().nth(1) == Some(GO_MODULE))?.split_whitespace();
+    let mut words = text
+        .lines()
+        .find(|line| line.split_whitespace().nth(1) == Some(GO_MODULE))?
+        .split_whitespace();
     Some(format!("{}, {go}", words.nth(2)?))
 }
 
@@ -74,6 +100,12 @@ fn first_line(path: &str) -> String {
 
 /// The value of the first line with this name, as in `model name : a processor`.
 fn value_of(text: &str, name: &str) -> String {
-    let mut lines = text.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == name);
-    lines.next().map_or(UNKNOWN, |(_, value)| value.trim()).to_owned()
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.trim() == name);
+    lines
+        .next()
+        .map_or(UNKNOWN, |(_, value)| value.trim())
+        .to_owned()
 }

@@ -15,7 +15,11 @@ use crate::worker::Client;
 
 /// Measures the locks and caches of several ZooKeeper clients on the same servers, in turns.
 #[derive(Debug, Parser)]
-#[command(name = "curator-bench", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "curator-bench",
+    version,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) program: Option<Program>,
@@ -47,9 +51,10 @@ pub(crate) enum Program {
 /// What to measure.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The clients to compare with, separated by commas; this project's client is always measured. `curator`: Apache
-    /// Curator, in Java. `curator-shared`: Curator, where all threads of a crowd share one lock object. `kazoo`: in
-    /// Python. `go`: go-zookeeper. `zookeeper-client`: the crate on which this project's client is built.
+    /// The clients to compare with, separated by commas; this project's client is always measured.
+    /// `curator`: Apache Curator, in Java. `curator-shared`: Curator, where all threads of a crowd
+    /// share one lock object. `kazoo`: in Python. `go`: go-zookeeper. `zookeeper-client`: the crate
+    /// on which this project's client is built.
     #[arg(
         long,
         value_delimiter = ',',
@@ -57,7 +62,8 @@ pub(crate) struct RunArguments {
         default_value = "curator,curator-shared,kazoo,go,zookeeper-client"
     )]
     peers: Vec<Peer>,
-    /// Also measure through a proxy that delays every frame by this many milliseconds, in each direction.
+    /// Also measure through a proxy that delays every frame by this many milliseconds, in each
+    /// direction.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
     delay_ms: Option<u64>,
     /// Also measure on an ensemble of this many servers, with fsync.
@@ -66,9 +72,9 @@ pub(crate) struct RunArguments {
     /// Do not measure on the single server without a delay.
     #[arg(long)]
     no_loopback: bool,
-    /// The cases, by their names or by prefixes of names; cases that are named run on all servers. By default, the
-    /// first of the measured servers runs all cases, and the others fewer. Their order: the single server without a
-    /// delay, the single server with a delay, the ensemble.
+    /// The cases, by their names or by prefixes of names; cases that are named run on all servers.
+    /// By default, the first of the measured servers runs all cases, and the others fewer. Their
+    /// order: the single server without a delay, the single server with a delay, the ensemble.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     cases: Vec<String>,
     /// The number of rounds: in each, every client runs the case once.
@@ -77,7 +83,8 @@ pub(crate) struct RunArguments {
     /// How long a client runs a case in one round, if the case has no other end.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     seconds: f64,
-    /// How long a client may take in one round. A client that takes longer is stopped, and has a note in the table.
+    /// How long a client may take in one round. A client that takes longer is stopped, and has a
+    /// note in the table.
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// A smoke run: small numbers of participants, one short round.
@@ -86,13 +93,15 @@ pub(crate) struct RunArguments {
     /// The kind of the single server: `real` or `embedded`; an ensemble is always real.
     #[arg(long, default_value = "real", value_name = "KIND", value_parser = kind)]
     server: ServerKind,
-    /// The directory for the data of the ensemble's servers. By default the directory of this program.
+    /// The directory for the data of the ensemble's servers. By default the directory of this
+    /// program.
     #[arg(long, value_name = "DIRECTORY")]
     disk: Option<PathBuf>,
     /// Print the cases, and measure nothing.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Print and draw the results that an earlier run has written with `--json`, and measure nothing.
+    /// Print and draw the results that an earlier run has written with `--json`, and measure
+    /// nothing.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Write all measurements to this file.
@@ -117,25 +126,43 @@ fn kind(text: &str) -> Result<ServerKind, String> {
 
 /// The directory of the program. Unlike the directory for temporary files, it is seldom in memory.
 fn directory_of(program: &Path) -> PathBuf {
-    program.parent().map_or_else(std::env::temp_dir, Path::to_owned)
+    program
+        .parent()
+        .map_or_else(std::env::temp_dir, Path::to_owned)
 }
 
 impl RunArguments {
     /// Validates the arguments. The error is a message for the user.
     pub(crate) fn options(&self, program: PathBuf) -> Result<Options, String> {
-        let time = Duration::try_from_secs_f64(self.seconds).ok().filter(|time| !time.is_zero());
-        let time = time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
+        let time = Duration::try_from_secs_f64(self.seconds)
+            .ok()
+            .filter(|time| !time.is_zero());
+        let time =
+            time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
         let mut environments = Vec::new();
         environments.extend((!self.no_loopback).then_some(EnvironmentKind::Loopback));
-        environments.extend(self.delay_ms.map(|delay| EnvironmentKind::Delayed(Duration::from_millis(delay))));
-        environments.extend(self.ensemble.map(|members| EnvironmentKind::Ensemble(members.into())));
+        environments.extend(
+            self.delay_ms
+                .map(|delay| EnvironmentKind::Delayed(Duration::from_millis(delay))),
+        );
+        environments.extend(
+            self.ensemble
+                .map(|members| EnvironmentKind::Ensemble(members.into())),
+        );
         if environments.is_empty() && !self.list {
-            return Err("--no-loopback leaves no servers: give --delay-ms or --ensemble".to_owned());
+            return Err(
+                "--no-loopback leaves no servers: give --delay-ms or --ensemble".to_owned(),
+            );
         }
-        let cases = case::selected(&self.cases, self.quick)
-            .map_err(|unknown| format!("--cases: no case begins with \"{unknown}\"; `--list` prints them"))?;
+        let cases = case::selected(&self.cases, self.quick).map_err(|unknown| {
+            format!("--cases: no case begins with \"{unknown}\"; `--list` prints them")
+        })?;
         let mut peers = vec![Peer::Ours];
-        peers.extend(Peer::ALL.into_iter().filter(|peer| self.peers.contains(peer)));
+        peers.extend(
+            Peer::ALL
+                .into_iter()
+                .filter(|peer| self.peers.contains(peer)),
+        );
         Ok(Options {
             peers,
             cases,
@@ -163,12 +190,26 @@ mod tests {
 
     #[test]
     fn our_client_comes_first_whichever_peers_are_chosen() {
-        let line = ["--peers", "zookeeper-client,kazoo", "--delay-ms", "5", "--ensemble", "3", "--no-loopback"];
+        let line = [
+            "--peers",
+            "zookeeper-client,kazoo",
+            "--delay-ms",
+            "5",
+            "--ensemble",
+            "3",
+            "--no-loopback",
+        ];
         let options = options(&line).unwrap();
-        assert_eq!(options.peers, [Peer::Ours, Peer::Kazoo, Peer::ZookeeperClient]);
+        assert_eq!(
+            options.peers,
+            [Peer::Ours, Peer::Kazoo, Peer::ZookeeperClient]
+        );
         assert_eq!(
             options.environments,
-            [EnvironmentKind::Delayed(Duration::from_millis(5)), EnvironmentKind::Ensemble(3)]
+            [
+                EnvironmentKind::Delayed(Duration::from_millis(5)),
+                EnvironmentKind::Ensemble(3)
+            ]
         );
     }
 

@@ -1,4 +1,5 @@
-//! The cases: each is an operation on a lock, a cache, a counter or a discovery, with the number of participants.
+//! The cases: each is an operation on a lock, a cache, a counter or a discovery, with the number of
+//! participants.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,13 +14,15 @@ use crate::tree::CHANGES;
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The number of worker processes of a peer that run the case concurrently. All get the same request.
+    /// The number of worker processes of a peer that run the case concurrently. All get the same
+    /// request.
     pub(crate) processes: usize,
     /// The workload, without a path and without a time.
     pub(crate) workload: Workload,
 }
 
-/// The locks of the uncontended cycles. The number is the number of paths of a multi-lock, and 0 for other locks.
+/// The locks of the uncontended cycles. The number is the number of paths of a multi-lock, and 0
+/// for other locks.
 const CYCLES: [(Lock, usize); 8] = [
     (Lock::Floor, 0),
     (Lock::Mutex, 0),
@@ -42,7 +45,8 @@ const FLEET: usize = 200;
 const READERS: usize = 16;
 /// The numbers of waiters of one session.
 const CROWDS: [usize; 2] = [1_000, 10_000];
-/// The numbers of leaves of the trees that a cache loads. `cache-storm` and `cache-reconnect` use the second tree.
+/// The numbers of leaves of the trees that a cache loads. `cache-storm` and `cache-reconnect` use
+/// the second tree.
 const TREES: [usize; 3] = [1_000, 10_000, 100_000];
 /// The number of changes in `cache-storm`.
 const STORM: usize = 10_000;
@@ -61,44 +65,114 @@ const QUICK_INSTANCES: usize = 100;
 
 /// All cases, in the order in which they run. `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
-    let sessions = |number: usize| if quick { number.min(QUICK_SESSIONS) } else { number };
-    let crowd = |number: usize| if quick { number.min(QUICK_WAITERS) } else { number };
-    let case = |name: String, workload: Workload| Case { name, processes: 1, workload };
+    let sessions = |number: usize| {
+        if quick {
+            number.min(QUICK_SESSIONS)
+        } else {
+            number
+        }
+    };
+    let crowd = |number: usize| {
+        if quick {
+            number.min(QUICK_WAITERS)
+        } else {
+            number
+        }
+    };
+    let case = |name: String, workload: Workload| Case {
+        name,
+        processes: 1,
+        workload,
+    };
     let new = |operation, lock| Workload::new(operation, lock, "");
     let mut cases = Vec::new();
     for (lock, members) in CYCLES {
-        let name = if members > 0 { format!("cycle-{lock}-{members}") } else { format!("cycle-{lock}") };
-        cases.push(case(name, Workload { members, ..new(Operation::Cycle, lock) }));
+        let name = if members > 0 {
+            format!("cycle-{lock}-{members}")
+        } else {
+            format!("cycle-{lock}")
+        };
+        cases.push(case(
+            name,
+            Workload {
+                members,
+                ..new(Operation::Cycle, lock)
+            },
+        ));
     }
     for lock in [Lock::Mutex, Lock::Write] {
-        cases.push(case(format!("reentry-{lock}"), new(Operation::Reentry, lock)));
+        cases.push(case(
+            format!("reentry-{lock}"),
+            new(Operation::Reentry, lock),
+        ));
     }
     for tasks in DISTINCT.map(sessions) {
-        cases.push(case(format!("distinct-{tasks}"), Workload { tasks, ..new(Operation::Distinct, Lock::Mutex) }));
+        cases.push(case(
+            format!("distinct-{tasks}"),
+            Workload {
+                tasks,
+                ..new(Operation::Distinct, Lock::Mutex)
+            },
+        ));
     }
     for sessions in HANDOVER.map(sessions) {
-        cases
-            .push(case(format!("handover-{sessions}"), Workload { sessions, ..new(Operation::Handover, Lock::Mutex) }));
+        cases.push(case(
+            format!("handover-{sessions}"),
+            Workload {
+                sessions,
+                ..new(Operation::Handover, Lock::Mutex)
+            },
+        ));
     }
-    let floor = Workload { sessions: sessions(FLOOR_SESSIONS), ..new(Operation::Handover, Lock::Floor) };
+    let floor = Workload {
+        sessions: sessions(FLOOR_SESSIONS),
+        ..new(Operation::Handover, Lock::Floor)
+    };
     cases.push(case("handover-floor".to_owned(), floor));
     for processes in HANDOVER.map(sessions) {
-        let workload = Workload { sessions: 1, ..new(Operation::Handover, Lock::Mutex) };
-        cases.push(Case { name: format!("handover-processes-{processes}"), processes, workload });
+        let workload = Workload {
+            sessions: 1,
+            ..new(Operation::Handover, Lock::Mutex)
+        };
+        cases.push(Case {
+            name: format!("handover-processes-{processes}"),
+            processes,
+            workload,
+        });
     }
-    let fleet = Workload { sessions: sessions(FLEET), ..new(Operation::Handover, Lock::Mutex) };
+    let fleet = Workload {
+        sessions: sessions(FLEET),
+        ..new(Operation::Handover, Lock::Mutex)
+    };
     cases.push(case(format!("fleet-{}", fleet.sessions), fleet));
-    let readers = Workload { sessions: sessions(READERS), rounds: 10, ..new(Operation::Readers, Lock::Read) };
+    let readers = Workload {
+        sessions: sessions(READERS),
+        rounds: 10,
+        ..new(Operation::Readers, Lock::Read)
+    };
     cases.push(case(format!("readers-{}", readers.sessions), readers));
     let crowds = |waiters: usize| {
         let crowd = move |(each, name): (bool, &str)| {
-            case(format!("{name}-{waiters}"), Workload { waiters, each, ..new(Operation::Crowd, Lock::Mutex) })
+            case(
+                format!("{name}-{waiters}"),
+                Workload {
+                    waiters,
+                    each,
+                    ..new(Operation::Crowd, Lock::Mutex)
+                },
+            )
         };
         [(false, "crowd"), (true, "crowd-each")].map(crowd)
     };
     let [few, many] = CROWDS.map(crowd);
     cases.extend(crowds(few));
-    cases.push(case(format!("reconnect-{few}"), Workload { waiters: few, ..new(Operation::Reconnect, Lock::Mutex) }));
+    cases.push(case(
+        format!("reconnect-{few}"),
+        Workload {
+            waiters: few,
+            ..new(Operation::Reconnect, Lock::Mutex)
+        },
+    ));
     // The last of the lock cases, as so many long lists of children may crash a server.
     cases.extend(crowds(many));
     cases.extend(caches(quick));
@@ -112,84 +186,156 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
 
 /// The cases of a cache. They come after the lock cases, as their trees stay on the server.
 fn caches(quick: bool) -> Vec<Case> {
-    let tree = |number: usize| if quick { number.min(QUICK_TREE) } else { number };
+    let tree = |number: usize| {
+        if quick {
+            number.min(QUICK_TREE)
+        } else {
+            number
+        }
+    };
     let case = |operation: Operation, number: usize, nodes: usize, marked: usize| {
-        let workload = Workload { nodes, marked, ..Workload::new(operation, Lock::Cache, "") };
-        Case { name: format!("{operation}-{number}"), processes: 1, workload }
+        let workload = Workload {
+            nodes,
+            marked,
+            ..Workload::new(operation, Lock::Cache, "")
+        };
+        Case {
+            name: format!("{operation}-{number}"),
+            processes: 1,
+            workload,
+        }
     };
     let [_, followed, _] = TREES.map(tree);
     let changes = tree(STORM);
-    let mut cases: Vec<_> = TREES.map(tree).iter().map(|nodes| case(Operation::CacheLoad, *nodes, *nodes, 0)).collect();
-    cases.push(case(Operation::CacheStorm, changes, followed, changes / CHANGES));
-    cases.push(case(Operation::CacheReconnect, followed, followed, followed / LEAVES_PER_MISSED_CHANGE));
+    let mut cases: Vec<_> = TREES
+        .map(tree)
+        .iter()
+        .map(|nodes| case(Operation::CacheLoad, *nodes, *nodes, 0))
+        .collect();
+    cases.push(case(
+        Operation::CacheStorm,
+        changes,
+        followed,
+        changes / CHANGES,
+    ));
+    cases.push(case(
+        Operation::CacheReconnect,
+        followed,
+        followed,
+        followed / LEAVES_PER_MISSED_CHANGE,
+    ));
     cases
 }
 
 /// The cases of a counter: incremented by one process, and by many.
 fn counters(processes: usize) -> impl Iterator<Item = Case> {
-    [Lock::Counter, Lock::Receipt].into_iter().flat_map(move |lock| {
-        let workload = Workload { sessions: 1, ..Workload::new(Operation::Increment, lock, "") };
-        let many = format!("increment-{lock}-{processes}");
-        [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
-            name,
-            processes,
-            workload: workload.clone(),
+    [Lock::Counter, Lock::Receipt]
+        .into_iter()
+        .flat_map(move |lock| {
+            let workload = Workload {
+                sessions: 1,
+                ..Workload::new(Operation::Increment, lock, "")
+            };
+            let many = format!("increment-{lock}-{processes}");
+            [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
+                name,
+                processes,
+                workload: workload.clone(),
+            })
         })
-    })
 }
 
 /// The cases of service discovery.
 fn discoveries(nodes: usize) -> [Case; 2] {
     // `find` has two sessions: one registers the instances, the other finds them.
     [(Operation::Register, 1), (Operation::Find, 2)].map(|(operation, sessions)| {
-        let workload = Workload { nodes, sessions, ..Workload::new(operation, Lock::Discovery, "") };
-        Case { name: format!("{operation}-{nodes}"), processes: 1, workload }
+        let workload = Workload {
+            nodes,
+            sessions,
+            ..Workload::new(operation, Lock::Discovery, "")
+        };
+        Case {
+            name: format!("{operation}-{nodes}"),
+            processes: 1,
+            workload,
+        }
     })
 }
 
-/// The cases that `names` selects. Each name selects the case with that name or, if there is none, all cases whose
-/// names begin with it. An empty list selects all cases. The error is the first name that selects no case.
+/// The cases that `names` selects. Each name selects the case with that name or, if there is none,
+/// all cases whose names begin with it. An empty list selects all cases. The error is the first
+/// name that selects no case.
 pub(crate) fn selected(names: &[String], quick: bool) -> Result<Vec<Case>, String> {
     let all = all(quick);
     let fits = |case: &Case, name: &String| {
         let is_whole = all.iter().any(|case| case.name == *name);
-        if is_whole { case.name == *name } else { case.name.starts_with(name.as_str()) }
+        if is_whole {
+            case.name == *name
+        } else {
+            case.name.starts_with(name.as_str())
+        }
     };
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|case| fits(case, name))) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !all.iter().any(|case| fits(case, name)))
+    {
         return Err(unknown.clone());
     }
-    Ok(all.iter().filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name))).cloned().collect())
+    Ok(all
+        .iter()
+        .filter(|case| names.is_empty() || names.iter().any(|name| fits(case, name)))
+        .cloned()
+        .collect())
 }
 
 /// The workload with which a peer warms up: the same, but with a small crowd or tree.
 pub(crate) fn warm_up(workload: &Workload) -> Workload {
     let small = |number: usize| number.min((number / 20).max(10));
     let nodes = small(workload.nodes);
-    Workload { waiters: small(workload.waiters), nodes, marked: workload.marked.min(nodes), ..workload.clone() }
+    Workload {
+        waiters: small(workload.waiters),
+        nodes,
+        marked: workload.marked.min(nodes),
+        ..workload.clone()
+    }
 }
 
 impl Case {
-    /// Whether the bench requests the case from a peer. The worker reports cases that it does not support.
+    /// Whether the bench requests the case from a peer. The worker reports cases that it does not
+    /// support.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
-        let Workload { operation, lock, .. } = &self.workload;
+        let Workload {
+            operation, lock, ..
+        } = &self.workload;
         let is_lock = self.kind() != Kind::Cache && *operation != Operation::Increment;
         match peer {
             Peer::CuratorShared | Peer::Go | Peer::ZookeeperClient if !is_lock => false,
-            // The time grows with the square of the number of waiters: larger crowds would take hours.
+            // The time grows with the square of the number of waiters: larger crowds would take
+            // hours.
             Peer::CuratorShared => {
-                *operation == Operation::Crowd && !self.workload.each && self.workload.waiters <= CROWDS[0]
+                *operation == Operation::Crowd
+                    && !self.workload.each
+                    && self.workload.waiters <= CROWDS[0]
             }
-            _ if *lock == Lock::Floor && *operation == Operation::Handover => matches!(peer, Peer::Ours | Peer::Native),
+            _ if *lock == Lock::Floor && *operation == Operation::Handover => {
+                matches!(peer, Peer::Ours | Peer::Native)
+            }
             _ => *lock != Lock::Floor || has_floor(peer),
         }
     }
 
-    /// Whether the peer also runs the case in environments with slow round trips (a network delay, or an ensemble with
-    /// fsync). Left out: re-entries, which send nothing; several processes, which the processor limits; large crowds
-    /// and trees, which would take minutes; all cases of `curator-shared`; kazoo's and go-zookeeper's cycles of other
-    /// locks than the mutex.
+    /// Whether the peer also runs the case in environments with slow round trips (a network delay,
+    /// or an ensemble with fsync). Left out: re-entries, which send nothing; several processes,
+    /// which the processor limits; large crowds and trees, which would take minutes; all cases of
+    /// `curator-shared`; kazoo's and go-zookeeper's cycles of other locks than the mutex.
     pub(crate) fn is_for_slow_round_trips(&self, peer: Peer) -> bool {
-        let Workload { operation, lock, waiters, nodes, .. } = &self.workload;
+        let Workload {
+            operation,
+            lock,
+            waiters,
+            nodes,
+            ..
+        } = &self.workload;
         let is_small = *waiters <= CROWDS[0] && *nodes <= TREES[1];
         let is_suitable = *operation != Operation::Reentry && self.processes == 1 && is_small;
         let is_of_peer = match peer {
@@ -200,7 +346,8 @@ impl Case {
         is_suitable && is_of_peer
     }
 
-    /// Whether the peer's requests are counted. Only for smaller crowds, as counting takes another run of the case.
+    /// Whether the peer's requests are counted. Only for smaller crowds, as counting takes another
+    /// run of the case.
     pub(crate) fn is_counted(&self, peer: Peer) -> bool {
         self.workload.waiters <= CROWDS[0] && peer != Peer::CuratorShared
     }
@@ -219,10 +366,25 @@ impl Case {
 
     /// A description of the case.
     pub(crate) fn title(&self) -> String {
-        let Workload { operation, lock, tasks, sessions, waiters, each, members, nodes, marked, .. } = &self.workload;
+        let Workload {
+            operation,
+            lock,
+            tasks,
+            sessions,
+            waiters,
+            each,
+            members,
+            nodes,
+            marked,
+            ..
+        } = &self.workload;
         match operation {
-            Operation::Cycle if *lock == Lock::Floor => "the floor (baseline): create and delete a node".to_owned(),
-            Operation::Cycle if *members > 0 => format!("uncontended cycle of a multi-lock of {members}"),
+            Operation::Cycle if *lock == Lock::Floor => {
+                "the floor (baseline): create and delete a node".to_owned()
+            }
+            Operation::Cycle if *members > 0 => {
+                format!("uncontended cycle of a multi-lock of {members}")
+            }
             Operation::Cycle => format!("uncontended cycle, {lock}"),
             Operation::Reentry => format!("re-entry, {lock}"),
             Operation::Distinct => format!("{tasks} tasks on distinct locks, one session"),
@@ -232,21 +394,37 @@ impl Case {
             Operation::Handover if *lock == Lock::Floor => {
                 "the floor (baseline) of a hand-over: a delete, and its event".to_owned()
             }
-            Operation::Handover if self.processes > 1 => format!("hand-over between {} processes", self.processes),
+            Operation::Handover if self.processes > 1 => {
+                format!("hand-over between {} processes", self.processes)
+            }
             Operation::Handover => format!("hand-over between {sessions} sessions, one process"),
             Operation::Readers => format!("{sessions} readers behind a writer"),
-            Operation::Crowd if *each => format!("{waiters} waiters of one session, each on a separate lock"),
+            Operation::Crowd if *each => {
+                format!("{waiters} waiters of one session, each on a separate lock")
+            }
             Operation::Crowd => format!("{waiters} waiters of one session on one lock"),
             Operation::Reconnect => format!("{waiters} waiters, whose connection is cut"),
             Operation::CacheLoad => format!("a cache loads {nodes} nodes"),
-            Operation::CacheStorm => format!("a cache of {nodes} nodes follows {} changes", marked * CHANGES),
+            Operation::CacheStorm => format!(
+                "a cache of {nodes} nodes follows {} changes",
+                marked * CHANGES
+            ),
             Operation::CacheReconnect => {
-                format!("a cache of {nodes} nodes loses its connection, and misses {marked} changes")
+                format!(
+                    "a cache of {nodes} nodes loses its connection, and misses {marked} changes"
+                )
             }
             Operation::Increment => {
-                let how = if *lock == Lock::Receipt { ", each exactly once" } else { "" };
-                let who =
-                    if self.processes > 1 { format!("{} processes", self.processes) } else { "one task".to_owned() };
+                let how = if *lock == Lock::Receipt {
+                    ", each exactly once"
+                } else {
+                    ""
+                };
+                let who = if self.processes > 1 {
+                    format!("{} processes", self.processes)
+                } else {
+                    "one task".to_owned()
+                };
                 format!("increments of one counter by {who}{how}")
             }
             Operation::Register => format!("{nodes} instances of a service are registered"),
@@ -274,31 +452,49 @@ mod tests {
         for quick in [false, true] {
             let all = all(quick);
             assert_eq!(names(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
-            assert_eq!(all.iter().map(Case::title).collect::<BTreeSet<_>>().len(), all.len());
+            assert_eq!(
+                all.iter().map(Case::title).collect::<BTreeSet<_>>().len(),
+                all.len()
+            );
         }
         assert_eq!(all(false).len(), 38);
     }
 
     #[test]
     fn cases_are_selected_by_name_or_by_prefix() {
-        let selected_by = |list: &[&str]| selected(&list.iter().map(ToString::to_string).collect::<Vec<_>>(), false);
+        let selected_by = |list: &[&str]| {
+            selected(
+                &list.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                false,
+            )
+        };
         assert_eq!(
             names(&selected_by(&["crowd-each", "fleet"]).unwrap()),
             ["fleet-200", "crowd-each-1000", "crowd-each-10000"]
         );
         // A whole name does not select `crowd-10000`, which begins with it.
-        assert_eq!(names(&selected_by(&["crowd-1000"]).unwrap()), ["crowd-1000"]);
+        assert_eq!(
+            names(&selected_by(&["crowd-1000"]).unwrap()),
+            ["crowd-1000"]
+        );
         assert_eq!(selected_by(&[]).unwrap().len(), all(false).len());
         assert_eq!(selected_by(&["cycle", "wheel"]).unwrap_err(), "wheel");
     }
 
     #[test]
     fn a_smoke_run_has_small_trees() {
-        let caches =
-            |quick| caches(quick).iter().map(|case| (case.name.clone(), case.workload.nodes)).collect::<Vec<_>>();
+        let caches = |quick| {
+            caches(quick)
+                .iter()
+                .map(|case| (case.name.clone(), case.workload.nodes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             caches(false)[3..],
-            [("cache-storm-10000".to_owned(), 10_000), ("cache-reconnect-10000".to_owned(), 10_000)]
+            [
+                ("cache-storm-10000".to_owned(), 10_000),
+                ("cache-reconnect-10000".to_owned(), 10_000)
+            ]
         );
         assert!(caches(true).iter().all(|(_, nodes)| *nodes == QUICK_TREE));
     }
@@ -307,7 +503,10 @@ mod tests {
     fn a_warm_up_changes_no_more_leaves_than_its_tree_has() {
         for case in caches(false) {
             let workload = warm_up(&case.workload);
-            assert!(workload.nodes <= 5_000 && workload.marked <= workload.nodes, "{workload:?}");
+            assert!(
+                workload.nodes <= 5_000 && workload.marked <= workload.nodes,
+                "{workload:?}"
+            );
         }
     }
 }

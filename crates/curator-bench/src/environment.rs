@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_test::{
-    FaultProxy, ServerKind, TestingCluster, TestingClusterBuilder, TestingServer, TestingServerBuilder,
+    FaultProxy, ServerKind, TestingCluster, TestingClusterBuilder, TestingServer,
+    TestingServerBuilder,
 };
 use tokio::sync::OnceCell;
 
@@ -17,15 +18,20 @@ use crate::tree::Trees;
 
 /// A file system in memory.
 const RAM_DISK: &str = "/dev/shm";
-/// Options that the servers of tests do not have: the optimizing compiler, compilation as early as by default, and enough
-/// memory for a crowd.
-const JAVA: [&str; 3] = ["-XX:TieredStopAtLevel=4", "-XX:CompileThresholdScaling=1", "-Xmx4g"];
-/// The threads that read from and write to sockets, which the servers of tests do not have: as many as by default.
+/// Options that the servers of tests do not have: the optimizing compiler, compilation as early as
+/// by default, and enough memory for a crowd.
+const JAVA: [&str; 3] = [
+    "-XX:TieredStopAtLevel=4",
+    "-XX:CompileThresholdScaling=1",
+    "-Xmx4g",
+];
+/// The threads that read from and write to sockets, which the servers of tests do not have: as many
+/// as by default.
 const WORKER_THREADS: &str = "zookeeper.nio.numWorkerThreads";
 /// An ensemble drops a member after twenty ticks: no crowd keeps a member busy for so long.
 const TICK: Duration = Duration::from_secs(1);
-/// The interval at which servers delete empty containers: longer than any run, as the requests that recreate a lock's
-/// directory would be counted.
+/// The interval at which servers delete empty containers: longer than any run, as the requests that
+/// recreate a lock's directory would be counted.
 const CONTAINER_CHECK: Duration = Duration::from_secs(24 * 3600);
 
 /// The kind of an environment.
@@ -84,26 +90,55 @@ impl EnvironmentKind {
 }
 
 async fn one(delay: Duration, kind: ServerKind) -> anyhow::Result<Environment> {
-    let mut builder = TestingServer::builder().kind(kind).container_check_interval(CONTAINER_CHECK);
+    let mut builder = TestingServer::builder()
+        .kind(kind)
+        .container_check_interval(CONTAINER_CHECK);
     let mut on = "in the bench's own process".to_owned();
     if kind == ServerKind::Real {
         let directory = ram_disk();
-        on = format!("its data in {} ({})", directory.display(), file_system(&directory));
-        builder = builder.tick_time(TICK).data_directory(directory).system_property(WORKER_THREADS, worker_threads());
-        builder = JAVA.into_iter().fold(builder, TestingServerBuilder::java_option);
+        on = format!(
+            "its data in {} ({})",
+            directory.display(),
+            file_system(&directory)
+        );
+        builder = builder
+            .tick_time(TICK)
+            .data_directory(directory)
+            .system_property(WORKER_THREADS, worker_threads());
+        builder = JAVA
+            .into_iter()
+            .fold(builder, TestingServerBuilder::java_option);
     }
     let server = builder.start().await?;
-    let version = server.version().map_or("unknown".to_owned(), |version| version.to_string());
-    let servers = format!("one {} server {version}, {on}, without fsync", server.kind());
+    let version = server
+        .version()
+        .map_or("unknown".to_owned(), |version| version.to_string());
+    let servers = format!(
+        "one {} server {version}, {on}, without fsync",
+        server.kind()
+    );
     let (name, description, delay) = if delay.is_zero() {
         (EnvironmentKind::Loopback.to_string(), servers, None)
     } else {
         let proxy = FaultProxy::start(server.address())?;
         proxy.set_delay(delay);
-        let description = format!("{servers}, behind a proxy that delays each frame by {} ms", delay.as_millis());
-        (EnvironmentKind::Delayed(delay).to_string(), description, Some((proxy, delay)))
+        let description = format!(
+            "{servers}, behind a proxy that delays each frame by {} ms",
+            delay.as_millis()
+        );
+        (
+            EnvironmentKind::Delayed(delay).to_string(),
+            description,
+            Some((proxy, delay)),
+        )
     };
-    Ok(Environment { name, description, servers: Servers::One(server), delay, trees: OnceCell::new() })
+    Ok(Environment {
+        name,
+        description,
+        servers: Servers::One(server),
+        delay,
+        trees: OnceCell::new(),
+    })
 }
 
 /// Twice the number of cores, which is ZooKeeper's default.
@@ -112,16 +147,28 @@ fn worker_threads() -> String {
 }
 
 async fn ensemble(members: usize, disk: &Path) -> anyhow::Result<Environment> {
-    let builder = TestingCluster::builder().tick_time(TICK).data_directory(disk);
-    let builder = JAVA.into_iter().fold(builder, TestingClusterBuilder::java_option);
+    let builder = TestingCluster::builder()
+        .tick_time(TICK)
+        .data_directory(disk);
+    let builder = JAVA
+        .into_iter()
+        .fold(builder, TestingClusterBuilder::java_option);
     let builder = builder
         .system_property("zookeeper.forceSync", "yes")
         .system_property(WORKER_THREADS, worker_threads())
-        .system_property("znode.container.checkIntervalMs", CONTAINER_CHECK.as_millis().to_string());
+        .system_property(
+            "znode.container.checkIntervalMs",
+            CONTAINER_CHECK.as_millis().to_string(),
+        );
     let cluster = builder.start(members).await?;
     let leader = cluster.leader().await?;
-    let member = (0..members).find(|member| *member != leader).unwrap_or(leader);
-    let version = cluster.member(member).version().map_or("unknown".to_owned(), |version| version.to_string());
+    let member = (0..members)
+        .find(|member| *member != leader)
+        .unwrap_or(leader);
+    let version = cluster
+        .member(member)
+        .version()
+        .map_or("unknown".to_owned(), |version| version.to_string());
     let description = format!(
         "{members} real servers {version}, their data in {} ({}), with fsync; clients are connected to a follower",
         disk.display(),
@@ -139,7 +186,10 @@ async fn ensemble(members: usize, disk: &Path) -> anyhow::Result<Environment> {
 impl Environment {
     /// The connect string of the clients.
     pub(crate) fn connect_string(&self) -> String {
-        self.delay.as_ref().map_or_else(|| self.server().to_string(), |(proxy, _)| proxy.connect_string())
+        self.delay.as_ref().map_or_else(
+            || self.server().to_string(),
+            |(proxy, _)| proxy.connect_string(),
+        )
     }
 
     /// Starts a separate proxy for the server, with the same delay.
@@ -151,14 +201,16 @@ impl Environment {
         Ok(proxy)
     }
 
-    /// The trees on these servers. The client that creates and changes them connects without the delay.
+    /// The trees on these servers. The client that creates and changes them connects without the
+    /// delay.
     pub(crate) async fn trees(&self) -> anyhow::Result<Arc<Trees>> {
         let server = self.server().to_string();
         let connect = || async { Trees::connect(&server).await.map(Arc::new) };
         self.trees.get_or_try_init(connect).await.cloned()
     }
 
-    /// Restarts servers that do not reply, as a crowd may crash a server. Returns whether it restarted any.
+    /// Restarts servers that do not reply, as a crowd may crash a server. Returns whether it
+    /// restarted any.
     pub(crate) async fn revive(&self) -> anyhow::Result<bool> {
         let servers = match &self.servers {
             Servers::One(server) => slice::from_ref(server),
@@ -183,21 +235,31 @@ impl Environment {
 }
 
 fn ram_disk() -> PathBuf {
-    Some(PathBuf::from(RAM_DISK)).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir)
+    Some(PathBuf::from(RAM_DISK))
+        .filter(|path| path.is_dir())
+        .unwrap_or_else(std::env::temp_dir)
 }
 
 /// The kind of the directory's file system, as far as the system reports it.
 fn file_system(directory: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    kind_of(&mounts, &directory).unwrap_or("unknown file system").to_owned()
+    let directory = directory
+        .canonicalize()
+        .unwrap_or_else(|_| directory.to_owned());
+    kind_of(&mounts, &directory)
+        .unwrap_or("unknown file system")
+        .to_owned()
 }
 
-/// The kind of the mount with the longest path that contains the directory; of two with the same path, the later one.
+/// The kind of the mount with the longest path that contains the directory; of two with the same
+/// path, the later one.
 fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
         Some((words.next()?, words.next()?))
     });
-    mounts.filter(|(path, _)| directory.starts_with(path)).max_by_key(|(path, _)| path.len()).map(|(_, kind)| kind)
+    mounts
+        .filter(|(path, _)| directory.starts_with(path))
+        .max_by_key(|(path, _)| path.len())
+        .map(|(_, kind)| kind)
 }

@@ -4,10 +4,10 @@
 //! cargo run --release -p curator-bench -- --delay-ms 5 --ensemble 3 --json out.json --svg plots
 //! ```
 //!
-//! Every client, ours included, runs in separate processes, which all get the same requests ([`protocol`]). The bench
-//! measures the time, by the worker's clock; processor time, context switches and memory as the system reports
-//! them ([`usage`]); requests, round trips and bytes at a proxy. The proxy adds time, so requests are counted in
-//! a separate run.
+//! Every client, ours included, runs in separate processes, which all get the same requests
+//! ([`protocol`]). The bench measures the time, by the worker's clock; processor time, context
+//! switches and memory as the system reports them ([`usage`]); requests, round trips and bytes at a
+//! proxy. The proxy adds time, so requests are counted in a separate run.
 //!
 //! | Module | |
 //! |---|---|
@@ -59,16 +59,23 @@ use crate::arguments::{Arguments, Program, RunArguments};
 
 /// The exit status for bad arguments, by convention.
 const USAGE: u8 = 2;
-/// A session through a proxy takes five file descriptors in this process, and there are hundreds of sessions.
+/// A session through a proxy takes five file descriptors in this process, and there are hundreds of
+/// sessions.
 const FILES: u64 = 65_536;
 
 fn main() -> ExitCode {
     let Arguments { program, run } = Arguments::parse();
     match program {
-        Some(Program::Worker { client, connect, session_timeout }) => {
-            worker::run(client, &connect, Duration::from_millis(session_timeout))
-        }
-        Some(Program::Tied { parent, program, arguments }) => {
+        Some(Program::Worker {
+            client,
+            connect,
+            session_timeout,
+        }) => worker::run(client, &connect, Duration::from_millis(session_timeout)),
+        Some(Program::Tied {
+            parent,
+            program,
+            arguments,
+        }) => {
             let error = exec_tied(parent, Command::new(&program).args(arguments));
             eprintln!("curator-bench: cannot run {}: {error}", program.display());
             ExitCode::FAILURE
@@ -80,7 +87,10 @@ fn main() -> ExitCode {
 fn measure_or_print(arguments: &RunArguments) -> ExitCode {
     let result = match env::current_exe().map(|program| arguments.options(program)) {
         Ok(Ok(options)) if arguments.list => {
-            options.cases.iter().for_each(|case| println!("{:<26}{}", case.name, case.title()));
+            options
+                .cases
+                .iter()
+                .for_each(|case| println!("{:<26}{}", case.name, case.title()));
             Ok(())
         }
         Ok(Ok(options)) => match &arguments.from {
@@ -105,10 +115,15 @@ fn measure_or_print(arguments: &RunArguments) -> ExitCode {
 
 fn measure(options: &run::Options, json: Option<&Path>) -> anyhow::Result<Document> {
     allow_many_files().context("cannot allow so many open files")?;
-    // A worker is killed when the thread that started it ends, so the main thread starts the workers.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // A worker is killed when the thread that started it ends, so the main thread starts the
+    // workers.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.context("cannot start a runtime")?;
-    runtime.block_on(run::run(options, |document| json.map_or(Ok(()), |file| save(document, file))))
+    runtime.block_on(run::run(options, |document| {
+        json.map_or(Ok(()), |file| save(document, file))
+    }))
 }
 
 /// Raises the limit of open files as far as the system permits.
@@ -124,8 +139,10 @@ fn save(document: &Document, file: &Path) -> anyhow::Result<()> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Document> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is not in the format of `--json`", file.display()))
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not in the format of `--json`", file.display()))
 }
 
 /// Prints the tables, and writes the requested files and plots.

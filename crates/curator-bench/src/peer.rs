@@ -12,7 +12,8 @@ pub(crate) use curator_results::bench::Peer;
 /// The environment variable with the path of the worker for go-zookeeper.
 pub(crate) const GO_BENCH: &str = "CURATOR_TEST_GO_BENCH";
 
-/// The largest reply that Curator's client accepts. The names of 100,000 nodes exceed the default, a megabyte.
+/// The largest reply that Curator's client accepts. The names of 100,000 nodes exceed the default,
+/// a megabyte.
 const LARGE_REPLIES: &str = "-Djute.maxbuffer=16777216";
 
 /// The worker for kazoo.
@@ -21,7 +22,8 @@ const KAZOO_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/kazoo_ben
 /// The locations of the workers, by the names of their environment variables.
 pub(crate) type Prepared = BTreeMap<String, OsString>;
 
-/// The environment variable with the location of the peer's worker; `None` if this program is the worker.
+/// The environment variable with the location of the peer's worker; `None` if this program is the
+/// worker.
 pub(crate) fn variable(peer: Peer) -> Option<&'static str> {
     match peer {
         Peer::Curator | Peer::CuratorShared => Some(CURATOR_CLASSPATH),
@@ -33,7 +35,12 @@ pub(crate) fn variable(peer: Peer) -> Option<&'static str> {
 
 /// The argument of `cargo xtask environment` that prepares the peer's worker.
 pub(crate) fn prepared_as(peer: Peer) -> String {
-    if peer == Peer::CuratorShared { Peer::Curator } else { peer }.to_string()
+    if peer == Peer::CuratorShared {
+        Peer::Curator
+    } else {
+        peer
+    }
+    .to_string()
 }
 
 /// Whether its worker can run the baseline, [`Lock::Floor`](crate::protocol::Lock::Floor).
@@ -46,18 +53,31 @@ pub(crate) fn compiles(peer: Peer) -> bool {
     variable(peer) == Some(CURATOR_CLASSPATH)
 }
 
-/// The command that starts the peer's worker, without the connect string and the session timeout. `program` is this program.
+/// The command that starts the peer's worker, without the connect string and the session timeout.
+/// `program` is this program.
 pub(crate) fn command(peer: Peer, program: &Path, prepared: &Prepared) -> anyhow::Result<Command> {
     let Some(variable) = variable(peer) else {
         let mut command = Command::new(program);
         command.args(["worker", &peer.to_string()]);
         return Ok(command);
     };
-    let location = prepared.get(variable).ok_or_else(|| anyhow!("not prepared: {variable} is not set"))?;
-    let mut command = Command::new(if compiles(peer) { java() } else { location.clone() });
+    let location = prepared
+        .get(variable)
+        .ok_or_else(|| anyhow!("not prepared: {variable} is not set"))?;
+    let mut command = Command::new(if compiles(peer) {
+        java()
+    } else {
+        location.clone()
+    });
     match peer {
-        Peer::Curator => command.arg("-cp").arg(location).args([LARGE_REPLIES, "CuratorBench"]),
-        Peer::CuratorShared => command.arg("-cp").arg(location).args(["-Dcurator-bench.shared=true", "CuratorBench"]),
+        Peer::Curator => command
+            .arg("-cp")
+            .arg(location)
+            .args([LARGE_REPLIES, "CuratorBench"]),
+        Peer::CuratorShared => command
+            .arg("-cp")
+            .arg(location)
+            .args(["-Dcurator-bench.shared=true", "CuratorBench"]),
         Peer::Kazoo => command.arg(KAZOO_WORKER),
         Peer::Go | Peer::Ours | Peer::Native | Peer::ZookeeperClient => &mut command,
     };
@@ -84,17 +104,33 @@ mod tests {
         let mut prepared = Prepared::default();
         let line = |peer: Peer, prepared: &Prepared| {
             let command = command(peer, Path::new("/bench"), prepared)?;
-            let words = [command.get_program()].into_iter().chain(command.get_args());
-            anyhow::Ok(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+            let words = [command.get_program()]
+                .into_iter()
+                .chain(command.get_args());
+            anyhow::Ok(
+                words
+                    .map(|word| word.to_string_lossy().into_owned())
+                    .collect::<Vec<_>>(),
+            )
         };
-        assert_eq!(line(Peer::Ours, &prepared).unwrap(), ["/bench", "worker", "ours"]);
+        assert_eq!(
+            line(Peer::Ours, &prepared).unwrap(),
+            ["/bench", "worker", "ours"]
+        );
         let missing = line(Peer::Go, &prepared).unwrap_err().to_string();
-        assert!(missing.contains("CURATOR_TEST_GO_BENCH is not set"), "{missing}");
+        assert!(
+            missing.contains("CURATOR_TEST_GO_BENCH is not set"),
+            "{missing}"
+        );
         assert_eq!(variable(Peer::Go), Some(GO_BENCH));
         prepared.insert(GO_BENCH.to_owned(), "/go/bench".into());
         prepared.insert(CURATOR_CLASSPATH.to_owned(), "/classes:/jars/*".into());
         assert_eq!(line(Peer::Go, &prepared).unwrap(), ["/go/bench"]);
-        assert!(line(Peer::CuratorShared, &prepared).unwrap().contains(&"-Dcurator-bench.shared=true".to_owned()));
+        assert!(
+            line(Peer::CuratorShared, &prepared)
+                .unwrap()
+                .contains(&"-Dcurator-bench.shared=true".to_owned())
+        );
         assert_eq!(
             line(Peer::Curator, &prepared).unwrap()[1..],
             ["-cp", "/classes:/jars/*", LARGE_REPLIES, "CuratorBench"]

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use curator_results::bench::{CaseResults, Document, EnvironmentResults, NOTHING, Peer, PeerResults, Spread, number};
+use curator_results::bench::{
+    CaseResults, Document, EnvironmentResults, NOTHING, Peer, PeerResults, Spread, number,
+};
 use plotters::backend::SVGBackend;
 use plotters::chart::ChartBuilder;
 use plotters::element::{Circle, PathElement, Rectangle};
@@ -87,7 +89,11 @@ fn rate(results: &PeerResults) -> Option<Spread> {
 }
 
 fn scaled(spread: Spread, by: f64) -> Spread {
-    Spread { median: spread.median * by, least: spread.least * by, most: spread.most * by }
+    Spread {
+        median: spread.median * by,
+        least: spread.least * by,
+        most: spread.most * by,
+    }
 }
 
 fn colour(peer: Peer) -> RGBColor {
@@ -105,7 +111,8 @@ fn colour(peer: Peer) -> RGBColor {
 
 /// Draws the plots of each environment into a directory. Returns the names of the files.
 pub(crate) fn draw(document: &Document, directory: &Path) -> anyhow::Result<Vec<String>> {
-    fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let mut files = Vec::new();
     for environment in &document.environments {
         for subject in &SUBJECTS {
@@ -115,8 +122,10 @@ pub(crate) fn draw(document: &Document, directory: &Path) -> anyhow::Result<Vec<
             }
             let file = format!("{}-{}.svg", environment.name, subject.name);
             let mut svg = String::new();
-            plot(&mut svg, environment, subject, &groups).map_err(|why| anyhow!("cannot draw {file}: {why}"))?;
-            fs::write(directory.join(&file), svg).with_context(|| format!("cannot write {file}"))?;
+            plot(&mut svg, environment, subject, &groups)
+                .map_err(|why| anyhow!("cannot draw {file}: {why}"))?;
+            fs::write(directory.join(&file), svg)
+                .with_context(|| format!("cannot write {file}"))?;
             files.push(file);
         }
     }
@@ -133,14 +142,34 @@ struct Group {
 }
 
 fn groups(environment: &EnvironmentResults, subject: &Subject) -> Vec<Group> {
-    let is_shown = |case: &&CaseResults| subject.cases.iter().any(|begin| case.name.starts_with(begin));
-    let group = |case: &CaseResults| {
-        let values = case.peers.iter().map(|results| (results.peer, (subject.value)(results)));
-        let (there, missing): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.is_some());
-        let bars = there.into_iter().filter_map(|(peer, value)| Some((peer, value?))).collect();
-        Group { label: label(&case.name), bars, missing: missing.into_iter().map(|(peer, _)| peer).collect() }
+    let is_shown = |case: &&CaseResults| {
+        subject
+            .cases
+            .iter()
+            .any(|begin| case.name.starts_with(begin))
     };
-    environment.cases.iter().filter(is_shown).map(group).collect()
+    let group = |case: &CaseResults| {
+        let values = case
+            .peers
+            .iter()
+            .map(|results| (results.peer, (subject.value)(results)));
+        let (there, missing): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.is_some());
+        let bars = there
+            .into_iter()
+            .filter_map(|(peer, value)| Some((peer, value?)))
+            .collect();
+        Group {
+            label: label(&case.name),
+            bars,
+            missing: missing.into_iter().map(|(peer, _)| peer).collect(),
+        }
+    };
+    environment
+        .cases
+        .iter()
+        .filter(is_shown)
+        .map(group)
+        .collect()
 }
 
 /// The part of a case's name that differs within its plot.
@@ -164,15 +193,27 @@ fn label(name: &str) -> String {
 type Drawing = Result<(), String>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn plot(svg: &mut String, environment: &EnvironmentResults, subject: &Subject, groups: &[Group]) -> Drawing {
+fn plot(
+    svg: &mut String,
+    environment: &EnvironmentResults,
+    subject: &Subject,
+    groups: &[Group],
+) -> Drawing {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(|error| error.to_string())?;
-    let values = groups.iter().flat_map(|group| &group.bars).map(|(_, spread)| spread);
-    let (most, least) =
-        values.fold((0.0_f64, f64::MAX), |(most, least), spread| (most.max(spread.most), least.min(spread.least)));
+    let values = groups
+        .iter()
+        .flat_map(|group| &group.bars)
+        .map(|(_, spread)| spread);
+    let (most, least) = values.fold((0.0_f64, f64::MAX), |(most, least), spread| {
+        (most.max(spread.most), least.min(spread.least))
+    });
     let (bottom, top) = match subject.scale {
         Scale::Linear => (0.0, most * 1.1),
-        Scale::Logarithmic => (least.log10().floor(), (most.log10() + 0.2).max(least.log10().floor() + 1.0)),
+        Scale::Logarithmic => (
+            least.log10().floor(),
+            (most.log10() + 0.2).max(least.log10().floor() + 1.0),
+        ),
     };
     let mut chart = ChartBuilder::on(&root)
         .margin(10)
@@ -187,7 +228,11 @@ fn plot(svg: &mut String, environment: &EnvironmentResults, subject: &Subject, g
         .disable_x_axis()
         .light_line_style(WHITE)
         .bold_line_style(FAINT)
-        .y_labels(if subject.scale == Scale::Linear { 8 } else { (top - bottom).ceil() as usize })
+        .y_labels(if subject.scale == Scale::Linear {
+            8
+        } else {
+            (top - bottom).ceil() as usize
+        })
         .y_desc(subject.unit)
         .label_style((FONT, 14))
         .axis_desc_style((FONT, 14))
@@ -197,10 +242,19 @@ fn plot(svg: &mut String, environment: &EnvironmentResults, subject: &Subject, g
         })
         .draw()
         .map_err(|error| error.to_string())?;
-    let peers: Vec<Peer> = Peer::ALL.into_iter().filter(|peer| has(groups, *peer)).collect();
+    let peers: Vec<Peer> = Peer::ALL
+        .into_iter()
+        .filter(|peer| has(groups, *peer))
+        .collect();
     // The width of a bar; the gap between groups is as wide.
     let width = 1.0 / (peers.len() as f64 + 1.0);
-    let height_of = |value: f64| if subject.scale == Scale::Linear { value } else { value.log10() };
+    let height_of = |value: f64| {
+        if subject.scale == Scale::Linear {
+            value
+        } else {
+            value.log10()
+        }
+    };
     let middle_of = |at: u32, peer: Peer| {
         let number = peers.iter().position(|other| *other == peer).unwrap_or(0);
         f64::from(at) + width * (number as f64 + 1.0)
@@ -223,27 +277,39 @@ fn plot(svg: &mut String, environment: &EnvironmentResults, subject: &Subject, g
                 chart.draw_series([point]).map_err(|error| failed(&error))?;
             }
             let (low, high) = (height_of(spread.least), height_of(spread.most));
-            let whisker = PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
-            chart.draw_series([whisker]).map_err(|error| failed(&error))?;
+            let whisker =
+                PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
+            chart
+                .draw_series([whisker])
+                .map_err(|error| failed(&error))?;
             let (x, y) = chart.backend_coord(&(middle, high));
             write(&root, &number(spread.median), (x, y - 6), 12, HPos::Center)?;
         }
         let (x, y) = chart.backend_coord(&(f64::from(at) + 0.5, bottom));
         write(&root, &group.label, (x, y + 20), 14, HPos::Center)?;
     }
-    write(&root, &format!("{} ({})", subject.title, environment.name), (90, 26), 20, HPos::Left)?;
+    write(
+        &root,
+        &format!("{} ({})", subject.title, environment.name),
+        (90, 26),
+        20,
+        HPos::Left,
+    )?;
     legend(&root, &peers)
 }
 
 fn has(groups: &[Group], peer: Peer) -> bool {
-    groups.iter().any(|group| group.bars.iter().any(|(other, _)| *other == peer))
+    groups
+        .iter()
+        .any(|group| group.bars.iter().any(|(other, _)| *other == peer))
 }
 
 fn legend(root: &Area<'_>, peers: &[Peer]) -> Drawing {
     let mut x = 90;
     for peer in peers {
         let style: ShapeStyle = colour(*peer).filled();
-        root.draw(&Rectangle::new([(x, 38), (x + 14, 50)], style)).map_err(|error| error.to_string())?;
+        root.draw(&Rectangle::new([(x, 38), (x + 14, 50)], style))
+            .map_err(|error| error.to_string())?;
         write(root, &peer.to_string(), (x + 20, 50), 14, HPos::Left)?;
         x += 50 + 8 * i32::try_from(peer.to_string().len()).unwrap_or(0);
     }
@@ -252,6 +318,9 @@ fn legend(root: &Area<'_>, peers: &[Peer]) -> Drawing {
 
 /// Writes a text above the point `at`.
 fn write(root: &Area<'_>, text: &str, at: (i32, i32), size: u32, across: HPos) -> Drawing {
-    let style = TextStyle::from((FONT, size).into_font()).color(&INK).pos(Pos::new(across, VPos::Bottom));
-    root.draw_text(text, &style, at).map_err(|error| error.to_string())
+    let style = TextStyle::from((FONT, size).into_font())
+        .color(&INK)
+        .pos(Pos::new(across, VPos::Bottom));
+    root.draw_text(text, &style, at)
+        .map_err(|error| error.to_string())
 }

@@ -14,14 +14,17 @@ use crate::peer::{Peer, Prepared, prepared_as, variable};
 /// The workspace in which this program was built.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or fetches the peer. If
-/// that fails, the error is printed, and the other peers are measured nevertheless.
+/// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or
+/// fetches the peer. If that fails, the error is printed, and the other peers are measured
+/// nevertheless.
 pub(crate) fn prepare(peers: &[Peer], needs_servers: bool) -> anyhow::Result<Prepared> {
     let mut prepared = Prepared::default();
     // Several peers may be prepared under the same name.
     let mut missing = BTreeMap::new();
     for peer in peers {
-        let Some(variable) = variable(*peer) else { continue };
+        let Some(variable) = variable(*peer) else {
+            continue;
+        };
         match env::var_os(variable).filter(|value| !value.is_empty()) {
             Some(value) => drop(prepared.insert(variable.to_owned(), value)),
             None => drop(missing.insert(prepared_as(*peer), *peer)),
@@ -44,10 +47,17 @@ const FAILED: &str = "cannot run `cargo xtask environment`";
 fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "xtask", "--", "environment"]).args(peer.map(prepared_as));
-    command.current_dir(Path::new(WORKSPACE)).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command
+        .args(["run", "--quiet", "--package", "xtask", "--", "environment"])
+        .args(peer.map(prepared_as));
+    command
+        .current_dir(Path::new(WORKSPACE))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
     let mut child = command.stdout(Stdio::piped()).spawn().context(FAILED)?;
-    let read = child.stdout.take().map_or(Ok(()), |output| read_variables(BufReader::new(output), prepared));
+    let read = child.stdout.take().map_or(Ok(()), |output| {
+        read_variables(BufReader::new(output), prepared)
+    });
     let status = child.wait().context(FAILED)?;
     read.context(FAILED)?;
     if status.success() {
@@ -69,5 +79,6 @@ fn read_variables(output: impl BufRead, prepared: &mut Prepared) -> io::Result<(
 }
 
 fn assignment(line: &str) -> Option<(&str, &str)> {
-    line.split_once('=').filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
+    line.split_once('=')
+        .filter(|(name, _)| name.starts_with("CURATOR_TEST_") && !name.contains(' '))
 }

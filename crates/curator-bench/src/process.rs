@@ -14,7 +14,8 @@ use tokio::time::timeout;
 use crate::protocol::{Done, Reply, Request, Workload};
 use crate::usage::Usage;
 
-/// How long a worker may take to close its sessions before it is killed. Sessions that stay open expire.
+/// How long a worker may take to close its sessions before it is killed. Sessions that stay open
+/// expire.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of bytes of a worker's output in an error.
 const SHOWN_OUTPUT: usize = 600;
@@ -41,14 +42,29 @@ impl Process {
         let failed = || format!("cannot start {}", worker.get_program().display());
         let log = tempfile::tempfile().with_context(failed)?;
         let mut command = tokio::process::Command::new(program);
-        command.arg("tied").arg(process::id().to_string()).arg(worker.get_program()).args(worker.get_args());
+        command
+            .arg("tied")
+            .arg(process::id().to_string())
+            .arg(worker.get_program())
+            .args(worker.get_args());
         command.args([connect, &session_timeout.as_millis().to_string()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone().with_context(failed)?);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log.try_clone().with_context(failed)?);
         let mut child = command.kill_on_drop(true).spawn().with_context(failed)?;
-        let (Some(id), Some(input), Some(output)) = (child.id(), child.stdin.take(), child.stdout.take()) else {
+        let (Some(id), Some(input), Some(output)) =
+            (child.id(), child.stdin.take(), child.stdout.take())
+        else {
             bail!("the worker process has no id, or no standard input and output");
         };
-        Ok(Self { child, id, input, output: BufReader::new(output).lines(), log })
+        Ok(Self {
+            child,
+            id,
+            input,
+            output: BufReader::new(output).lines(),
+            log,
+        })
     }
 
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
@@ -63,7 +79,13 @@ impl Process {
 
     /// The worker's next reply. `error` and `no` are returned as errors.
     pub(crate) async fn reply(&mut self) -> anyhow::Result<Reply> {
-        let line = self.output.next_line().await.ok().flatten().ok_or_else(|| self.ended())?;
+        let line = self
+            .output
+            .next_line()
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| self.ended())?;
         match line.parse()? {
             Reply::Error(what) => bail!(what),
             Reply::No(why) => bail!("not supported: {why}"),
@@ -108,18 +130,29 @@ impl Process {
 
     /// Fails if the worker does not support the workload.
     pub(crate) async fn check(&mut self, workload: &Workload) -> anyhow::Result<()> {
-        self.send_request(&Request::Supports { operation: workload.operation, lock: workload.lock }).await?;
+        self.send_request(&Request::Supports {
+            operation: workload.operation,
+            lock: workload.lock,
+        })
+        .await?;
         self.reply().await.map(drop)
     }
 
-    pub(crate) async fn open(&mut self, sessions: usize, connect: Option<String>) -> anyhow::Result<()> {
-        self.send_request(&Request::Open { sessions, connect }).await?;
+    pub(crate) async fn open(
+        &mut self,
+        sessions: usize,
+        connect: Option<String>,
+    ) -> anyhow::Result<()> {
+        self.send_request(&Request::Open { sessions, connect })
+            .await?;
         self.reply().await.map(drop)
     }
 
     /// Closes the worker's standard input, so that it closes its sessions and exits.
     pub(crate) async fn end(self) {
-        let Self { mut child, input, .. } = self;
+        let Self {
+            mut child, input, ..
+        } = self;
         drop(input);
         // Dropping the child kills a worker that takes too long.
         drop(timeout(END_TIMEOUT, child.wait()).await);
@@ -127,10 +160,17 @@ impl Process {
 
     fn ended(&mut self) -> anyhow::Error {
         let mut output = Vec::new();
-        let read = self.log.seek(SeekFrom::Start(0)).and_then(|_| self.log.read_to_end(&mut output));
+        let read = self
+            .log
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.log.read_to_end(&mut output));
         let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_OUTPUT)..]);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let output = if read.is_err() || text.is_empty() { String::new() } else { format!(": {text}") };
+        let output = if read.is_err() || text.is_empty() {
+            String::new()
+        } else {
+            format!(": {text}")
+        };
         anyhow!("the worker process has ended{output}")
     }
 }
@@ -138,6 +178,9 @@ impl Process {
 impl Reply {
     /// The error for this unexpected reply.
     pub(crate) fn instead_of(&self, expected: &'static str) -> anyhow::Error {
-        anyhow!("the worker replied {:?}; expected {expected}", self.to_string())
+        anyhow!(
+            "the worker replied {:?}; expected {expected}",
+            self.to_string()
+        )
     }
 }

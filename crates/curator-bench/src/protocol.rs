@@ -1,8 +1,9 @@
 //! The lines that the bench and a worker exchange, for any client.
 //!
-//! The bench starts a worker with a connect string and a session timeout in milliseconds. The worker replies to each
-//! request, a line of its standard input, with one line on its standard output, and exits when its standard input ends.
-//! Some `run` requests have several replies. After each reply but the last, the worker waits for the request `go`.
+//! The bench starts a worker with a connect string and a session timeout in milliseconds. The
+//! worker replies to each request, a line of its standard input, with one line on its standard
+//! output, and exits when its standard input ends. Some `run` requests have several replies. After
+//! each reply but the last, the worker waits for the request `go`.
 //!
 //! | Workload | Replies |
 //! |---|---|
@@ -165,13 +166,22 @@ impl Operation {
 impl Workload {
     /// A workload without a time, in which all numbers are 0.
     pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
-        Self { operation, lock, path: path.into(), ..Self::default() }
+        Self {
+            operation,
+            lock,
+            path: path.into(),
+            ..Self::default()
+        }
     }
 }
 
 impl Done {
     pub(crate) fn new(operations: u64, time: Duration) -> Self {
-        Self { operations, nanoseconds: nanoseconds(time), heap: None }
+        Self {
+            operations,
+            nanoseconds: nanoseconds(time),
+            heap: None,
+        }
     }
 }
 

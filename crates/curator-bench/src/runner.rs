@@ -20,17 +20,18 @@ use crate::tree::Trees;
 use crate::usage::Usage;
 use curator_results::bench::{Counts, Crowd, Reconnect, Round};
 
-/// The session timeout of the workers. Long, so that no session expires while a crowd queues, or on a busy machine.
+/// The session timeout of the workers. Long, so that no session expires while a crowd queues, or on
+/// a busy machine.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
-/// The delay of frames while round trips are counted: long enough that all requests of a pipeline are sent before the
-/// first reply arrives.
+/// The delay of frames while round trips are counted: long enough that all requests of a pipeline
+/// are sent before the first reply arrives.
 const COUNTING_DELAY: Duration = Duration::from_millis(5);
-/// Several processes start an operation at the same time: this long after the request, plus [`START_DELAY_EACH`] for each
-/// process.
+/// Several processes start an operation at the same time: this long after the request, plus
+/// [`START_DELAY_EACH`] for each process.
 const START_DELAY: Duration = Duration::from_millis(500);
 const START_DELAY_EACH: Duration = Duration::from_millis(20);
-/// A reconnect is complete when the client has sent no request for this long. With the retry policy of Curator's
-/// examples, its clients pause for up to three seconds before the second attempt.
+/// A reconnect is complete when the client has sent no request for this long. With the retry policy
+/// of Curator's examples, its clients pause for up to three seconds before the second attempt.
 const QUIET: Duration = Duration::from_secs(4);
 /// The same before the connection is cut, where only requests in flight matter.
 const REST: Duration = Duration::from_secs(1);
@@ -80,7 +81,9 @@ impl Runner {
                 proxy.set_delay(COUNTING_DELAY);
             }
         }
-        let connect = proxy.as_ref().map_or_else(|| environment.connect_string(), FaultProxy::connect_string);
+        let connect = proxy
+            .as_ref()
+            .map_or_else(|| environment.connect_string(), FaultProxy::connect_string);
         let mut processes = Vec::new();
         for _ in 0..case.processes {
             processes.push(Process::start(program, worker, &connect, SESSION_TIMEOUT)?);
@@ -88,13 +91,25 @@ impl Runner {
         for process in &mut processes {
             process.check(workload).await?;
             process.open(workload.sessions.max(1), None).await?;
-            if matches!(workload.operation, Operation::Readers | Operation::Crowd | Operation::Reconnect) {
+            if matches!(
+                workload.operation,
+                Operation::Readers | Operation::Crowd | Operation::Reconnect
+            ) {
                 // The session of the holder is not measured.
                 process.open(1, Some(environment.connect_string())).await?;
             }
         }
-        let trees = if case.kind() == Kind::Cache { Some(environment.trees().await?) } else { None };
-        Ok(Self { processes, proxy, resident: None, trees })
+        let trees = if case.kind() == Kind::Cache {
+            Some(environment.trees().await?)
+        } else {
+            None
+        };
+        Ok(Self {
+            processes,
+            proxy,
+            resident: None,
+            trees,
+        })
     }
 
     /// Runs the workload once.
@@ -103,9 +118,14 @@ impl Runner {
             return self.run_cache(workload, &trees).await;
         }
         let mut before = self.usage()?;
-        let workload = Workload { start: self.common_start(), ..workload.clone() };
+        let workload = Workload {
+            start: self.common_start(),
+            ..workload.clone()
+        };
         for process in &mut self.processes {
-            process.send_request(&Request::Run(workload.clone())).await?;
+            process
+                .send_request(&Request::Run(workload.clone()))
+                .await?;
         }
         let mut crowd = None;
         if matches!(workload.operation, Operation::Crowd | Operation::Reconnect) {
@@ -144,20 +164,32 @@ impl Runner {
         self.resident = None;
     }
 
-    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice, the second time for
-    /// longer, and the counts are subtracted: the requests that prepare it are the same both times, as the servers of
-    /// the bench keep empty directories.
-    pub(crate) async fn count(&mut self, workload: &Workload, case: &Case) -> anyhow::Result<Counts> {
+    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice,
+    /// the second time for longer, and the counts are subtracted: the requests that prepare it are
+    /// the same both times, as the servers of the bench keep empty directories.
+    pub(crate) async fn count(
+        &mut self,
+        workload: &Workload,
+        case: &Case,
+    ) -> anyhow::Result<Counts> {
         if case.kind() == Kind::Cache {
             self.run(&warm_up(workload)).await?;
-            return Ok(self.run(workload).await?.cache.and_then(|cache| cache.counts).unwrap_or_default());
+            return Ok(self
+                .run(workload)
+                .await?
+                .cache
+                .and_then(|cache| cache.counts)
+                .unwrap_or_default());
         }
         if case.kind() == Kind::Crowd {
             self.run(&warm_up(workload)).await?;
             let before = counts_of(self.proxy.as_ref(), 0);
             let Round { operations, .. } = self.run(workload).await?;
             let counts = difference(&counts_of(self.proxy.as_ref(), operations), &before);
-            return Ok(Counts { round_trips: None, ..counts });
+            return Ok(Counts {
+                round_trips: None,
+                ..counts
+            });
         }
         self.run(&Workload {
             time: workload.time.min(ONE_OPERATION),
@@ -170,14 +202,21 @@ impl Runner {
         for workload in lengths(workload) {
             let before = counts_of(self.proxy.as_ref(), operations);
             operations += self.run(&workload).await?.operations;
-            counted.push(difference(&counts_of(self.proxy.as_ref(), operations), &before));
+            counted.push(difference(
+                &counts_of(self.proxy.as_ref(), operations),
+                &before,
+            ));
         }
         let counts = match &counted[..] {
             [short, long] if long.operations > short.operations => difference(long, short),
-            // If the longer run completed no more operations than the shorter one, both are counted, with their preparation.
+            // If the longer run completed no more operations than the shorter one, both are
+            // counted, with their preparation.
             _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
         };
-        Ok(Counts { round_trips: counts.round_trips.filter(|_| case.processes == 1), ..counts })
+        Ok(Counts {
+            round_trips: counts.round_trips.filter(|_| case.processes == 1),
+            ..counts
+        })
     }
 
     pub(crate) async fn end(self) {
@@ -197,7 +236,8 @@ impl Runner {
     /// When the processes start, in milliseconds since 1970; `None` if there is only one.
     fn common_start(&self) -> Option<u64> {
         let number = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
-        let start = SystemTime::UNIX_EPOCH.elapsed().ok()? + START_DELAY + START_DELAY_EACH * number;
+        let start =
+            SystemTime::UNIX_EPOCH.elapsed().ok()? + START_DELAY + START_DELAY_EACH * number;
         (number > 1).then_some(u64::try_from(start.as_millis()).ok()?)
     }
 
@@ -232,13 +272,19 @@ impl Runner {
 
 /// The same workload in two lengths: with two times, or two numbers of rounds.
 fn lengths(workload: &Workload) -> [Workload; 2] {
-    let long = Workload { time: workload.time * 3, rounds: workload.rounds * 3, ..workload.clone() };
+    let long = Workload {
+        time: workload.time * 3,
+        rounds: workload.rounds * 3,
+        ..workload.clone()
+    };
     [workload.clone(), long]
 }
 
-/// Cuts the connection while no request is in flight, and waits until the client sends nothing more.
+/// Cuts the connection while no request is in flight, and waits until the client sends nothing
+/// more.
 async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply would be a different case.
+    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply
+    // would be a different case.
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let (before, handshakes) = (by_name(proxy), proxy.handshakes());
     let cut = Instant::now();
@@ -250,5 +296,8 @@ async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     let last = last_change(|| sent(proxy), Instant::now(), QUIET).await;
     let mut requests = minus(&without_probes(by_name(proxy)), &before);
     requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
-    Reconnect { nanoseconds: nanoseconds(last - cut), requests }
+    Reconnect {
+        nanoseconds: nanoseconds(last - cut),
+        requests,
+    }
 }

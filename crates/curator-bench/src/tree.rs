@@ -12,8 +12,8 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 const DATA: usize = 100;
 /// How often a storm changes each of its leaves.
 pub(crate) const CHANGES: usize = 10;
-/// The number of nodes that are created in one transaction: the request stays far below the megabyte that a server
-/// accepts.
+/// The number of nodes that are created in one transaction: the request stays far below the
+/// megabyte that a server accepts.
 const BATCH: usize = 500;
 /// The number of transactions in flight.
 const PIPELINE: usize = 8;
@@ -21,7 +21,8 @@ const PIPELINE: usize = 8;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 const PARENT: &str = "/bench";
 
-/// Creates trees and changes them. Each tree is one directory with leaves, which peers and cases share.
+/// Creates trees and changes them. Each tree is one directory with leaves, which peers and cases
+/// share.
 #[derive(Debug)]
 pub(crate) struct Trees {
     client: Client,
@@ -32,8 +33,15 @@ pub(crate) struct Trees {
 
 impl Trees {
     pub(crate) async fn connect(connect: &str) -> anyhow::Result<Self> {
-        let client = Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect).await?;
-        Ok(Self { client, created: Mutex::default(), marks: AtomicU64::new(1) })
+        let client = Client::connector()
+            .with_session_timeout(SESSION_TIMEOUT)
+            .connect(connect)
+            .await?;
+        Ok(Self {
+            client,
+            created: Mutex::default(),
+            marks: AtomicU64::new(1),
+        })
     }
 
     /// A new mark, by which the worker recognizes the last changes of a run.
@@ -41,7 +49,8 @@ impl Trees {
         self.marks.fetch_add(1, Relaxed)
     }
 
-    /// Creates the tree with this number of leaves, unless it exists. Keeps the changes of earlier runs.
+    /// Creates the tree with this number of leaves, unless it exists. Keeps the changes of earlier
+    /// runs.
     pub(crate) async fn create(&self, nodes: usize) -> anyhow::Result<()> {
         let mut created = self.created.lock().await;
         if created.contains(&nodes) {
@@ -72,14 +81,22 @@ impl Trees {
         Ok(())
     }
 
-    /// Changes `marked` leaves [`CHANGES`] times, in rounds over all of them, in one pipeline. The data of each leaf's
-    /// last change begin with the mark.
+    /// Changes `marked` leaves [`CHANGES`] times, in rounds over all of them, in one pipeline. The
+    /// data of each leaf's last change begin with the mark.
     pub(crate) async fn storm(&self, nodes: usize, marked: usize, mark: u64) -> anyhow::Result<()> {
         let leaves = spread(nodes, marked);
         let mut changes = Vec::with_capacity(leaves.len() * CHANGES);
         for round in 1..=CHANGES {
-            let data = if round == CHANGES { data(mark, round) } else { data(0, round) };
-            changes.extend(leaves.iter().map(|leaf| self.client.set_data(leaf, &data, None)));
+            let data = if round == CHANGES {
+                data(mark, round)
+            } else {
+                data(0, round)
+            };
+            changes.extend(
+                leaves
+                    .iter()
+                    .map(|leaf| self.client.set_data(leaf, &data, None)),
+            );
         }
         for change in changes {
             change.await?;
@@ -88,10 +105,17 @@ impl Trees {
     }
 
     /// Changes `marked` leaves once.
-    pub(crate) async fn change(&self, nodes: usize, marked: usize, mark: u64) -> anyhow::Result<()> {
+    pub(crate) async fn change(
+        &self,
+        nodes: usize,
+        marked: usize,
+        mark: u64,
+    ) -> anyhow::Result<()> {
         let data = data(mark, 0);
-        let changes: Vec<_> =
-            spread(nodes, marked).iter().map(|leaf| self.client.set_data(leaf, &data, None)).collect();
+        let changes: Vec<_> = spread(nodes, marked)
+            .iter()
+            .map(|leaf| self.client.set_data(leaf, &data, None))
+            .collect();
         for change in changes {
             change.await?;
         }
@@ -111,7 +135,9 @@ fn leaf_path(nodes: usize, leaf: usize) -> String {
 
 /// The paths of `marked` of the leaves, evenly spread.
 fn spread(nodes: usize, marked: usize) -> Vec<String> {
-    (0..marked).map(|number| leaf_path(nodes, number * nodes / marked.max(1))).collect()
+    (0..marked)
+        .map(|number| leaf_path(nodes, number * nodes / marked.max(1)))
+        .collect()
 }
 
 /// The mark, with twenty digits, and the number of the change.
@@ -134,6 +160,9 @@ mod tests {
     fn changes_are_spread_over_the_whole_tree() {
         let leaves = spread(1000, 4);
         assert_eq!(leaves, [0, 250, 500, 750].map(|leaf| leaf_path(1000, leaf)));
-        assert_eq!(spread(50, 50).into_iter().collect::<BTreeSet<_>>().len(), 50);
+        assert_eq!(
+            spread(50, 50).into_iter().collect::<BTreeSet<_>>().len(),
+            50
+        );
     }
 }

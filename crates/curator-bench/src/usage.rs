@@ -9,10 +9,12 @@ use std::time::Duration;
 /// The usage of a process since its start, or the sum over several processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Processor time in user mode and in the kernel. The system's resolution is a hundredth of a second.
+    /// Processor time in user mode and in the kernel. The system's resolution is a hundredth of a
+    /// second.
     pub(crate) processor: Duration,
-    /// The context switches of each live thread, by thread id. The kernel drops a thread's counts when the thread ends,
-    /// so a worker (a client process of the bench) keeps its threads until the bench sends the next request.
+    /// The context switches of each live thread, by thread id. The kernel drops a thread's counts
+    /// when the thread ends, so a worker (a client process of the bench) keeps its threads until
+    /// the bench sends the next request.
     threads: BTreeMap<u32, Switches>,
     /// Memory that is in use now, in bytes.
     pub(crate) resident: u64,
@@ -32,28 +34,41 @@ impl Usage {
     pub(crate) fn of(process: u32) -> io::Result<Self> {
         let folder = format!("/proc/{process}");
         let mut usage = Self {
-            processor: processor(&fs::read_to_string(format!("{folder}/stat"))?).unwrap_or_default(),
+            processor: processor(&fs::read_to_string(format!("{folder}/stat"))?)
+                .unwrap_or_default(),
             resident: 1024 * field(&fs::read_to_string(format!("{folder}/status"))?, "VmRSS"),
             ..Self::default()
         };
         for task in fs::read_dir(format!("{folder}/task"))? {
             let task = task?;
-            let Some(number) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Some(number) = task.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
             // The thread may have ended.
-            let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
+            let Ok(status) = fs::read_to_string(task.path().join("status")) else {
+                continue;
+            };
             let voluntary = field(&status, "voluntary_ctxt_switches");
             let involuntary = field(&status, "nonvoluntary_ctxt_switches");
-            usage.threads.insert(number, Switches { voluntary, involuntary });
+            usage.threads.insert(
+                number,
+                Switches {
+                    voluntary,
+                    involuntary,
+                },
+            );
         }
         Ok(usage)
     }
 
     /// The sum over all threads.
     pub(crate) fn switches(&self) -> Switches {
-        self.threads.values().fold(Switches::default(), |all, thread| Switches {
-            voluntary: all.voluntary + thread.voluntary,
-            involuntary: all.involuntary + thread.involuntary,
-        })
+        self.threads
+            .values()
+            .fold(Switches::default(), |all, thread| Switches {
+                voluntary: all.voluntary + thread.voluntary,
+                involuntary: all.involuntary + thread.involuntary,
+            })
     }
 }
 
@@ -65,7 +80,8 @@ impl AddAssign for Usage {
     }
 }
 
-/// The usage between two readings. Switches of threads that have ended between them are not counted.
+/// The usage between two readings. Switches of threads that have ended between them are not
+/// counted.
 impl Sub for Usage {
     type Output = Self;
 
@@ -92,9 +108,15 @@ impl Switches {
     }
 }
 
-/// The processor time in `/proc/<pid>/stat`. The program's name is in parentheses, and may contain any characters.
+/// The processor time in `/proc/<pid>/stat`. The program's name is in parentheses, and may contain
+/// any characters.
 fn processor(stat: &str) -> Option<Duration> {
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|ticks| ticks.parse::<u32>().ok());
+    let mut fields = stat
+        .rsplit_once(") ")?
+        .1
+        .split(' ')
+        .skip(11)
+        .map(|ticks| ticks.parse::<u32>().ok());
     let ticks = fields.next()??.checked_add(fields.next()??)?;
     let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).ok()?;
     Some(Duration::from_secs(1) * ticks / per_second.max(1))
@@ -102,8 +124,11 @@ fn processor(stat: &str) -> Option<Duration> {
 
 /// A field of `/proc/<pid>/status`.
 fn field(status: &str, name: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -119,17 +144,35 @@ mod tests {
     }
 
     fn usage(threads: &[(u32, u64)], resident: u64) -> Usage {
-        let switches = |&(number, voluntary): &(u32, u64)| (number, Switches { voluntary, involuntary: 2 * voluntary });
+        let switches = |&(number, voluntary): &(u32, u64)| {
+            (
+                number,
+                Switches {
+                    voluntary,
+                    involuntary: 2 * voluntary,
+                },
+            )
+        };
         let threads = threads.iter().map(switches).collect();
-        Usage { processor: Duration::from_secs(1), threads, resident }
+        Usage {
+            processor: Duration::from_secs(1),
+            threads,
+            resident,
+        }
     }
 
     #[test]
     fn usages_of_several_processes_are_summed() {
         let mut both = usage(&[(1, 2)], 10);
         both += usage(&[(7, 3)], 10);
-        assert_eq!((both.switches().voluntary, both.switches().involuntary), (5, 10));
-        assert_eq!((both.resident, both.processor), (20, Duration::from_secs(2)));
+        assert_eq!(
+            (both.switches().voluntary, both.switches().involuntary),
+            (5, 10)
+        );
+        assert_eq!(
+            (both.resident, both.processor),
+            (20, Duration::from_secs(2))
+        );
     }
 
     #[test]

@@ -12,12 +12,13 @@ use sha1::{Digest as _, Sha1};
 pub use self::entry::{Acl, AuthId, Permission};
 use crate::path::ZPath;
 
-/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks, missing parents, and nodes
-/// of transactions. Set by [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
+/// Chooses the ACL of each node that a client creates: its own nodes and those of the locks,
+/// missing parents, and nodes of transactions. Set by
+/// [`CuratorClientBuilder::acl_provider`](crate::CuratorClientBuilder::acl_provider).
 ///
-/// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and [`NodeSpec`](crate::NodeSpec)s, which contain
-/// an ACL, take precedence. The provider is called for every other node that is created, so it must be fast, and must
-/// not block.
+/// Only [`CreateBuilder::with_acl`](crate::CreateBuilder::with_acl) and
+/// [`NodeSpec`](crate::NodeSpec)s, which contain an ACL, take precedence. The provider is called
+/// for every other node that is created, so it must be fast, and must not block.
 ///
 /// After Curator's interface of the same name.
 ///
@@ -51,28 +52,29 @@ use crate::path::ZPath;
 /// # drop(builder);
 /// ```
 pub trait AclProvider: fmt::Debug + Send + Sync + 'static {
-    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. It must have at least one entry.
-    /// Called once, when the client starts.
+    /// The ACL of nodes for which [`acl_for_path`](Self::acl_for_path) returns `None`. It must have
+    /// at least one entry. Called once, when the client starts.
     fn default_acl(&self) -> Arc<[Acl]>;
 
     /// The ACL of the node at `path`; `None` for the default one.
     ///
-    /// `path` is the path on the server, with chroot and namespace, as requested: a sequential node has no number yet.
-    /// The path of a lock's node, such as `…/lock-`, does not contain the contender's [protection
-    /// mark](crate::ProtectionId). If the returned list is empty, the server refuses the node
-    /// ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
+    /// `path` is the path on the server, with chroot and namespace, as requested: a sequential node
+    /// has no number yet. The path of a lock's node, such as `…/lock-`, does not contain the
+    /// contender's [protection mark](crate::ProtectionId). If the returned list is empty, the
+    /// server refuses the node ([`Error::InvalidAcl`](crate::Error::InvalidAcl)).
     fn acl_for_path(&self, path: &ZPath) -> Option<Arc<[Acl]>> {
         let _ = path;
         None
     }
 }
 
-/// The identity, for an ACL, of the user who logs in by `authorization("digest", "user:password")`: ZooKeeper's scheme
-/// `digest`.
+/// The identity, for an ACL, of the user who logs in by `authorization("digest", "user:password")`:
+/// ZooKeeper's scheme `digest`.
 ///
-/// The identity contains a hash of user and password: writing an ACL for another user requires that user's password,
-/// and every client that may read the ACL sees the hash. The hash is SHA-1 without a salt, as ZooKeeper requires:
-/// choose a password that cannot be guessed. As in ZooKeeper, a user name ends at the first colon.
+/// The identity contains a hash of user and password: writing an ACL for another user requires that
+/// user's password, and every client that may read the ACL sees the hash. The hash is SHA-1 without
+/// a salt, as ZooKeeper requires: choose a password that cannot be guessed. As in ZooKeeper, a user
+/// name ends at the first colon.
 ///
 /// After `DigestAuthenticationProvider.generateDigest`.
 ///
@@ -102,16 +104,25 @@ pub(crate) struct Acls {
 
 impl Acls {
     pub(crate) fn same(default: Arc<[Acl]>) -> Self {
-        Self { default, provider: None }
+        Self {
+            default,
+            provider: None,
+        }
     }
 
     pub(crate) fn provided(provider: Arc<dyn AclProvider>) -> Self {
-        Self { default: provider.default_acl(), provider: Some(provider) }
+        Self {
+            default: provider.default_acl(),
+            provider: Some(provider),
+        }
     }
 
     /// The ACL of the node at `path`.
     pub(crate) fn of(&self, path: &ZPath) -> Arc<[Acl]> {
-        let provided = self.provider.as_ref().and_then(|provider| provider.acl_for_path(path));
+        let provided = self
+            .provider
+            .as_ref()
+            .and_then(|provider| provider.acl_for_path(path));
         provided.unwrap_or_else(|| Arc::clone(&self.default))
     }
 

@@ -33,12 +33,17 @@ const _: () = {
     assert_send_sync::<std::sync::Arc<dyn RetryPolicy>>();
     assert_send_sync::<RetryContext<'static>>();
     assert_send_sync::<std::sync::Arc<dyn AclProvider>>();
-    // These are or contain futures. They need not be `Sync`: the thread that polls them has exclusive access.
+    // These are or contain futures. They need not be `Sync`: the thread that polls them has
+    // exclusive access.
     assert_send::<Request<Created>>();
     assert_send::<Watch>();
 };
 
-#[allow(dead_code, clippy::too_many_arguments, reason = "compiled and never called")]
+#[allow(
+    dead_code,
+    clippy::too_many_arguments,
+    reason = "compiled and never called"
+)]
 fn futures_of_methods_are_send(
     builder: CuratorClientBuilder,
     client: &CuratorClient,
@@ -62,7 +67,13 @@ fn futures_of_methods_are_send(
     assert_send_future(client.create().for_path("/", ""));
     assert_send_future(client.create().with_protection().for_path(path, ""));
     assert_send_future(client.delete().guaranteed().for_path("/"));
-    assert_send_future(client.delete().deleting_children_if_needed().guaranteed().for_path("/"));
+    assert_send_future(
+        client
+            .delete()
+            .deleting_children_if_needed()
+            .guaranteed()
+            .for_path("/"),
+    );
     assert_send_future(client.create().or_set_data().for_path("/", ""));
     assert_send_future(client.get_acl("/"));
     assert_send_future(client.set_acl("/", [], None));

@@ -46,10 +46,10 @@ use crate::timer::Timer;
 
 /// A client of a ZooKeeper ensemble: keeps one session alive, and replaces it when it is lost.
 ///
-/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are then removed
-/// immediately. If the last clone is dropped without `close`, the session is closed in the background. If the runtime
-/// ends first, as at the end of a test, the request to close the session is still sent if the connection is up, but its
-/// reply is not awaited.
+/// Clones share the session. Call [`close`](Self::close) when you are done: ephemeral nodes are
+/// then removed immediately. If the last clone is dropped without `close`, the session is closed in
+/// the background. If the runtime ends first, as at the end of a test, the request to close the
+/// session is still sent if the connection is up, but its reply is not awaited.
 ///
 /// All timing uses real time, even in a test that pauses tokio's clock.
 ///
@@ -57,7 +57,8 @@ use crate::timer::Timer;
 ///
 /// # Cancel safety
 ///
-/// Every future of this crate may be dropped at any await point. Each method documents what that leaves behind.
+/// Every future of this crate may be dropped at any await point. Each method documents what that
+/// leaves behind.
 #[derive(Clone)]
 pub struct CuratorClient {
     inner: Arc<Inner>,
@@ -117,24 +118,28 @@ impl CuratorClient {
         &self.inner.options.name
     }
 
-    /// The maximum number of requests in flight; see [`CuratorClientBuilder::max_requests_in_flight`].
+    /// The maximum number of requests in flight; see
+    /// [`CuratorClientBuilder::max_requests_in_flight`].
     #[must_use]
     pub fn max_requests_in_flight(&self) -> usize {
         self.inner.options.max_requests_in_flight
     }
 
-    /// Carries out the pending deletes, then closes the session; each takes no longer than the close timeout.
+    /// Carries out the pending deletes, then closes the session; each takes no longer than the
+    /// close timeout.
     ///
-    /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`] immediately, in every
-    /// clone, and so does every new call. A request that has been sent still gets its reply, unless the session ends
-    /// first. Closing again is harmless. A client without a session abandons its attempt to open one. If the attempt
-    /// has already received a session, the client closes that session. If the server's grant is still on its way, the
-    /// session has no nodes, and expires after its timeout.
+    /// Calls that are waiting for a session or for their next attempt return [`Error::Closed`]
+    /// immediately, in every clone, and so does every new call. A request that has been sent still
+    /// gets its reply, unless the session ends first. Closing again is harmless. A client without a
+    /// session abandons its attempt to open one. If the attempt has already received a session, the
+    /// client closes that session. If the server's grant is still on its way, the session has no
+    /// nodes, and expires after its timeout.
     ///
     /// # Errors
     ///
-    /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is closed, and
-    /// [`Error::ClientEnded`] when the client ended before that, for example with its runtime.
+    /// [`Error::CloseUnconfirmed`] when the server did not confirm in time that the session is
+    /// closed, and [`Error::ClientEnded`] when the client ended before that, for example with its
+    /// runtime.
     ///
     /// # Cancel safety
     ///
@@ -149,8 +154,9 @@ impl CuratorClient {
         }
     }
 
-    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise. Returns the error that
-    /// all calls return from then on: [`Error::Closed`], [`Error::ClientEnded`], or [`Error::Forked`].
+    /// Waits until [`close`](Self::close) is called on any clone, or the client ends otherwise.
+    /// Returns the error that all calls return from then on: [`Error::Closed`],
+    /// [`Error::ClientEnded`], or [`Error::Forked`].
     ///
     /// # Cancel safety
     ///
@@ -160,7 +166,8 @@ impl CuratorClient {
         self.inner.closing.error()
     }
 
-    /// The state of the connection. [`Lost`](ConnectionState::Lost) after the client is closed, and in a forked child.
+    /// The state of the connection. [`Lost`](ConnectionState::Lost) after the client is closed, and
+    /// in a forked child.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         if self.inner.closing.has_forked() {
@@ -175,8 +182,8 @@ impl CuratorClient {
         self.inner.states.subscribe()
     }
 
-    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
-    /// timeout.
+    /// Returns the current session, once it has a connection; waits for the connection no longer
+    /// than the connection timeout.
     ///
     /// # Errors
     ///
@@ -225,8 +232,8 @@ impl CuratorClient {
         &self.inner.janitor
     }
 
-    /// The path on the server: text is prefixed with the chroot and the namespace, and a [`ZPath`] is returned
-    /// unchanged.
+    /// The path on the server: text is prefixed with the chroot and the namespace, and a [`ZPath`]
+    /// is returned unchanged.
     ///
     /// # Errors
     ///
@@ -235,7 +242,8 @@ impl CuratorClient {
         Ok(path.resolve(&self.root)?)
     }
 
-    /// The text that names the node at `path` in this client's namespace: `/a` for `/app/a` in the namespace `app`.
+    /// The text that names the node at `path` in this client's namespace: `/a` for `/app/a` in the
+    /// namespace `app`.
     ///
     /// # Errors
     ///
@@ -243,12 +251,15 @@ impl CuratorClient {
     pub fn unresolve(&self, path: &ZPath) -> Result<String> {
         match path.strip_prefix(&self.root) {
             Some(inside) => Ok(inside.as_str().to_owned()),
-            None => Err(Error::OutsideNamespace { path: path.clone(), root: self.root.clone() }),
+            None => Err(Error::OutsideNamespace {
+                path: path.clone(),
+                root: self.root.clone(),
+            }),
         }
     }
 
-    /// Returns this client with another namespace instead of the current one: a view on the same session. An empty
-    /// namespace means none, so that `/` is the connect string's chroot.
+    /// Returns this client with another namespace instead of the current one: a view on the same
+    /// session. An empty namespace means none, so that `/` is the connect string's chroot.
     ///
     /// Closing one of the views closes all. After Curator's `usingNamespace`.
     ///
@@ -269,15 +280,18 @@ impl CuratorClient {
     /// [`Error::InvalidPath`].
     pub fn using_namespace(&self, namespace: impl AsRef<str>) -> Result<Self> {
         let root = in_namespace(namespace.as_ref(), self.inner.options.servers.chroot())?;
-        Ok(Self { root, ..self.clone() })
+        Ok(Self {
+            root,
+            ..self.clone()
+        })
     }
 
-    /// Returns this client with another retry policy instead of the current one: a view on the same session, for one
-    /// lock, recipe or request. Sends nothing.
+    /// Returns this client with another retry policy instead of the current one: a view on the same
+    /// session, for one lock, recipe or request. Sends nothing.
     ///
-    /// The policy applies to each call of the view, and to each recipe that is made with it: to its acquires, releases
-    /// and requests, but not to work that must not end: a recipe's task never gives up, nor does the client when it
-    /// connects, nor when it deletes nodes in the background.
+    /// The policy applies to each call of the view, and to each recipe that is made with it: to its
+    /// acquires, releases and requests, but not to work that must not end: a recipe's task never
+    /// gives up, nor does the client when it connects, nor when it deletes nodes in the background.
     ///
     /// Closing one of the views closes all.
     ///
@@ -293,19 +307,24 @@ impl CuratorClient {
     /// ```
     #[must_use]
     pub fn using_retry_policy(&self, policy: impl RetryPolicy) -> Self {
-        Self { retry_policy: Arc::new(policy), ..self.clone() }
+        Self {
+            retry_policy: Arc::new(policy),
+            ..self.clone()
+        }
     }
 
     /// The data of lock nodes for which the caller gives none.
     ///
-    /// Unless the builder has set this data, it is the client's address, which is known as soon as the client has a
-    /// session. Until then, and if the address cannot be found, the data is empty. So call this when you create a node.
+    /// Unless the builder has set this data, it is the client's address, which is known as soon as
+    /// the client has a session. Until then, and if the address cannot be found, the data is empty.
+    /// So call this when you create a node.
     #[must_use]
     pub fn default_lock_data(&self) -> &Arc<[u8]> {
         self.inner.lock_data.get()
     }
 
-    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider) gives one.
+    /// The ACL of nodes for which neither the caller nor the [`AclProvider`](crate::AclProvider)
+    /// gives one.
     #[must_use]
     pub fn default_acl(&self) -> &Arc<[Acl]> {
         &self.inner.acls.default
@@ -321,15 +340,15 @@ impl CuratorClient {
     ///
     /// # Panics
     ///
-    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there could stop the runtime
-    /// that the future needs.
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does: blocking there
+    /// could stop the runtime that the future needs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime().block_on(future)
     }
 }
 
-/// The path of a namespace, which is below the chroot. A leading slash is optional here; Curator's namespaces have
-/// none.
+/// The path of a namespace, which is below the chroot. A leading slash is optional here; Curator's
+/// namespaces have none.
 fn in_namespace(namespace: &str, chroot: &ZPath) -> Result<ZPath> {
     let namespace = namespace.strip_prefix('/').unwrap_or(namespace);
     Ok(ZPath::on_server(&format!("/{namespace}"))?.prefixed_by(chroot))

@@ -3,19 +3,21 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point on a clock that only moves forward, and that includes the time during which the machine was asleep.
+/// A point on a clock that only moves forward, and that includes the time during which the machine
+/// was asleep.
 ///
-/// A server keeps counting down the session timeout while this machine is suspended, so a lease must too. On Linux the
-/// clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was booted, including sleep. `std::time::Instant` is
-/// `CLOCK_MONOTONIC` there, which stops during sleep: a process that wakes up could rely on a session that expired an
-/// hour ago.
+/// A server keeps counting down the session timeout while this machine is suspended, so a lease
+/// must too. On Linux the clock is `CLOCK_BOOTTIME`: nanoseconds since the machine was booted,
+/// including sleep. `std::time::Instant` is `CLOCK_MONOTONIC` there, which stops during sleep: a
+/// process that wakes up could rely on a session that expired an hour ago.
 ///
-/// On other systems the clock is [`std::time::Instant`], counted from its first use in the process. Whether that
-/// includes sleep depends on the system (on Windows it does, on macOS it does not). Where it does not, a reading right
-/// after waking up can be too early, and only a fencing token is safe.
+/// On other systems the clock is [`std::time::Instant`], counted from its first use in the process.
+/// Whether that includes sleep depends on the system (on Windows it does, on macOS it does not).
+/// Where it does not, a reading right after waking up can be too early, and only a fencing token is
+/// safe.
 ///
-/// Instants of different machines, or of different processes, cannot be compared. In a simulation (the feature
-/// `simulation`), the clock is that of the simulation, and begins with it.
+/// Instants of different machines, or of different processes, cannot be compared. In a simulation
+/// (the feature `simulation`), the clock is that of the simulation, and begins with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,11 +44,13 @@ impl ClockInstant {
         if let Some(elapsed) = crate::simulation::elapsed() {
             return Self::ZERO + elapsed + Duration::from_nanos(1);
         }
-        Self { nanos: read_clock() }
+        Self {
+            nanos: read_clock(),
+        }
     }
 
-    /// The instant `nanos` nanoseconds after [`ZERO`](Self::ZERO). The inverse of [`as_nanos`](Self::as_nanos); allows
-    /// storing an instant in an `AtomicU64`.
+    /// The instant `nanos` nanoseconds after [`ZERO`](Self::ZERO). The inverse of
+    /// [`as_nanos`](Self::as_nanos); allows storing an instant in an `AtomicU64`.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
@@ -62,7 +66,9 @@ impl ClockInstant {
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
-        Some(Self { nanos: self.nanos.checked_add(nanos)? })
+        Some(Self {
+            nanos: self.nanos.checked_add(nanos)?,
+        })
     }
 
     /// The time from `earlier` until this instant; zero if `earlier` is later.
@@ -90,7 +96,8 @@ impl Add<Duration> for ClockInstant {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).unwrap_or(Self { nanos: u64::MAX })
+        self.checked_add(duration)
+            .unwrap_or(Self { nanos: u64::MAX })
     }
 }
 
@@ -101,7 +108,10 @@ fn read_clock() -> u64 {
     // The kernel never gives a negative time since boot.
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanos).max(1)
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanos)
+        .max(1)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,7 +122,9 @@ fn read_clock() -> u64 {
 
     static FIRST_USE: OnceLock<Instant> = OnceLock::new();
     let elapsed = FIRST_USE.get_or_init(Instant::now).elapsed();
-    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+    u64::try_from(elapsed.as_nanos())
+        .unwrap_or(u64::MAX)
+        .saturating_add(1)
 }
 
 #[cfg(test)]
@@ -139,7 +151,10 @@ mod tests {
         let (end_before, end, end_after) = read();
         let ours = end.saturating_duration_since(start);
         let (least, most) = (end_before - start_after, end_after - start_before);
-        assert!(least <= ours && ours <= most, "{ours:?}, expected {least:?} to {most:?}");
+        assert!(
+            least <= ours && ours <= most,
+            "{ours:?}, expected {least:?} to {most:?}"
+        );
     }
 
     proptest! {

@@ -8,8 +8,8 @@ use crate::process::Process;
 use crate::source;
 use crate::source::watch;
 
-/// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones belong to the same
-/// client.
+/// Signals that a client is closing, and later that it has closed or has ended otherwise. Clones
+/// belong to the same client.
 #[derive(Debug, Clone)]
 pub(crate) struct Closing {
     progress: Arc<watch::Sender<Progress>>,
@@ -24,7 +24,8 @@ enum Progress {
     Begun { at: Instant },
     /// All tasks have ended, and the server has confirmed that the session is closed.
     Closed,
-    /// All tasks have ended. The server has not confirmed that the session is closed; closing took this long.
+    /// All tasks have ended. The server has not confirmed that the session is closed; closing took
+    /// this long.
     Unconfirmed { after: Duration },
     /// All tasks have ended, without a shutdown or before a shutdown was complete.
     Ended(ClientEnd),
@@ -39,7 +40,10 @@ impl Progress {
 impl Closing {
     /// For an open client.
     pub(crate) fn new() -> Self {
-        Self { progress: Arc::new(watch::Sender::new(Progress::Open)), process: Process::current() }
+        Self {
+            progress: Arc::new(watch::Sender::new(Progress::Open)),
+            process: Process::current(),
+        }
     }
 
     /// Whether this is a copy in a forked child, in which the client has ended.
@@ -86,7 +90,11 @@ impl Closing {
             return;
         }
         // The sender lives in `self`, so the channel cannot be closed while this waits.
-        let _ = self.progress.subscribe().wait_for(|progress| *progress != Progress::Open).await;
+        let _ = self
+            .progress
+            .subscribe()
+            .wait_for(|progress| *progress != Progress::Open)
+            .await;
     }
 
     /// Records that all tasks have ended. Only the first end counts.
@@ -96,9 +104,13 @@ impl Closing {
             Progress::Begun { at } => {
                 // In whole milliseconds, because error messages contain it.
                 let after = u64::try_from(source::elapsed(*at).as_millis()).unwrap_or(u64::MAX);
-                Progress::Unconfirmed { after: Duration::from_millis(after) }
+                Progress::Unconfirmed {
+                    after: Duration::from_millis(after),
+                }
             }
-            _ => Progress::Unconfirmed { after: Duration::ZERO },
+            _ => Progress::Unconfirmed {
+                after: Duration::ZERO,
+            },
         });
     }
 
@@ -166,8 +178,14 @@ mod tests {
             closing.cut_short(ClientEnd::RuntimeEnded);
             closing.finish(true);
             assert_eq!(closing.begun().now_or_never(), Some(()));
-            for error in [closing.error(), closing.finished().now_or_never().unwrap().unwrap_err()] {
-                assert_eq!(error.to_string(), "the client has ended, and was not closed: its runtime has shut down");
+            for error in [
+                closing.error(),
+                closing.finished().now_or_never().unwrap().unwrap_err(),
+            ] {
+                assert_eq!(
+                    error.to_string(),
+                    "the client has ended, and was not closed: its runtime has shut down"
+                );
             }
         }
     }

@@ -15,12 +15,14 @@ const DEFAULT_PORT: u16 = 2181;
 /// The format is that of ZooKeeper's `ConnectStringParser`, but likely mistakes are refused:
 ///
 /// - hosts are separated by commas, optionally with spaces around them; a host must not be empty;
-/// - a host is a name, an IPv4 address, or an IPv6 address in square brackets, without a zone (`%eth0`);
+/// - a host is a name, an IPv4 address, or an IPv6 address in square brackets, without a zone
+///   (`%eth0`);
 /// - a port is between 1 and 65535, and defaults to 2181;
-/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It contains no comma,
-///   although ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as two servers, and would be one server
-///   with an unintended chroot;
-/// - there are no schemes, such as `tcp+tls://`: the client's builder configures TLS for all servers.
+/// - there is at most one chroot, after the last host. No chroot, or `/`, means the root. It
+///   contains no comma, although ZooKeeper would accept one: `h1:2181/app,h2:2181/app` is meant as
+///   two servers, and would be one server with an unintended chroot;
+/// - there are no schemes, such as `tcp+tls://`: the client's builder configures TLS for all
+///   servers.
 ///
 /// `Display` writes the connect string with every port, and its output parses to the same value.
 ///
@@ -48,7 +50,10 @@ impl ConnectString {
     ///
     /// [`InvalidConnectString`] when the text breaks one of the rules.
     pub fn parse(text: &str) -> Result<Self, InvalidConnectString> {
-        parse(text).map_err(|reason| InvalidConnectString { connect_string: text.to_owned(), reason })
+        parse(text).map_err(|reason| InvalidConnectString {
+            connect_string: text.to_owned(),
+            reason,
+        })
     }
 
     /// The servers, in the order of the text. There is at least one.
@@ -64,7 +69,8 @@ impl ConnectString {
         hosts.join(",")
     }
 
-    /// The node below which all paths of the client are; the root if the connect string has no chroot.
+    /// The node below which all paths of the client are; the root if the connect string has no
+    /// chroot.
     #[must_use]
     pub fn chroot(&self) -> &ZPath {
         &self.chroot
@@ -74,7 +80,11 @@ impl ConnectString {
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.hosts_string())?;
-        if self.chroot.is_root() { Ok(()) } else { f.write_str(self.chroot.as_str()) }
+        if self.chroot.is_root() {
+            Ok(())
+        } else {
+            f.write_str(self.chroot.as_str())
+        }
     }
 }
 
@@ -112,7 +122,11 @@ impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
         // Only an IPv6 address contains a colon.
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
     }
 }
 
@@ -132,7 +146,10 @@ fn parse(text: &str) -> Result<ConnectString, ConnectStringProblem> {
         }
         None => (text, ZPath::root()),
     };
-    let hosts = hosts.split(',').map(|server| parse_server(server.trim())).collect::<Result<_, _>>()?;
+    let hosts = hosts
+        .split(',')
+        .map(|server| parse_server(server.trim()))
+        .collect::<Result<_, _>>()?;
     Ok(ConnectString { hosts, chroot })
 }
 
@@ -140,8 +157,9 @@ fn parse_chroot(chroot: &str) -> Result<ZPath, ConnectStringProblem> {
     if chroot.contains(',') {
         return Err(ConnectStringProblem::ChrootNotLast(chroot.to_owned()));
     }
-    ZPath::on_server(chroot)
-        .map_err(|InvalidPath { reason, .. }| ConnectStringProblem::Chroot(chroot.to_owned(), reason))
+    ZPath::on_server(chroot).map_err(|InvalidPath { reason, .. }| {
+        ConnectStringProblem::Chroot(chroot.to_owned(), reason)
+    })
 }
 
 fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
@@ -172,7 +190,10 @@ fn parse_server(server: &str) -> Result<HostPort, ConnectStringProblem> {
         }
         (host.to_owned(), port)
     };
-    Ok(HostPort { host, port: port.map_or(Ok(DEFAULT_PORT), parse_port)? })
+    Ok(HostPort {
+        host,
+        port: port.map_or(Ok(DEFAULT_PORT), parse_port)?,
+    })
 }
 
 /// Accepts host names, IPv4 addresses, and names that only container networks resolve.
@@ -200,8 +221,8 @@ pub struct InvalidConnectString {
     pub reason: ConnectStringProblem,
 }
 
-/// What is wrong with a text that is not a connect string. `Display` says what was expected, and names the faulty part
-/// unless that is empty.
+/// What is wrong with a text that is not a connect string. `Display` says what was expected, and
+/// names the faulty part unless that is empty.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectStringProblem {
@@ -212,10 +233,14 @@ pub enum ConnectStringProblem {
     #[error("expected a host before and after every comma, and before every port")]
     EmptyHost,
     /// Not a host, with or without a port.
-    #[error("expected a host name, an IPv4 address, or an IPv6 address in brackets, with or without a port, not {0:?}")]
+    #[error(
+        "expected a host name, an IPv4 address, or an IPv6 address in brackets, with or without a port, not {0:?}"
+    )]
     Host(String),
     /// An IPv6 address with a zone, as in `[fe80::1%eth0]`: a zone is valid on one machine only.
-    #[error("expected an address without a zone ('%'), not {0:?}: use a name, or an address that is not link-local")]
+    #[error(
+        "expected an address without a zone ('%'), not {0:?}: use a name, or an address that is not link-local"
+    )]
     Zone(String),
     /// Not a port.
     #[error("expected a port between 1 and 65535, not {0:?}")]
@@ -253,25 +278,42 @@ mod tests {
             ("h", "h:2181", "/"),
             ("h:1", "h:1", "/"),
             ("h:65535/", "h:65535", "/"),
-            ("h1:2181,h2:2182,[::1]:2183/a/b", "h1:2181,h2:2182,[::1]:2183", "/a/b"),
+            (
+                "h1:2181,h2:2182,[::1]:2183/a/b",
+                "h1:2181,h2:2182,[::1]:2183",
+                "/a/b",
+            ),
             ("[::1]", "[::1]:2181", "/"),
             ("[0:0:0:0:0:0:0:1]:7", "[::1]:7", "/"),
             ("[::ffff:127.0.0.1]:7/a", "[::ffff:127.0.0.1]:7", "/a"),
             (" h1:1 ,\th2:2 /a b ", "h1:1,h2:2", "/a b"),
             ("127.0.0.1:2181", "127.0.0.1:2181", "/"),
-            ("zk-0.zk_headless.shop.svc.:02181", "zk-0.zk_headless.shop.svc.:2181", "/"),
+            (
+                "zk-0.zk_headless.shop.svc.:02181",
+                "zk-0.zk_headless.shop.svc.:2181",
+                "/",
+            ),
         ] {
-            assert_eq!(parsed(text), (hosts.to_owned(), chroot.to_owned()), "{text:?}");
+            assert_eq!(
+                parsed(text),
+                (hosts.to_owned(), chroot.to_owned()),
+                "{text:?}"
+            );
         }
         // `host()` returns the address without brackets, `Display` writes them.
         let servers = ConnectString::parse("[fe80::1]:7").unwrap();
-        assert_eq!((servers.hosts()[0].host(), servers.hosts()[0].port()), ("fe80::1", 7));
+        assert_eq!(
+            (servers.hosts()[0].host(), servers.hosts()[0].port()),
+            ("fe80::1", 7)
+        );
         assert_eq!(servers.hosts()[0].to_string(), "[fe80::1]:7");
     }
 
     #[test]
     fn an_invalid_connect_string_is_refused_with_the_reason() {
-        use ConnectStringProblem::{Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme, Zone};
+        use ConnectStringProblem::{
+            Chroot, ChrootNotLast, Empty, EmptyHost, Host, Port, Scheme, Zone,
+        };
 
         let owned = str::to_owned;
         for (text, reason) in [
@@ -304,10 +346,19 @@ mod tests {
             ("a:2181,tcp+tls://b:2181", Scheme(owned("tcp+tls"))),
             ("a/b/", Chroot(owned("/b/"), PathProblem::TrailingSlash)),
             ("a//b", Chroot(owned("//b"), PathProblem::EmptyName)),
-            ("h1:2181/app,h2:2181/app", ChrootNotLast(owned("/app,h2:2181/app"))),
+            (
+                "h1:2181/app,h2:2181/app",
+                ChrootNotLast(owned("/app,h2:2181/app")),
+            ),
         ] {
             let error = ConnectString::parse(text).unwrap_err();
-            assert_eq!(error, InvalidConnectString { connect_string: text.to_owned(), reason });
+            assert_eq!(
+                error,
+                InvalidConnectString {
+                    connect_string: text.to_owned(),
+                    reason
+                }
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! The connection of a session. When it breaks, this opens another one for the same session.
 //!
-//! A session gets another connection only here, so every connection is checked: the session and the timeout that its
-//! server grants, and the time from which its replies count for the lease.
+//! A session gets another connection only here, so every connection is checked: the session and the
+//! timeout that its server grants, and the time from which its replies count for the lease.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -22,8 +22,8 @@ use crate::timer::{Deadline, Timer};
 use crate::transport::{Granted, LinkEnd};
 use crate::truncated::Truncated;
 
-/// How long a new connection may leave its first probe unanswered. The limit doubles with each connection that is given
-/// up, because the servers may be slow.
+/// How long a new connection may leave its first probe unanswered. The limit doubles with each
+/// connection that is given up, because the servers may be slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<(Link, ClockInstant), LinkEnd>;
@@ -56,15 +56,21 @@ enum Stage {
 impl Stage {
     fn up(link: &Link, unproven: Option<Deadline>) -> Self {
         let server = Arc::clone(link.server());
-        Self::Up { task: link.task(), key: link.session_key(), server, unproven }
+        Self::Up {
+            task: link.task(),
+            key: link.session_key(),
+            server,
+            unproven,
+        }
     }
 }
 
 /// A change of the connection.
 pub(crate) enum Change {
     Broken,
-    /// The instant is a time before the connect request was sent. If the server has opened another session instead, the
-    /// link belongs to that one, and [`Session::replace_link`] ends the session.
+    /// The instant is a time before the connect request was sent. If the server has opened another
+    /// session instead, the link belongs to that one, and [`Session::replace_link`] ends the
+    /// session.
     Resumed(Link, ClockInstant),
     /// The server has ended the session.
     Over(LinkEnd),
@@ -103,10 +109,12 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, if there is one, because no reply has arrived over it for `answer_limit`.
+    /// Ends the connection, if there is one, because no reply has arrived over it for
+    /// `answer_limit`.
     pub(crate) fn give_up(&self, answer_limit: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
-            self.journal.silent(&OpenFailure::silent(server, answer_limit));
+            self.journal
+                .silent(&OpenFailure::silent(server, answer_limit));
             task.abort(LinkEnd::Lost);
         }
     }
@@ -115,11 +123,16 @@ impl Connection {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped. Dropping a `Change::Resumed` that it has returned closes the
-    /// session.
+    /// Nothing is lost when the future is dropped. Dropping a `Change::Resumed` that it has
+    /// returned closes the session.
     pub(crate) async fn changed(&mut self) -> Change {
         match &mut self.stage {
-            Stage::Up { task, key, server, unproven } => {
+            Stage::Up {
+                task,
+                key,
+                server,
+                unproven,
+            } => {
                 let end = tokio::select! {
                     biased;
                     end = task.ended() => end,
@@ -135,7 +148,11 @@ impl Connection {
                     return Change::Over(end);
                 }
                 let journal = Some(Arc::clone(&self.journal));
-                let (options, timer, granted) = (Arc::clone(&self.options), self.timer.clone(), self.granted.clone());
+                let (options, timer, granted) = (
+                    Arc::clone(&self.options),
+                    self.timer.clone(),
+                    self.granted.clone(),
+                );
                 let resuming = resume(options, timer, journal, key.clone(), granted);
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken
@@ -163,8 +180,8 @@ async fn wait_until(timer: &Timer, deadline: Option<Deadline>) {
     }
 }
 
-/// Opens another connection for the session, immediately and then at the pace of `Unlimited`, until it succeeds or the
-/// session turns out to be over. `journal` records the failures.
+/// Opens another connection for the session, immediately and then at the pace of `Unlimited`, until
+/// it succeeds or the session turns out to be over. `journal` records the failures.
 async fn resume(
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -179,52 +196,69 @@ async fn resume(
         }
     };
     let diagnosis = Diagnosis::new(&options, &report);
-    // A pass takes at most `share` for each server. The share is short at first, because a silent server must not use
-    // up the session's lease; it doubles after a pass that took this long, because a slow server needs time.
+    // A pass takes at most `share` for each server. The share is short at first, because a silent
+    // server must not use up the session's lease; it doubles after a pass that took this long,
+    // because a slow server needs time.
     let servers = u32::try_from(options.servers.hosts().len()).unwrap_or(u32::MAX);
     let mut share = ANSWER_TIMEOUT;
-    // Does not stop when the client closes: a closing client may have deletes to send before it ends the session.
+    // Does not stop when the client closes: a closing client may have deletes to send before it
+    // ends the session.
     let mut retrier = Retrier::new(Arc::new(Unlimited), &timer, &options.name);
     loop {
         let started = ClockInstant::now();
-        let limit = share.saturating_mul(servers).min(options.connection_timeout);
-        let failure = match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
-            Ok(Ok(resumed)) => return Ok(resumed),
-            Ok(Err(failure)) => {
-                if let Some(end) = failure.end_of_session() {
-                    tracing::debug!(
-                        client,
-                        ?session,
-                        why = &*Truncated(&failure).to_string(),
-                        "cannot resume the session"
-                    );
-                    return Err(end);
+        let limit = share
+            .saturating_mul(servers)
+            .min(options.connection_timeout);
+        let failure =
+            match caught(session.resume(&options, &timer, limit, &diagnosis, &granted)).await {
+                Ok(Ok(resumed)) => return Ok(resumed),
+                Ok(Err(failure)) => {
+                    if let Some(end) = failure.end_of_session() {
+                        tracing::debug!(
+                            client,
+                            ?session,
+                            why = &*Truncated(&failure).to_string(),
+                            "cannot resume the session"
+                        );
+                        return Err(end);
+                    }
+                    failure.into()
                 }
-                failure.into()
-            }
-            Err(panicked) => OpenFailure::from(panicked),
-        };
+                Err(panicked) => OpenFailure::from(panicked),
+            };
         match &journal {
             Some(journal) => journal.failed(&failure),
             None => {
                 let why = &*Truncated(&failure.cause).to_string();
-                tracing::trace!(client, ?session, why, "cannot resume the session to close it");
+                tracing::trace!(
+                    client,
+                    ?session,
+                    why,
+                    "cannot resume the session to close it"
+                );
             }
         }
         if ClockInstant::now().saturating_duration_since(started) >= share {
             share = share.saturating_mul(2);
         }
-        // This cannot fail: `Unlimited` never gives up, and this future is dropped before the timers end.
+        // This cannot fail: `Unlimited` never gives up, and this future is dropped before the
+        // timers end.
         drop(retrier.again().await);
     }
 }
 
-/// Ends the session of `link` on the server, within `limit`. Returns whether the server has confirmed that the session
-/// is over.
+/// Ends the session of `link` on the server, within `limit`. Returns whether the server has
+/// confirmed that the session is over.
 ///
-/// If the session's connection is broken, this resumes the session to close it. If a server then opens another session
-/// instead, this closes that one, and cannot close the session of `link`. No connection is left when this returns.
-pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, link: Link, limit: Duration) -> bool {
+/// If the session's connection is broken, this resumes the session to close it. If a server then
+/// opens another session instead, this closes that one, and cannot close the session of `link`. No
+/// connection is left when this returns.
+pub(crate) async fn close_session(
+    options: Arc<SessionOptions>,
+    timer: Timer,
+    link: Link,
+    limit: Duration,
+) -> bool {
     let key = link.session_key();
     let closing = async {
         let mut link = match link.end() {
@@ -235,7 +269,15 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
         loop {
             let link = match link.take() {
                 Some(link) => link,
-                None => match resume(Arc::clone(&options), timer.clone(), None, key.clone(), Granted::unused()).await {
+                None => match resume(
+                    Arc::clone(&options),
+                    timer.clone(),
+                    None,
+                    key.clone(),
+                    Granted::unused(),
+                )
+                .await
+                {
                     Ok((link, _)) => link,
                     Err(_) => return true,
                 },
@@ -243,10 +285,11 @@ pub(crate) async fn close_session(options: Arc<SessionOptions>, timer: Timer, li
             let is_another = link.session_id() != key.session_id();
             // Ends the connection: a server may keep it open forever.
             let task = AbortOnDrop(link.task());
-            // The supervisor no longer probes the session, so its probes no longer keep the connection.
+            // The supervisor no longer probes the session, so its probes no longer keep the
+            // connection.
             link.keep(limit);
-            // Drops the last handle, except those in requests that were neither awaited nor dropped. This sends the
-            // close request, even to a server whose replies do not arrive.
+            // Drops the last handle, except those in requests that were neither awaited nor
+            // dropped. This sends the close request, even to a server whose replies do not arrive.
             drop(link);
             let end = tokio::select! {
                 biased;

@@ -1,10 +1,11 @@
-//! `Debug` of errors: the text of `Display`. `Debug` of the data of nodes: their length, because data may be secret.
+//! `Debug` of errors: the text of `Display`. `Debug` of the data of nodes: their length, because
+//! data may be secret.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::sync::Arc;
 
-/// Implements `Debug` of error types by the text of `Display`: a program whose `main` returns the error prints
-/// `Debug`, and so does `unwrap`.
+/// Implements `Debug` of error types by the text of `Display`: a program whose `main` returns the
+/// error prints `Debug`, and so does `unwrap`.
 macro_rules! debug_as_text {
     ($($error:ty),+) => {$(
         impl std::fmt::Debug for $error {
@@ -19,14 +20,22 @@ pub(crate) use debug_as_text;
 
 /// Writes the text of an error on one line: control characters are escaped.
 pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
-    error.to_string().chars().try_for_each(|character| match character {
-        control if control.is_control() => write!(f, "{}", control.escape_default()),
-        // Characters that a terminal interprets: also changes of the writing direction, and line separators.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            write!(f, "{}", character.escape_default())
-        }
-        other => f.write_char(other),
-    })
+    error
+        .to_string()
+        .chars()
+        .try_for_each(|character| match character {
+            control if control.is_control() => write!(f, "{}", control.escape_default()),
+            // Characters that a terminal interprets: also changes of the writing direction, and
+            // line separators.
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                write!(f, "{}", character.escape_default())
+            }
+            other => f.write_char(other),
+        })
 }
 
 /// The number of bytes.
@@ -58,8 +67,13 @@ mod tests {
     #[test]
     fn debug_of_an_error_is_its_text_on_one_line() {
         let (connect_string, after) = ("zk1,zk2".to_owned(), Duration::from_secs(60));
-        let cause = "zk1:2181: cannot be resolved (unknown); zk2:2181: connection refused".to_owned();
-        let failed = Error::ConnectFailed { connect_string, after, cause };
+        let cause =
+            "zk1:2181: cannot be resolved (unknown); zk2:2181: connection refused".to_owned();
+        let failed = Error::ConnectFailed {
+            connect_string,
+            after,
+            cause,
+        };
         assert_eq!(
             format!("{failed:?}"),
             "no session with \"zk1,zk2\" within 60s: zk1:2181: cannot be resolved (unknown); zk2:2181: connection refused"
@@ -72,6 +86,9 @@ mod tests {
             path: ZPath::root(),
             cause: "\n\u{1b}[31mé\u{202e}\u{2028}".to_owned(),
         };
-        assert_eq!(format!("{forged:?}"), "get /: \\n\\u{1b}[31mé\\u{202e}\\u{2028}");
+        assert_eq!(
+            format!("{forged:?}"),
+            "get /: \\n\\u{1b}[31mé\\u{202e}\\u{2028}"
+        );
     }
 }

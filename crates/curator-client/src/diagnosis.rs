@@ -1,7 +1,7 @@
 //! Finds out why servers do not accept a client.
 //!
-//! A server whose handshake has failed, or takes long, is examined: does it accept a connection, and does TLS differ
-//! between client and server? A working server is not examined.
+//! A server whose handshake has failed, or takes long, is examined: does it accept a connection,
+//! and does TLS differ between client and server? A working server is not examined.
 
 #[cfg(feature = "tls")]
 mod handshake;
@@ -33,7 +33,8 @@ pub(crate) enum ExaminationCause {
     Slow,
     /// It has ended the handshake of a session that was connected to the ensemble before.
     EndedOnResume,
-    /// It has ended the handshake for a new session. The client may never have been connected to the ensemble.
+    /// It has ended the handshake for a new session. The client may never have been connected to
+    /// the ensemble.
     EndedOnOpen,
 }
 
@@ -97,7 +98,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems of the servers, kept from pass to pass. `Display` lists them in the order of the connect string.
+/// The problems of the servers, kept from pass to pass. `Display` lists them in the order of the
+/// connect string.
 pub(crate) struct Diagnosis<'a> {
     pub(crate) servers: &'a [HostPort],
     #[cfg(feature = "tls")]
@@ -117,7 +119,8 @@ pub(crate) type Report<'a> = dyn Fn(&str) + Send + Sync + 'a;
 struct Findings {
     problem: Option<Problem>,
     last_examined: Option<ClockInstant>,
-    /// When the server was last tested for the other kind of port (TLS or plain), if the test was negative.
+    /// When the server was last tested for the other kind of port (TLS or plain), if the test was
+    /// negative.
     port_tested: Option<ClockInstant>,
     /// The number of addresses of its name, if `zookeeper-client` chooses among them.
     #[cfg(feature = "zookeeper-client")]
@@ -126,10 +129,11 @@ struct Findings {
 
 /// The maximum number of servers named; an ensemble has fewer.
 const MOST_NAMED: usize = 9;
-/// The minimum time between two examinations of a server. In an outage every client makes a pass every second.
+/// The minimum time between two examinations of a server. In an outage every client makes a pass
+/// every second.
 const EXAMINATION_INTERVAL: Duration = Duration::from_secs(10);
-/// The minimum time between two tests of a server for the other kind of port while a client opens its session: the
-/// server may log each of them.
+/// The minimum time between two tests of a server for the other kind of port while a client opens
+/// its session: the server may log each of them.
 const PORT_TEST_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) const NO_REPLY: &str = "connected, but no reply to the handshake";
 #[cfg(feature = "tls")]
@@ -160,11 +164,14 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting does not solve.
+    /// The TLS failure of each server, if TLS has failed with all of them, in a way that waiting
+    /// does not solve.
     pub(crate) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
         let found = self.lock();
         let failure = |(server, found): (&HostPort, &Findings)| match &found.problem {
-            Some(Problem::Tls(problem)) if problem.is_lasting() => Some(TlsFailure::new(server, problem.clone())),
+            Some(Problem::Tls(problem)) if problem.is_lasting() => {
+                Some(TlsFailure::new(server, problem.clone()))
+            }
             _ => None,
         };
         self.servers.iter().zip(&*found).map(failure).collect()
@@ -175,8 +182,14 @@ impl<'a> Diagnosis<'a> {
         (self.report)(text);
     }
 
-    /// Examines a server at `addresses` that does not accept the client, unless it was examined recently.
-    pub(crate) async fn examine(&self, index: usize, addresses: &[SocketAddr], cause: ExaminationCause) {
+    /// Examines a server at `addresses` that does not accept the client, unless it was examined
+    /// recently.
+    pub(crate) async fn examine(
+        &self,
+        index: usize,
+        addresses: &[SocketAddr],
+        cause: ExaminationCause,
+    ) {
         if !self.is_due(index) {
             return;
         }
@@ -206,18 +219,20 @@ impl<'a> Diagnosis<'a> {
                         };
                         speaks_plainly().await && !speaks_tls().await
                     };
-                    self.note_ended(index, cause, TlsProblem::NotTls, is_plain).await;
+                    self.note_ended(index, cause, TlsProblem::NotTls, is_plain)
+                        .await;
                 }
             }
             return;
         }
         // Some ports accept both (`client.portUnification`).
         let needs_tls = async { speaks_tls(connected).await && !speaks_plainly().await };
-        self.note_ended(index, cause, TlsProblem::TlsRequired, needs_tls).await;
+        self.note_ended(index, cause, TlsProblem::TlsRequired, needs_tls)
+            .await;
     }
 
-    /// A server has ended the handshake. Tests whether `problem` is the reason, unless that was tested recently or the
-    /// client's session was connected to the ensemble before.
+    /// A server has ended the handshake. Tests whether `problem` is the reason, unless that was
+    /// tested recently or the client's session was connected to the ensemble before.
     async fn note_ended(
         &self,
         index: usize,
@@ -227,8 +242,8 @@ impl<'a> Diagnosis<'a> {
     ) {
         // Recorded until the test has a result.
         self.note(index, self.ended_problem());
-        let is_due =
-            cause == ExaminationCause::EndedOnOpen && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
+        let is_due = cause == ExaminationCause::EndedOnOpen
+            && is_due(&mut self.lock()[index].port_tested, PORT_TEST_INTERVAL);
         if is_due && test.await {
             self.lock()[index].port_tested = None;
             self.note(index, Problem::Tls(problem));
@@ -284,7 +299,8 @@ impl<'a> Diagnosis<'a> {
     /// `zookeeper-client` resolves the name of a server, which has this many addresses.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn resolved_by_zookeeper_client(&self, index: usize, addresses: usize) {
-        self.lock()[index].resolved_by_zookeeper_client = Some(addresses).filter(|addresses| *addresses > 1);
+        self.lock()[index].resolved_by_zookeeper_client =
+            Some(addresses).filter(|addresses| *addresses > 1);
     }
 
     /// The first reply of a server that is missing.
@@ -310,7 +326,9 @@ impl<'a> Diagnosis<'a> {
 
     /// A server is being tried.
     pub(crate) fn begin(&self, index: usize) {
-        self.lock()[index].problem.get_or_insert(Problem::BeingTried);
+        self.lock()[index]
+            .problem
+            .get_or_insert(Problem::BeingTried);
         self.report(&self.to_string());
     }
 
@@ -344,7 +362,8 @@ impl<'a> Diagnosis<'a> {
     }
 }
 
-/// Returns whether `interval` has passed since `last`, or `last` is `None`. If so, sets `last` to now.
+/// Returns whether `interval` has passed since `last`, or `last` is `None`. If so, sets `last` to
+/// now.
 fn is_due(last: &mut Option<ClockInstant>, interval: Duration) -> bool {
     let now = ClockInstant::now();
     let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
@@ -357,7 +376,13 @@ fn is_due(last: &mut Option<ClockInstant>, interval: Duration) -> bool {
 impl fmt::Display for Diagnosis<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.lock();
-        for (index, (server, found)) in self.servers.iter().zip(&*found).take(MOST_NAMED).enumerate() {
+        for (index, (server, found)) in self
+            .servers
+            .iter()
+            .zip(&*found)
+            .take(MOST_NAMED)
+            .enumerate()
+        {
             write!(f, "{}{server}: ", if index == 0 { "" } else { "; " })?;
             match &found.problem {
                 Some(problem) => write!(f, "{problem}")?,
@@ -392,7 +417,10 @@ mod tests {
         diagnosis.begin(3);
         diagnosis.note(2, Problem::Slow(NO_REPLY));
         diagnosis.note(1, Problem::Unresolved(io::Error::other("unknown")));
-        diagnosis.note(0, Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()));
+        diagnosis.note(
+            0,
+            Problem::Unconnected(io::ErrorKind::ConnectionRefused.into()),
+        );
         assert_eq!(
             *last.lock().unwrap(),
             "zk1:2181: connection refused; zk2:2181: cannot be resolved (unknown); \
@@ -403,12 +431,22 @@ mod tests {
         diagnosis.note(3, Problem::Ended);
         diagnosis.note(4, Problem::Unconnected(io::Error::other("no route")));
         let text = diagnosis.to_string();
-        assert!(text.contains("zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no reply"), "{text}");
         assert!(
-            text.contains("handshake within 5s; zk4:2181: connected, but the server ended the handshake"),
+            text.contains(
+                "zk2:2181: cannot be resolved (unknown); zk3:2181: connected, but no reply"
+            ),
             "{text}"
         );
-        assert!(text.ends_with("; [::1]:7: cannot be reached (no route)"), "{text}");
+        assert!(
+            text.contains(
+                "handshake within 5s; zk4:2181: connected, but the server ended the handshake"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("; [::1]:7: cannot be reached (no route)"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -429,7 +467,10 @@ mod tests {
         diagnosis.note(1, Problem::Slow("no connection"));
         (0..2).for_each(|index| diagnosis.end_early(index));
         let text = diagnosis.to_string();
-        assert!(text.contains("zk1:2181: connected, but the server ended the handshake"), "{text}");
+        assert!(
+            text.contains("zk1:2181: connected, but the server ended the handshake"),
+            "{text}"
+        );
         assert!(text.ends_with("zk2:2181: no connection yet"), "{text}");
     }
 
@@ -442,14 +483,30 @@ mod tests {
         assert_eq!(diagnosis.tls_failures(), None);
         diagnosis.note(1, Problem::Tls(TlsProblem::NotTls));
         let failures = diagnosis.tls_failures().unwrap();
-        assert_eq!(failures[0], TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer));
-        assert_eq!(failures[1], TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls));
+        assert_eq!(
+            failures[0],
+            TlsFailure::new(&servers.hosts()[0], TlsProblem::UnknownIssuer)
+        );
+        assert_eq!(
+            failures[1],
+            TlsFailure::new(&servers.hosts()[1], TlsProblem::NotTls)
+        );
         assert_eq!(diagnosis.to_string(), crate::tls::listed(&failures));
         // A problem that passes with time is not final.
-        diagnosis.note(1, Problem::Tls(TlsProblem::NotValidYet { after: Duration::from_secs(9) }));
+        diagnosis.note(
+            1,
+            Problem::Tls(TlsProblem::NotValidYet {
+                after: Duration::from_secs(9),
+            }),
+        );
         assert_eq!(diagnosis.tls_failures(), None);
         let text = diagnosis.to_string();
-        assert!(text.ends_with("zk2:2181: its certificate becomes valid in 9s by the clock of this machine"), "{text}");
+        assert!(
+            text.ends_with(
+                "zk2:2181: its certificate becomes valid in 9s by the clock of this machine"
+            ),
+            "{text}"
+        );
     }
 
     #[tokio::test]
@@ -457,7 +514,12 @@ mod tests {
         let servers = ConnectString::parse("zk1").unwrap();
         let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
         let note_ended = |result: bool| {
-            diagnosis.note_ended(0, ExaminationCause::EndedOnOpen, TlsProblem::TlsRequired, async move { result })
+            diagnosis.note_ended(
+                0,
+                ExaminationCause::EndedOnOpen,
+                TlsProblem::TlsRequired,
+                async move { result },
+            )
         };
         for _ in 0..2 {
             note_ended(true).await;
@@ -471,9 +533,19 @@ mod tests {
         // A server is not tested either if the session was connected to the ensemble before.
         let diagnosis = Diagnosis::of_plain(&servers, &|_| {});
         diagnosis
-            .note_ended(0, ExaminationCause::EndedOnResume, TlsProblem::TlsRequired, async { panic!("tested") })
+            .note_ended(
+                0,
+                ExaminationCause::EndedOnResume,
+                TlsProblem::TlsRequired,
+                async { panic!("tested") },
+            )
             .await;
-        assert!(diagnosis.to_string().contains("the server ended the handshake"), "{diagnosis}");
+        assert!(
+            diagnosis
+                .to_string()
+                .contains("the server ended the handshake"),
+            "{diagnosis}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The client's errors: what failed, whether to retry, and whether the operation may have been applied.
+//! The client's errors: what failed, whether to retry, and whether the operation may have been
+//! applied.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Whether a failed operation can have changed something on the server.
 ///
-/// The idea comes from `zookeeper-client`, whose errors carry the same distinction, and from the recovery rules of
-/// Curator's protected creates.
+/// The idea comes from `zookeeper-client`, whose errors carry the same distinction, and from the
+/// recovery rules of Curator's protected creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a question with two answers")]
 pub enum Outcome {
@@ -28,29 +29,34 @@ pub enum Outcome {
 
 /// Why a ZooKeeper session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum SessionEnd {
-    /// The server reported that the session has expired, or that it was closed; or it opened another session when the
-    /// client resumed this one.
+    /// The server reported that the session has expired, or that it was closed; or it opened
+    /// another session when the client resumed this one.
     Expired,
-    /// The session was not confirmed in time: from now on a server may expire it, so it counts as lost. See
-    /// [`SessionLease`](crate::SessionLease).
+    /// The session was not confirmed in time: from now on a server may expire it, so it counts as
+    /// lost. See [`SessionLease`](crate::SessionLease).
     LeaseOver,
     /// The server refused the credentials of the session.
     AuthFailed,
-    /// The session moved to a server that granted a shorter timeout than the session was opened with. The locks of a
-    /// session rely on one timeout, so the client gives the session up, and closes it on the servers. See
-    /// [`SessionLease`](crate::SessionLease).
+    /// The session moved to a server that granted a shorter timeout than the session was opened
+    /// with. The locks of a session rely on one timeout, so the client gives the session up, and
+    /// closes it on the servers. See [`SessionLease`](crate::SessionLease).
     TimeoutLowered {
         /// The timeout that this server granted.
         #[cfg_attr(feature = "serde", serde(serialize_with = "crate::text::serialize"))]
         granted: Duration,
     },
-    /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the runtime is gone.
+    /// [`CuratorClient::close`](crate::CuratorClient::close) was called, or the last handle or the
+    /// runtime is gone.
     Closed,
-    /// This process was forked from the process that has the session. The session continues there, and cannot be used
-    /// here.
+    /// This process was forked from the process that has the session. The session continues there,
+    /// and cannot be used here.
     Forked,
 }
 
@@ -90,7 +96,10 @@ impl std::fmt::Display for SessionEnd {
             Self::Expired => "the server ended it",
             Self::LeaseOver => "it could not be confirmed in time, so a server may have expired it",
             Self::TimeoutLowered { granted } => {
-                return write!(f, "it moved to a server that granted a timeout of only {granted:?}");
+                return write!(
+                    f,
+                    "it moved to a server that granted a timeout of only {granted:?}"
+                );
             }
             Self::AuthFailed => "the server refused its credentials",
             Self::Closed => "the client was closed, or has ended",
@@ -101,8 +110,8 @@ impl std::fmt::Display for SessionEnd {
 
 /// An error of the client.
 ///
-/// Two questions matter after a failure: can the same call succeed later ([`Error::is_retryable`]), and may it have
-/// been applied already ([`Error::outcome`])?
+/// Two questions matter after a failure: can the same call succeed later ([`Error::is_retryable`]),
+/// and may it have been applied already ([`Error::outcome`])?
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -114,7 +123,8 @@ pub enum Error {
     OutsideNamespace {
         /// The path on the server.
         path: ZPath,
-        /// The node that all paths of this client are under: its chroot, and its namespace below that.
+        /// The node that all paths of this client are under: its chroot, and its namespace below
+        /// that.
         root: ZPath,
     },
     /// A connect string that cannot be parsed.
@@ -147,8 +157,9 @@ pub enum Error {
         /// Why the last attempt failed: each server and its failure.
         cause: String,
     },
-    /// A server was reached, but refuses this client: the client's credentials are wrong, or missing although the
-    /// server requires them, or the server has accepted the client as anonymous although it authenticates by SASL.
+    /// A server was reached, but refuses this client: the client's credentials are wrong, or
+    /// missing although the server requires them, or the server has accepted the client as
+    /// anonymous although it authenticates by SASL.
     #[error("{connect_string:?} refuses this client: {cause}")]
     ConnectRefused {
         /// Where the client tried to connect.
@@ -156,9 +167,9 @@ pub enum Error {
         /// Why the server refuses the client.
         cause: String,
     },
-    /// TLS has failed with all servers: because of their certificates, or this client's, or because only one side uses
-    /// TLS. Waiting does not help. A problem that may pass with time, such as a certificate that is not valid yet, is
-    /// the cause of a [`ConnectFailed`](Self::ConnectFailed).
+    /// TLS has failed with all servers: because of their certificates, or this client's, or because
+    /// only one side uses TLS. Waiting does not help. A problem that may pass with time, such as a
+    /// certificate that is not valid yet, is the cause of a [`ConnectFailed`](Self::ConnectFailed).
     #[error("no session with {connect_string:?}: {}", listed(failures))]
     TlsFailed {
         /// Where the client tried to connect.
@@ -166,8 +177,8 @@ pub enum Error {
         /// Each server and its failure.
         failures: Vec<TlsFailure>,
     },
-    /// There is no connection: it is down, or the client has no session yet, or has lost it. The client continues to
-    /// connect in the background.
+    /// There is no connection: it is down, or the client has no session yet, or has lost it. The
+    /// client continues to connect in the background.
     #[error("no session with {connect_string:?}{}: {cause}", within(*after))]
     NotConnected {
         /// Where the client tries to connect.
@@ -226,20 +237,22 @@ pub enum Error {
         /// Why the client ended.
         end: ClientEnd,
     },
-    /// This process was forked from a process in which a client had begun to connect. Neither that client nor a new one
-    /// works here: they would share the connections of the other process. Start a program (`exec`), or fork before the
-    /// first client starts.
+    /// This process was forked from a process in which a client had begun to connect. Neither that
+    /// client nor a new one works here: they would share the connections of the other process.
+    /// Start a program (`exec`), or fork before the first client starts.
     #[error(
         "this process was forked from a process with a client, so no client works here: start a program (exec), or fork \
          before the first client starts"
     )]
     Forked,
-    /// The server did not confirm in time that the session is closed. The session then ends on the servers with its
-    /// timeout.
-    #[error("the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires")]
+    /// The server did not confirm in time that the session is closed. The session then ends on the
+    /// servers with its timeout.
+    #[error(
+        "the server did not confirm within {after:?} that the session is closed; it ends when its timeout expires"
+    )]
     CloseUnconfirmed {
-        /// How long the client waited, first for pending deletes and then for the server: at most about twice the close
-        /// timeout.
+        /// How long the client waited, first for pending deletes and then for the server: at most
+        /// about twice the close timeout.
         after: Duration,
     },
     /// There is no such node; or the node to create has no parent.
@@ -258,9 +271,12 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// Nodes that the operation depends on, such as the parents of the node to create, were created or deleted by
-    /// other clients or by the server during each of several attempts. Nothing was applied.
-    #[error("{operation} {path}: during each attempt, nodes that it depends on were created or deleted by others")]
+    /// Nodes that the operation depends on, such as the parents of the node to create, were created
+    /// or deleted by other clients or by the server during each of several attempts. Nothing was
+    /// applied.
+    #[error(
+        "{operation} {path}: during each attempt, nodes that it depends on were created or deleted by others"
+    )]
     KeepsChanging {
         /// The operation.
         operation: &'static str,
@@ -291,8 +307,8 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The session is local to its server (`localSessionsEnabled`), and a local session cannot have ephemeral nodes.
-    /// Set `localSessionsUpgradingEnabled` on the servers.
+    /// The session is local to its server (`localSessionsEnabled`), and a local session cannot have
+    /// ephemeral nodes. Set `localSessionsUpgradingEnabled` on the servers.
     #[error(
         "{operation} {path}: a local session cannot have ephemeral nodes: set localSessionsUpgradingEnabled on the servers"
     )]
@@ -302,9 +318,12 @@ pub enum Error {
         /// Its path.
         path: ZPath,
     },
-    /// The credentials of this session do not permit the operation. To create or delete a node, the ACL of its parent
-    /// counts; for other operations, its own.
-    #[error("{operation} {path}: permission denied by the {}'s ACL", with_acl(operation))]
+    /// The credentials of this session do not permit the operation. To create or delete a node, the
+    /// ACL of its parent counts; for other operations, its own.
+    #[error(
+        "{operation} {path}: permission denied by the {}'s ACL",
+        with_acl(operation)
+    )]
     NoAuth {
         /// The operation.
         operation: &'static str,
@@ -336,7 +355,10 @@ pub enum Error {
         path: ZPath,
     },
     /// The server does not support the operation: it is too old, or the operation is disabled.
-    #[error("{operation} {path}: the server does not implement this operation{}", requirement(operation))]
+    #[error(
+        "{operation} {path}: the server does not implement this operation{}",
+        requirement(operation)
+    )]
     Unimplemented {
         /// The operation.
         operation: &'static str,
@@ -354,7 +376,9 @@ pub enum Error {
         reason: String,
     },
     /// The request is larger than a server accepts. It was not sent.
-    #[error("{operation} {path}: the request has {size} bytes, but the limit (jute.maxbuffer) is {limit}")]
+    #[error(
+        "{operation} {path}: the request has {size} bytes, but the limit (jute.maxbuffer) is {limit}"
+    )]
     RequestTooLarge {
         /// The operation.
         operation: &'static str,
@@ -384,7 +408,8 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// An attempt whose outcome is unknown was retried, and the retry failed. That attempt may have been applied.
+    /// An attempt whose outcome is unknown was retried, and the retry failed. That attempt may have
+    /// been applied.
     #[error("{in_doubt}; the outcome is unknown, and a retry failed: {cause}")]
     RetryFailed {
         /// The error of the attempt that may have been applied.
@@ -402,8 +427,8 @@ pub enum Error {
         #[source]
         cause: Box<Error>,
     },
-    /// A transaction was applied, but an old server did not return the stat of a node that it created, and the node
-    /// could not be read.
+    /// A transaction was applied, but an old server did not return the stat of a node that it
+    /// created, and the node could not be read.
     #[error(
         "{operation} {path}: applied, but the server did not return the new node's stat, and reading it failed: {cause}"
     )]
@@ -430,7 +455,11 @@ pub enum Error {
 debug_as_text!(Error);
 
 fn within(after: Duration) -> String {
-    if after.is_zero() { String::new() } else { format!(" within {after:?}") }
+    if after.is_zero() {
+        String::new()
+    } else {
+        format!(" within {after:?}")
+    }
 }
 
 /// Whose ACL the server checks: that of the operation's node, or of its parent.
@@ -445,7 +474,9 @@ fn with_acl(operation: &str) -> &'static str {
 fn requirement(operation: &str) -> &'static str {
     match operation {
         "multi-read on" => ": `multiRead` needs ZooKeeper 3.6 or newer",
-        "create" => ": containers need ZooKeeper 3.5.1 or newer, and a time to live needs extendedTypesEnabled",
+        "create" => {
+            ": containers need ZooKeeper 3.5.1 or newer, and a time to live needs extendedTypesEnabled"
+        }
         _ => "",
     }
 }
@@ -467,7 +498,9 @@ impl Error {
             | Self::KeepsChanging { .. }
             | Self::Throttled { .. } => true,
             Self::SessionEnded { end, .. } => end.is_followed_by_another(),
-            Self::TransactionFailed { cause, .. } | Self::RetryFailed { cause, .. } => cause.is_retryable(),
+            Self::TransactionFailed { cause, .. } | Self::RetryFailed { cause, .. } => {
+                cause.is_retryable()
+            }
             _ => false,
         }
     }

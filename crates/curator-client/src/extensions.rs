@@ -16,7 +16,12 @@ pub(crate) struct Extensions {
 impl Extensions {
     /// Returns the value of this type; the first call creates it.
     pub(crate) fn get<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
-        let value = Arc::clone(&*self.values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())));
+        let value = Arc::clone(
+            &*self
+                .values
+                .entry(TypeId::of::<T>())
+                .or_insert_with(|| Arc::new(T::default())),
+        );
         // The value stored under a type's id is of that type.
         value.downcast().unwrap_or_default()
     }

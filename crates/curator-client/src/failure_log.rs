@@ -1,36 +1,40 @@
-//! Which failures of a background task are logged: a changed one immediately, an unchanged one at growing intervals, the
-//! recovery once.
+//! Which failures of a background task are logged: a changed one immediately, an unchanged one at
+//! growing intervals, the recovery once.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::{Display, Write as _};
 use std::hash::{Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
-/// The interval between the first two lines about an unchanged failure. Each further interval is twice the previous one.
+/// The interval between the first two lines about an unchanged failure. Each further interval is
+/// twice the previous one.
 const FIRST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The longest interval.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// The number of different failures that are logged immediately in one interval: some tasks fail in a new way each time.
+/// The number of different failures that are logged immediately in one interval: some tasks fail in
+/// a new way each time.
 const MOST_LOGGED: usize = 8;
 
-/// The number of recoveries in one interval after which failures wait for its end: some tasks fail and recover quickly.
+/// The number of recoveries in one interval after which failures wait for its end: some tasks fail
+/// and recover quickly.
 const MOST_RECOVERIES: usize = 3;
 
 /// Decides which failures of a background task to log, for recipes.
 ///
-/// A failure that was not logged in the present interval is logged immediately; a known one when the interval ends. The
-/// first interval is a minute, and each one is twice the previous one, up to an hour. Two texts are the same failure if
-/// they differ only in numbers and ids, decimal or hexadecimal. At most 8 failures are logged immediately in one
-/// interval.
+/// A failure that was not logged in the present interval is logged immediately; a known one when
+/// the interval ends. The first interval is a minute, and each one is twice the previous one, up to
+/// an hour. Two texts are the same failure if they differ only in numbers and ids, decimal or
+/// hexadecimal. At most 8 failures are logged immediately in one interval.
 ///
-/// A [recovery](Self::recovered) is logged immediately, if its failure was. The next failure is a new one, and the interval
-/// ends within a minute. After three recoveries in one interval, a failure waits for the interval's end, and is not logged
-/// if it recovers before.
+/// A [recovery](Self::recovered) is logged immediately, if its failure was. The next failure is a
+/// new one, and the interval ends within a minute. After three recoveries in one interval, a
+/// failure waits for the interval's end, and is not logged if it recovers before.
 ///
-/// So the last line is never a failure that has ended, and is a recovery for at most a minute after the next failure: if
-/// the caller reports a failure that lasts again, at the latest when it is [due](Self::due).
+/// So the last line is never a failure that has ended, and is a recovery for at most a minute after
+/// the next failure: if the caller reports a failure that lasts again, at the latest when it is
+/// [due](Self::due).
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +80,12 @@ impl FailureLog {
             *self = Self::default();
         }
         let failure = key(failure);
-        let start = Failing { since: now, failures: 0, latest: failure, is_logged: false };
+        let start = Failing {
+            since: now,
+            failures: 0,
+            latest: failure,
+            is_logged: false,
+        };
         let failing = self.failing.get_or_insert(start);
         failing.failures += 1;
         failing.latest = failure;
@@ -98,19 +107,28 @@ impl FailureLog {
         is_logged
     }
 
-    /// When to report the present failure again if nothing happens until then: the last line is not about it. `None` if
-    /// that is not necessary.
+    /// When to report the present failure again if nothing happens until then: the last line is not
+    /// about it. `None` if that is not necessary.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let latest = self.failing?.latest;
-        if self.last_line == Some(latest) { None } else { self.interval_end }
+        if self.last_line == Some(latest) {
+            None
+        } else {
+            self.interval_end
+        }
     }
 
-    /// Records that the task works. Returns what to log: `None` if it has worked before, or if no failure was logged
-    /// since the last recovery.
+    /// Records that the task works. Returns what to log: `None` if it has worked before, or if no
+    /// failure was logged since the last recovery.
     #[must_use]
     pub fn recovered(&mut self, now: Instant) -> Option<Recovery> {
-        let Failing { since, failures, is_logged, .. } = self.failing.take()?;
+        let Failing {
+            since,
+            failures,
+            is_logged,
+            ..
+        } = self.failing.take()?;
         // The next failure starts over, unless it follows within a minute.
         self.next_interval = FIRST_INTERVAL;
         self.interval_end = self.interval_end.map(|end| end.min(now + FIRST_INTERVAL));
@@ -119,19 +137,25 @@ impl FailureLog {
             self.recoveries += 1;
             self.last_line = None;
         }
-        is_logged.then(|| Recovery { lasted: now.saturating_duration_since(since), failures })
+        is_logged.then(|| Recovery {
+            lasted: now.saturating_duration_since(since),
+            failures,
+        })
     }
 }
 
-/// A hash of a text without its numbers and ids: the longest parts of digits, the letters a to f, hyphens and dots that have a
-/// digit.
+/// A hash of a text without its numbers and ids: the longest parts of digits, the letters a to f,
+/// hyphens and dots that have a digit.
 fn key(failure: impl Display) -> u64 {
     let mut text = String::new();
     // Only the `Display` of a user's error can fail; the text before counts.
     let _ = write!(text, "{failure}");
     let is_of_number = |byte: &u8| byte.is_ascii_hexdigit() || b"-.".contains(byte);
     let mut hasher = DefaultHasher::new();
-    for part in text.as_bytes().chunk_by(|one, next| is_of_number(one) == is_of_number(next)) {
+    for part in text
+        .as_bytes()
+        .chunk_by(|one, next| is_of_number(one) == is_of_number(next))
+    {
         if !(is_of_number(&part[0]) && part.iter().any(u8::is_ascii_digit)) {
             part.hash(&mut hasher);
         }
@@ -146,9 +170,18 @@ mod tests {
     use super::*;
 
     /// The seconds of these failures at which a line is logged.
-    fn lines(log: &mut FailureLog, start: Instant, failures: impl IntoIterator<Item = (u64, String)>) -> Vec<u64> {
-        let is_logged = |(second, text): &(u64, String)| log.failed(text, start + Duration::from_secs(*second));
-        failures.into_iter().filter(is_logged).map(|(second, _)| second).collect()
+    fn lines(
+        log: &mut FailureLog,
+        start: Instant,
+        failures: impl IntoIterator<Item = (u64, String)>,
+    ) -> Vec<u64> {
+        let is_logged =
+            |(second, text): &(u64, String)| log.failed(text, start + Duration::from_secs(*second));
+        failures
+            .into_iter()
+            .filter(is_logged)
+            .map(|(second, _)| second)
+            .collect()
     }
 
     #[test]
@@ -158,8 +191,14 @@ mod tests {
             "/a/_c_abcd0000-abcd-4bcd-abcd-abcdefabcdef-latch-",
             "/a/_c_12345678-1234-1234-1234-123456789012-latch-"
         ));
-        assert!(same("after 1.5s in session 0x1a2b", "after 30s in session 0xff00"));
-        assert!(!same("no permission to read /a", "no permission to read /b"));
+        assert!(same(
+            "after 1.5s in session 0x1a2b",
+            "after 30s in session 0xff00"
+        ));
+        assert!(!same(
+            "no permission to read /a",
+            "no permission to read /b"
+        ));
         assert!(!same("add", "dead"));
     }
 
@@ -167,12 +206,26 @@ mod tests {
     fn an_unchanged_failure_is_logged_at_growing_intervals_and_its_recovery_once() {
         let (start, mut log) = (Instant::now(), FailureLog::default());
         assert_eq!(log.recovered(start), None);
-        let denied = |second| (second, format!("no permission to create /leaders/_c_{second:032x}-latch-"));
+        let denied = |second| {
+            (
+                second,
+                format!("no permission to create /leaders/_c_{second:032x}-latch-"),
+            )
+        };
         let logged = lines(&mut log, start, (0..20_000).map(denied));
-        assert_eq!(logged, [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580, 18180]);
+        assert_eq!(
+            logged,
+            [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580, 18180]
+        );
         let end = start + Duration::from_secs(20_000);
-        let recovery = Recovery { lasted: Duration::from_secs(20_000), failures: 20_000 };
-        assert_eq!((log.recovered(end), log.recovered(end)), (Some(recovery), None));
+        let recovery = Recovery {
+            lasted: Duration::from_secs(20_000),
+            failures: 20_000,
+        };
+        assert_eq!(
+            (log.recovered(end), log.recovered(end)),
+            (Some(recovery), None)
+        );
     }
 
     #[test]
@@ -199,15 +252,17 @@ mod tests {
     }
 
     fn events() -> impl Strategy<Value = Vec<(Duration, Event)>> {
-        let event = prop_oneof![8 => (b'g'..b'z').prop_map(Event::Failed), 2 => Just(Event::Recovered)];
+        let event =
+            prop_oneof![8 => (b'g'..b'z').prop_map(Event::Failed), 2 => Just(Event::Recovered)];
         let pause = prop_oneof![0..2_000_u64, 0..100_000_u64, 0..10_000_000_u64];
         proptest::collection::vec((pause.prop_map(Duration::from_millis), event), 1..300)
     }
 
     proptest! {
-        /// However a task fails and recovers, the number of lines is bounded. The last line is never a failure that has
-        /// ended. It is a recovery for at most a minute, and another failure for at most an hour, even if each failure is
-        /// reported only once, and again only when it is due.
+        /// However a task fails and recovers, the number of lines is bounded. The last line is
+        /// never a failure that has ended. It is a recovery for at most a minute, and another
+        /// failure for at most an hour, even if each failure is reported only once, and again only
+        /// when it is due.
         #[test]
         fn the_lines_are_bounded_and_the_last_one_is_true_within_a_minute(events in events()) {
             let (mut now, mut log) = (Instant::now(), FailureLog::default());

@@ -1,5 +1,5 @@
-//! Carries out deletes in the background until they are done: Curator's "guaranteed" deletes, and the nodes of dropped
-//! guards.
+//! Carries out deletes in the background until they are done: Curator's "guaranteed" deletes, and
+//! the nodes of dropped guards.
 
 mod ledger;
 mod queue;
@@ -21,9 +21,10 @@ use crate::session::Session;
 
 /// Carries out deletes in the background.
 ///
-/// Handing over a delete needs no runtime and never blocks, so a `Drop` can do it. A task of the client, which lives as
-/// long as the client, carries out the deletes; [`CuratorClient::close`](crate::CuratorClient::close) waits for pending
-/// deletes. A delete that belongs to a session ends with that session, because the session's end removes the node.
+/// Handing over a delete needs no runtime and never blocks, so a `Drop` can do it. A task of the
+/// client, which lives as long as the client, carries out the deletes;
+/// [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes. A delete that
+/// belongs to a session ends with that session, because the session's end removes the node.
 ///
 /// After Curator's `FailedDeleteManager`, with a loop instead of its recursion.
 #[derive(Clone)]
@@ -34,11 +35,14 @@ pub struct Janitor {
 
 impl std::fmt::Debug for Janitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Janitor").field("pending", &self.pending()).finish_non_exhaustive()
+        f.debug_struct("Janitor")
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 
-/// A delete that a caller carries out. If the promise is dropped unsettled, the janitor carries it out.
+/// A delete that a caller carries out. If the promise is dropped unsettled, the janitor carries it
+/// out.
 #[derive(Debug)]
 pub(crate) struct Promise {
     janitor: Janitor,
@@ -49,7 +53,8 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// For a node that is gone, or whose deletion the server refuses: the janitor then does nothing.
+    /// For a node that is gone, or whose deletion the server refuses: the janitor then does
+    /// nothing.
     pub(crate) fn settled(mut self) {
         if let Some(id) = self.id.take() {
             self.janitor.ledger.remove(id);
@@ -61,7 +66,14 @@ impl Drop for Promise {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let path = self.path.clone();
-            self.janitor.send(Job::One(id, if self.is_tree { Delete::Tree(path) } else { Delete::Path(path) }));
+            self.janitor.send(Job::One(
+                id,
+                if self.is_tree {
+                    Delete::Tree(path)
+                } else {
+                    Delete::Path(path)
+                },
+            ));
         }
     }
 }
@@ -70,7 +82,16 @@ impl Janitor {
     pub(crate) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> (Self, JanitorQueue) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let ledger = Arc::new(Ledger::new(client, meter));
-        (Self { jobs: sender, ledger: Arc::clone(&ledger) }, JanitorQueue { jobs: receiver, ledger })
+        (
+            Self {
+                jobs: sender,
+                ledger: Arc::clone(&ledger),
+            },
+            JanitorQueue {
+                jobs: receiver,
+                ledger,
+            },
+        )
     }
 
     /// Deletes a node of any session, even if sessions are lost in the meantime.
@@ -78,15 +99,22 @@ impl Janitor {
         self.hand_over(path.to_string(), Delete::Path(path.clone()));
     }
 
-    /// Deletes a node of `session`. The request is sent before this returns, which needs no runtime.
+    /// Deletes a node of `session`. The request is sent before this returns, which needs no
+    /// runtime.
     pub fn delete_owned(&self, session: &Session, path: &ZPath) {
         self.delete_owned_with(session, path, None);
     }
 
     /// Like [`delete_owned`](Self::delete_owned), and holds `keep_alive` until the node is gone.
     ///
-    /// For watches on the node: dropping a watch earlier would cost a request to remove it from the server.
-    pub fn delete_owned_with(&self, session: &Session, path: &ZPath, keep_alive: Option<Box<dyn Send>>) {
+    /// For watches on the node: dropping a watch earlier would cost a request to remove it from the
+    /// server.
+    pub fn delete_owned_with(
+        &self,
+        session: &Session,
+        path: &ZPath,
+        keep_alive: Option<Box<dyn Send>>,
+    ) {
         if session.end().is_some() {
             return;
         }
@@ -96,15 +124,29 @@ impl Janitor {
     fn delete_one(&self, session: &Session, path: ZPath, keep_alive: KeepAlive) {
         let sent = Some(session.delete(&path, None));
         let entry = path.to_string();
-        self.hand_over(entry, Delete::Owned { session: session.clone(), path, sent, _keep_alive: keep_alive });
+        self.hand_over(
+            entry,
+            Delete::Owned {
+                session: session.clone(),
+                path,
+                sent,
+                _keep_alive: keep_alive,
+            },
+        );
     }
 
-    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of them are deleted or
-    /// given up. The request is sent before this returns, which needs no runtime.
+    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of
+    /// them are deleted or given up. The request is sent before this returns, which needs no
+    /// runtime.
     ///
-    /// If the transaction fails, because a node is already gone or for another reason, the nodes are deleted one by
-    /// one. Each of them is then pending, or given up, individually.
-    pub fn delete_owned_together(&self, session: &Session, mut nodes: Vec<ZPath>, keep_alive: Option<Box<dyn Send>>) {
+    /// If the transaction fails, because a node is already gone or for another reason, the nodes
+    /// are deleted one by one. Each of them is then pending, or given up, individually.
+    pub fn delete_owned_together(
+        &self,
+        session: &Session,
+        mut nodes: Vec<ZPath>,
+        keep_alive: Option<Box<dyn Send>>,
+    ) {
         if nodes.is_empty() || session.end().is_some() {
             return;
         }
@@ -116,10 +158,23 @@ impl Janitor {
         let sent = session.delete_all(&nodes);
         let add = |path: ZPath| {
             let id = self.ledger.add(path.to_string(), Some(session.clone()));
-            (id, Delete::Owned { session: session.clone(), path, sent: None, _keep_alive: None })
+            (
+                id,
+                Delete::Owned {
+                    session: session.clone(),
+                    path,
+                    sent: None,
+                    _keep_alive: None,
+                },
+            )
         };
         let nodes = nodes.into_iter().map(add).collect();
-        self.send(Job::Together { session: session.clone(), nodes, sent, _keep_alive: keep_alive });
+        self.send(Job::Together {
+            session: session.clone(),
+            nodes,
+            sent,
+            _keep_alive: keep_alive,
+        });
     }
 
     /// Finds the nodes of `session` that match `finder`, and deletes them.
@@ -127,19 +182,28 @@ impl Janitor {
         if session.end().is_some() {
             return;
         }
-        self.hand_over(finder.to_string(), Delete::Find { session: session.clone(), finder });
+        self.hand_over(
+            finder.to_string(),
+            Delete::Find {
+                session: session.clone(),
+                finder,
+            },
+        );
     }
 
-    /// Deletes the node at `path` that was created by the change `czxid`, but not another node that has replaced it:
-    /// each attempt first reads the node to check this. Only the first attempt may skip the read: if `seen` (the version,
-    /// and the session that read it) is given, and this session still has the same connection.
+    /// Deletes the node at `path` that was created by the change `czxid`, but not another node that
+    /// has replaced it: each attempt first reads the node to check this. Only the first attempt may
+    /// skip the read: if `seen` (the version, and the session that read it) is given, and this
+    /// session still has the same connection.
     ///
-    /// If a `session` is given, the node must belong to it, and the delete ends with the session. `keep_alive` is held
-    /// until the node is gone. The delete is pending from this call on; the result may be dropped.
+    /// If a `session` is given, the node must belong to it, and the delete ends with the session.
+    /// `keep_alive` is held until the node is gone. The delete is pending from this call on; the
+    /// result may be dropped.
     ///
     /// # Errors
     ///
-    /// Why the server refuses the delete; [`Error::Closed`] when the client has ended before the delete was done.
+    /// Why the server refuses the delete; [`Error::Closed`] when the client has ended before the
+    /// delete was done.
     pub fn delete_created(
         &self,
         session: Option<&Session>,
@@ -154,17 +218,34 @@ impl Janitor {
             session: session.clone(),
             connections: session.connections(),
         });
-        let node = CreatedNode { session: session.cloned(), path: path.clone(), czxid, seen };
-        self.hand_over(path.to_string(), Delete::Created { node, done: Some(done), _keep_alive: keep_alive });
+        let node = CreatedNode {
+            session: session.cloned(),
+            path: path.clone(),
+            czxid,
+            seen,
+        };
+        self.hand_over(
+            path.to_string(),
+            Delete::Created {
+                node,
+                done: Some(done),
+                _keep_alive: keep_alive,
+            },
+        );
         async move { result.await.unwrap_or(Err(Error::Closed)) }
     }
 
-    /// Promises a delete: if the promise is dropped unsettled, the janitor deletes the node. Until then the delete
-    /// counts as pending, so that a closing client waits for the caller that made the promise. With `is_tree`, the
-    /// nodes below are deleted too.
+    /// Promises a delete: if the promise is dropped unsettled, the janitor deletes the node. Until
+    /// then the delete counts as pending, so that a closing client waits for the caller that made
+    /// the promise. With `is_tree`, the nodes below are deleted too.
     pub(crate) fn promise(&self, path: &ZPath, is_tree: bool) -> Promise {
         let id = Some(self.ledger.add(path.to_string(), None));
-        Promise { janitor: self.clone(), id, path: path.clone(), is_tree }
+        Promise {
+            janitor: self.clone(),
+            id,
+            path: path.clone(),
+            is_tree,
+        }
     }
 
     /// The number of deletes that are neither done nor given up.
@@ -173,14 +254,16 @@ impl Janitor {
         self.ledger.pending()
     }
 
-    /// Lists the deletes that are not done yet, oldest first, including those that the server refuses. A refused delete
-    /// stays listed until its session is over, or, if it has no session, while it is among the latest thousand.
+    /// Lists the deletes that are not done yet, oldest first, including those that the server
+    /// refuses. A refused delete stays listed until its session is over, or, if it has no session,
+    /// while it is among the latest thousand.
     #[must_use]
     pub fn pending_deletes(&self) -> Vec<PendingDelete> {
         self.ledger.deletes()
     }
 
-    /// Subscribes to the deletes of `session` that the server refuses: those so far, and later ones.
+    /// Subscribes to the deletes of `session` that the server refuses: those so far, and later
+    /// ones.
     #[must_use]
     pub fn refusals(&self, session: &Session) -> Refusals {
         Refusals::new(&self.ledger, session)
@@ -195,8 +278,8 @@ impl Janitor {
         self.ledger.idle().await;
     }
 
-    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns the refused deletes below
-    /// `dir` whose sessions are alive, including earlier ones, oldest first.
+    /// Waits until the deletes below `dir` that are pending now are done or given up. Returns the
+    /// refused deletes below `dir` whose sessions are alive, including earlier ones, oldest first.
     ///
     /// # Cancel safety
     ///
@@ -212,7 +295,8 @@ impl Janitor {
 
     fn send(&self, job: Job) {
         if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
-            // The client has ended. An ephemeral node is removed with its session; any other node stays.
+            // The client has ended. An ephemeral node is removed with its session; any other node
+            // stays.
             job.ids().into_iter().for_each(|id| self.ledger.remove(id));
         }
     }

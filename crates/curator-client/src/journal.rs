@@ -1,7 +1,7 @@
 //! Records the session events of a client, for its log, errors and health checks.
 //!
-//! All log events of this crate at `info` are emitted here, one for each change; at `warn`, the causes of an outage.
-//! `docs/production.md` explains them to operators.
+//! All log events of this crate at `info` are emitted here, one for each change; at `warn`, the
+//! causes of an outage. `docs/production.md` explains them to operators.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -96,7 +96,12 @@ impl Journal {
             replaced: 0,
         };
         let meter = Arc::new(ClientMeter::new(options.metrics_name.clone()));
-        Self { client: Arc::clone(&options.name), meter, log_interval, record: watch::Sender::new(record) }
+        Self {
+            client: Arc::clone(&options.name),
+            meter,
+            log_interval,
+            record: watch::Sender::new(record),
+        }
     }
 
     pub(crate) fn meter(&self) -> &Arc<ClientMeter> {
@@ -110,22 +115,38 @@ impl Journal {
     /// Why there is no connection.
     pub(crate) fn cause(&self) -> String {
         let record = self.record.borrow();
-        let unknown = if record.outage.is_some() { NO_REPLY_YET } else { "the connection is down" };
+        let unknown = if record.outage.is_some() {
+            NO_REPLY_YET
+        } else {
+            "the connection is down"
+        };
         record.cause().unwrap_or(unknown).to_owned()
     }
 
-    /// Waits until a server refuses this client. Returns the cause, and the TLS failure of each server if TLS failed
-    /// with all of them.
+    /// Waits until a server refuses this client. Returns the cause, and the TLS failure of each
+    /// server if TLS failed with all of them.
     pub(crate) async fn refused(&self) -> (String, Vec<TlsFailure>) {
         // The sender lives in `self`, so the channel cannot be closed while this waits.
-        let refused = self.record.subscribe().wait_for(|record| record.is_refused).await.map(|record| record.clone());
-        refused.map(|record| (record.cause().unwrap_or_default().to_owned(), record.tls)).unwrap_or_default()
+        let refused = self
+            .record
+            .subscribe()
+            .wait_for(|record| record.is_refused)
+            .await
+            .map(|record| record.clone());
+        refused
+            .map(|record| (record.cause().unwrap_or_default().to_owned(), record.tls))
+            .unwrap_or_default()
     }
 
     /// A client was started.
     pub(crate) fn started(&self, options: &SessionOptions) {
         let (client, transport) = (&*self.client, options.transport_name());
-        tracing::info!(client, servers = &*Truncated(&options.servers).to_string(), transport, "connecting");
+        tracing::info!(
+            client,
+            servers = &*Truncated(&options.servers).to_string(),
+            transport,
+            "connecting"
+        );
     }
 
     /// Records the state of an attempt to connect that is still in progress.
@@ -143,30 +164,59 @@ impl Journal {
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
         self.change(|record| record.set_last_failure(cause, ClockInstant::now()));
-        tracing::debug!(client, cause = &*Truncated(cause).to_string(), "the connection is given up");
+        tracing::debug!(
+            client,
+            cause = &*Truncated(cause).to_string(),
+            "the connection is given up"
+        );
     }
 
     /// An attempt to open a session, or to resume it, has failed.
     pub(crate) fn failed(&self, failure: &OpenFailure) {
         let now = ClockInstant::now();
-        let (client, OpenFailure { cause, is_refusal, tls }) = (&*self.client, failure);
+        let (
+            client,
+            OpenFailure {
+                cause,
+                is_refusal,
+                tls,
+            },
+        ) = (&*self.client, failure);
         let (mut lasted, mut repeated) = (None, false);
         self.record.send_if_modified(|record| {
-            repeated = record.last_failure.as_ref().is_some_and(|(known, _)| known == cause);
+            repeated = record
+                .last_failure
+                .as_ref()
+                .is_some_and(|(known, _)| known == cause);
             record.is_refused = *is_refusal;
             record.tls.clone_from(tls);
             record.set_last_failure(cause, now);
             let outage = record.outage.as_mut();
-            lasted = outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
-            // What those who wait for a change wait for: a refusal, or another time for the next line.
+            lasted =
+                outage.and_then(|outage| outage.failed(cause, now).then(|| outage.lasted(now)));
+            // What those who wait for a change wait for: a refusal, or another time for the next
+            // line.
             *is_refusal || lasted.is_some()
         });
         let cause = Truncated(cause);
         match lasted.map(Rounded) {
-            Some(lasted) => tracing::warn!(client, ?lasted, cause = &*cause.to_string(), "not connected"),
+            Some(lasted) => tracing::warn!(
+                client,
+                ?lasted,
+                cause = &*cause.to_string(),
+                "not connected"
+            ),
             // There are several attempts a second.
-            None if repeated => tracing::trace!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
-            None => tracing::debug!(client, cause = &*cause.to_string(), "the attempt to connect failed"),
+            None if repeated => tracing::trace!(
+                client,
+                cause = &*cause.to_string(),
+                "the attempt to connect failed"
+            ),
+            None => tracing::debug!(
+                client,
+                cause = &*cause.to_string(),
+                "the attempt to connect failed"
+            ),
         }
     }
 
@@ -197,7 +247,8 @@ impl Journal {
         self.change(|record| record.is_resumed = true);
     }
 
-    /// The session was confirmed by a reply. Returns what logs it, to be called after the state is published.
+    /// The session was confirmed by a reply. Returns what logs it, to be called after the state is
+    /// published.
     pub(crate) fn confirmed<'a>(&'a self, session: &'a Session) -> impl FnOnce() + Send + use<'a> {
         self.meter.confirmed(|| session.lease().remaining());
         // Usually there is no outage, and nothing to record.
@@ -210,7 +261,9 @@ impl Journal {
             })
         });
         move || {
-            let Some((outage, is_resumed)) = ended else { return };
+            let Some((outage, is_resumed)) = ended else {
+                return;
+            };
             let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
             if is_resumed {
                 self.meter.resumed();
@@ -228,18 +281,25 @@ impl Journal {
         self.meter.doubted();
         self.meter.lost(end);
         let outage = self.change(|record| {
-            // If the lease ran out after failed attempts, keep their recorded cause: it is more specific than `why`.
-            if end != SessionEnd::LeaseOver || !record.outage.as_ref().is_some_and(Outage::has_failed) {
+            // If the lease ran out after failed attempts, keep their recorded cause: it is more
+            // specific than `why`.
+            if end != SessionEnd::LeaseOver
+                || !record.outage.as_ref().is_some_and(Outage::has_failed)
+            {
                 record.set_last_failure(&why, now);
             }
             record.is_resumed = false;
-            record.outage.get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.log_interval));
+            record
+                .outage
+                .get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.log_interval));
             record.outage.clone()
         });
         let (client, session) = (&*self.client, Id(session));
         // The cause of the outage, if an attempt failed.
         let failed = outage.as_ref().filter(|outage| outage.has_failed());
-        let cause = failed.and_then(Outage::cause).map(|cause| Truncated(cause).to_string());
+        let cause = failed
+            .and_then(Outage::cause)
+            .map(|cause| Truncated(cause).to_string());
         tracing::info!(client, %session, why, suspended_for = lasted(outage.as_ref()), cause, "session lost");
     }
 
@@ -262,8 +322,8 @@ impl Journal {
         }
     }
 
-    /// The client was closed. `confirmed`: whether the servers have confirmed the end of the session; `None` if the
-    /// client never had one.
+    /// The client was closed. `confirmed`: whether the servers have confirmed the end of the
+    /// session; `None` if the client never had one.
     pub(crate) fn closed(&self, confirmed: Option<bool>) {
         self.meter.closed();
         tracing::info!(client = &*self.client, confirmed, "client closed");
@@ -273,7 +333,11 @@ impl Journal {
     pub(crate) fn panicked(&self, message: &str) {
         self.meter.doubted();
         let message = &*Truncated(message).to_string();
-        tracing::error!(client = &*self.client, message, "the client has ended: its task has panicked");
+        tracing::error!(
+            client = &*self.client,
+            message,
+            "the client has ended: its task has panicked"
+        );
     }
 
     /// The runtime ended before the client was closed.
@@ -293,7 +357,11 @@ impl Journal {
     pub(crate) async fn log_outages(&self, timer: &Timer) -> Infallible {
         let mut changes = self.record.subscribe();
         loop {
-            let next_line = changes.borrow_and_update().outage.as_ref().map(Outage::next_line);
+            let next_line = changes
+                .borrow_and_update()
+                .outage
+                .as_ref()
+                .map(Outage::next_line);
             let due = async {
                 match next_line {
                     Some(next_line) => timer.sleep(next_line.remaining()).await,
@@ -301,7 +369,8 @@ impl Journal {
                 }
             };
             // Most changes in an outage are failed attempts, which do not move the next line.
-            let moved = changes.wait_for(|record| record.outage.as_ref().map(Outage::next_line) != next_line);
+            let moved = changes
+                .wait_for(|record| record.outage.as_ref().map(Outage::next_line) != next_line);
             tokio::select! {
                 biased;
                 // The sender lives in `self`, so the channel cannot be closed.
@@ -318,13 +387,21 @@ impl Journal {
             outage.is_due(now).then(|| outage.clone())
         });
         if let Some(outage) = due {
-            let (client, cause) = (&*self.client, Truncated(outage.cause().unwrap_or(NO_REPLY_YET)));
-            tracing::warn!(client, lasted = lasted(Some(&outage)), cause = &*cause.to_string(), "not connected");
+            let (client, cause) = (
+                &*self.client,
+                Truncated(outage.cause().unwrap_or(NO_REPLY_YET)),
+            );
+            tracing::warn!(
+                client,
+                lasted = lasted(Some(&outage)),
+                cause = &*cause.to_string(),
+                "not connected"
+            );
         }
     }
 
-    /// Changes the record. Callers log after this returns: a log subscriber may read the client's health, which locks
-    /// the same record.
+    /// Changes the record. Callers log after this returns: a log subscriber may read the client's
+    /// health, which locks the same record.
     fn change<T: Default>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
         let mut result = T::default();
         self.record.send_modify(|record| result = change(record));

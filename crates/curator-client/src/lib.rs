@@ -1,8 +1,10 @@
 //! A ZooKeeper client that keeps a session alive.
 //!
-//! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`], and replaces its
+//! A [`CuratorClient`] connects, retries by a [`RetryPolicy`], reports every [`ConnectionState`],
+//! and replaces its
 //! [`Session`] when the session is lost. Each session has a [`SessionLease`]: the time for which the session is
-//! *certainly* alive, also without a connection. The locks of `curator-recipes` are built on this crate.
+//! *certainly* alive, also without a connection. The locks of `curator-recipes` are built on this
+//! crate.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -41,9 +43,10 @@
 //!
 //! # Log
 //!
-//! Events are emitted with [`tracing`]. They have the field `client`, the [name](CuratorClientBuilder::name) of the
-//! client, except those about a single socket. At `info` there is one event for each change of the client's session.
-//! Session ids have the format of ZooKeeper's own log.
+//! Events are emitted with [`tracing`]. They have the field `client`, the
+//! [name](CuratorClientBuilder::name) of the client, except those about a single socket. At `info`
+//! there is one event for each change of the client's session. Session ids have the format of
+//! ZooKeeper's own log.
 //!
 //! | Event at `info` | Fields | What has happened |
 //! |---|---|---|
@@ -56,11 +59,12 @@
 //! | `session opened in place of the lost one` | `session`, `server`, `timeout`, `lasted` | [`Reconnected`](ConnectionState::Reconnected), in a new session |
 //! | `client closed` | `confirmed` | the client was closed; `confirmed`: whether the server has confirmed the end of the session |
 //!
-//! `not connected`, at `warn`, means that the first pass over the servers in an outage has failed; it is repeated once a
-//! minute. Its fields are `lasted` and `cause`, which names each server and its failure. The other events at `warn` mean
-//! that a node could not be deleted, that the runtime ended before the client was closed, or that a server
-//! sends faster than the client can read; `error` means that the client's task has panicked. `debug` has each attempt
-//! to connect, each failed probe and each retry; `trace` has each request, with its path and size. Data, credentials
+//! `not connected`, at `warn`, means that the first pass over the servers in an outage has failed;
+//! it is repeated once a minute. Its fields are `lasted` and `cause`, which names each server and
+//! its failure. The other events at `warn` mean that a node could not be deleted, that the runtime
+//! ended before the client was closed, or that a server sends faster than the client can read;
+//! `error` means that the client's task has panicked. `debug` has each attempt to connect, each
+//! failed probe and each retry; `trace` has each request, with its path and size. Data, credentials
 //! and session passwords are never logged.
 //!
 //! The crate `zookeeper-client` also logs every connection, at `info` and `warn`. A filter such as
@@ -70,19 +74,20 @@
 //!
 //! `zookeeper-client` is enabled by default. One of the two transports must be enabled.
 //!
-//! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`. That crate and its
-//!   dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384). [`ExponentialBackoffRetry`]
-//!   needs neither.
-//! - `native`: `CuratorClientBuilder::transport`, and a transport of this crate's own, beside `zookeeper-client` or in
-//!   its place.
-//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and files;
-//!   [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a configuration file.
-//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which authenticate the client
-//!   with a user and a password, or with a Kerberos ticket. `sasl-gssapi` needs the system's Kerberos library and
-//!   libclang (Debian: `libkrb5-dev`, `libclang-dev`).
+//! - `backoff`: `BackoffRetry`, which makes retry policies from the curves of the crate `backoff`.
+//!   That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012,
+//!   RUSTSEC-2024-0384). [`ExponentialBackoffRetry`] needs neither.
+//! - `native`: `CuratorClientBuilder::transport`, and a transport of this crate's own, beside
+//!   `zookeeper-client` or in its place.
+//! - `serde`: [`ConnectionState`], [`SessionEnd`], [`ZPath`] and [`ConnectString`] in messages and
+//!   files; [`CuratorClientBuilder`] and `ConfiguredRetryPolicy`, a client and a policy from a
+//!   configuration file.
+//! - `sasl-digest-md5` and `sasl-gssapi`: `SaslOptions` and `CuratorClientBuilder::sasl`, which
+//!   authenticate the client with a user and a password, or with a Kerberos ticket. `sasl-gssapi`
+//!   needs the system's Kerberos library and libclang (Debian: `libkrb5-dev`, `libclang-dev`).
 //! - `simulation`: the module `simulation`, for test kits.
-//! - `tls`: connections over TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds `aws-lc-rs`, which needs
-//!   a C compiler.
+//! - `tls`: connections over TLS, with `TlsOptions` and `CuratorClientBuilder::tls`. It builds
+//!   `aws-lc-rs`, which needs a C compiler.
 //! - `zookeeper-client`: the transport of the crate `zookeeper-client`.
 //!
 //! # Versions
@@ -94,10 +99,19 @@
 // Every public type is `non_exhaustive`, or states why it is exhaustive.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::iter_over_hash_type
+    )
+)]
 
 #[cfg(not(any(feature = "native", feature = "zookeeper-client")))]
-compile_error!("curator-client needs a transport: enable its default feature `zookeeper-client`, or `native`");
+compile_error!(
+    "curator-client needs a transport: enable its default feature `zookeeper-client`, or `native`"
+);
 
 mod acl;
 #[cfg(test)]
@@ -106,16 +120,29 @@ mod client;
 mod clock;
 mod closing;
 #[cfg(all(feature = "native", not(feature = "codec")))]
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "the half of `curator-test`")]
+#[allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "the half of `curator-test`"
+)]
 mod codec;
 #[cfg(feature = "codec")]
-#[allow(clippy::exhaustive_enums, clippy::exhaustive_structs, reason = "what the protocol defines")]
+#[allow(
+    clippy::exhaustive_enums,
+    clippy::exhaustive_structs,
+    reason = "what the protocol defines"
+)]
 #[doc(hidden)]
 pub mod codec;
 mod connect_string;
 mod connection;
 mod debug;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "sockets, which a simulation does not have"
+)]
 mod diagnosis;
 mod error;
 mod extensions;
@@ -134,7 +161,10 @@ mod panicked;
 mod pass;
 mod path;
 pub mod process;
-#[allow(clippy::disallowed_methods, reason = "timers of `async-io`, which a simulation does not have")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "timers of `async-io`, which a simulation does not have"
+)]
 mod reactor;
 mod retrier;
 mod retry_policy;
@@ -161,16 +191,22 @@ mod truncated;
 #[cfg(feature = "native")]
 mod wire;
 #[cfg(feature = "zookeeper-client")]
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "sockets, which a simulation does not have")]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "sockets, which a simulation does not have"
+)]
 mod zk;
 
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
-    ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder, DeleteBuilder, RecipeSupport,
-    Transaction, WatchingClient,
+    ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder,
+    DeleteBuilder, RecipeSupport, Transaction, WatchingClient,
 };
 pub use crate::clock::ClockInstant;
-pub use crate::connect_string::{ConnectString, ConnectStringProblem, HostPort, InvalidConnectString};
+pub use crate::connect_string::{
+    ConnectString, ConnectStringProblem, HostPort, InvalidConnectString,
+};
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Janitor, PendingDelete, Refusals};
@@ -181,7 +217,8 @@ pub use crate::meter::describe_metrics;
 pub use crate::node::protected::ProtectionId;
 pub use crate::node_path::NodePath;
 pub use crate::operation::{
-    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult,
+    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation,
+    TransactionResult,
 };
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
@@ -193,8 +230,8 @@ pub use crate::retry_policy::BackoffRetry;
 #[cfg(feature = "serde")]
 pub use crate::retry_policy::ConfiguredRetryPolicy;
 pub use crate::retry_policy::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryContext, RetryFn, RetryForever,
-    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryContext,
+    RetryFn, RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;

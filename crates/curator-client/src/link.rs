@@ -1,4 +1,5 @@
-//! The connection of a session, over one of the two transports. Both keep the [contract](crate::transport).
+//! The connection of a session, over one of the two transports. Both keep the
+//! [contract](crate::transport).
 
 mod watch;
 
@@ -15,7 +16,9 @@ use crate::clock::ClockInstant;
 use crate::connect_string::HostPort;
 use crate::diagnosis::Diagnosis;
 use crate::error::Result;
-use crate::operation::{NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult};
+use crate::operation::{
+    NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation, TransactionResult,
+};
 use crate::options::SessionOptions;
 #[cfg(feature = "native")]
 use crate::options::Transport;
@@ -99,8 +102,8 @@ impl Chosen {
 
 /// The connection.
 impl Link {
-    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also returns a time before
-    /// its connect request was sent.
+    /// Opens a session: one pass over the servers, no longer than the connection timeout. Also
+    /// returns a time before its connect request was sent.
     ///
     /// Nothing is awaited after the session is opened.
     pub(crate) async fn open(
@@ -175,8 +178,9 @@ impl Link {
         of_either!(self, link => link.task().together(send))
     }
 
-    /// Keeps the connection for this long from now, and replaces the previous time. After that time the connection ends
-    /// as soon as it is polled: a client that is stuck must not keep its session alive.
+    /// Keeps the connection for this long from now, and replaces the previous time. After that time
+    /// the connection ends as soon as it is polled: a client that is stuck must not keep its
+    /// session alive.
     pub(crate) fn keep(&self, time: Duration) {
         of_either!(self, link => link.task().keep(time));
     }
@@ -230,7 +234,10 @@ impl Link {
     ) -> Answer<RecursiveWatch> {
         match self {
             #[cfg(feature = "zookeeper-client")]
-            Self::Crate(link) => link.watch_recursive(path, removals).map_ok(Into::into).boxed(),
+            Self::Crate(link) => link
+                .watch_recursive(path, removals)
+                .map_ok(Into::into)
+                .boxed(),
             #[cfg(feature = "native")]
             Self::Wire(link) => link.watch_recursive(path).map_ok(Into::into).boxed(),
         }
@@ -252,30 +259,39 @@ impl Link {
         of_either!(self, link => link.sync(path))
     }
 
-    /// Applies all operations, or none. The outer error is about the request, the inner one about one of its
-    /// operations.
-    pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
+    /// Applies all operations, or none. The outer error is about the request, the inner one about
+    /// one of its operations.
+    pub(crate) fn transact(
+        &self,
+        operations: Vec<TransactionOperation>,
+    ) -> Answer<Result<Vec<TransactionResult>>> {
         of_either!(self, link => link.transact(operations))
     }
 
-    /// Returns one result for each operation. The middle error means that the number of results is wrong.
-    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
+    /// Returns one result for each operation. The middle error means that the number of results is
+    /// wrong.
+    pub(crate) fn read_all(
+        &self,
+        operations: Vec<ReadOperation>,
+    ) -> Answer<Result<Vec<Result<ReadResult>>>> {
         of_either!(self, link => link.read_all(operations))
     }
 
     /// Sends a request that only the leader can answer: a `sync` of `/`.
     ///
-    /// A server rejects a session that has seen newer state than the server has; but `zookeeper-client` resumes a
-    /// session as one that has seen nothing. So the first probe after a resume includes a write, which changes nothing:
-    /// a quorum has confirmed everything the session has seen, so a quorum confirms only a write that comes after it.
-    /// That quorum also proves the lease, see `session_lease.rs`.
+    /// A server rejects a session that has seen newer state than the server has; but
+    /// `zookeeper-client` resumes a session as one that has seen nothing. So the first probe after
+    /// a resume includes a write, which changes nothing: a quorum has confirmed everything the
+    /// session has seen, so a quorum confirms only a write that comes after it. That quorum also
+    /// proves the lease, see `session_lease.rs`.
     ///
-    /// A server without SASL accepts an authenticating client as anonymous. So for such a client, the write includes a
-    /// create whose ACL is for authenticated clients, followed by a check that always fails, so that no node is created
-    /// (3.6 closes the connection on `whoAmI`). If the session is not authenticated, the reply is the error
-    /// `InvalidAcl`.
+    /// A server without SASL accepts an authenticating client as anonymous. So for such a client,
+    /// the write includes a create whose ACL is for authenticated clients, followed by a check that
+    /// always fails, so that no node is created (3.6 closes the connection on `whoAmI`). If the
+    /// session is not authenticated, the reply is the error `InvalidAcl`.
     ///
-    /// Returns what has confirmed the session over this connection, in this probe or an earlier one.
+    /// Returns what has confirmed the session over this connection, in this probe or an earlier
+    /// one.
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         of_either!(self, link => link.probe())
     }
@@ -293,7 +309,8 @@ impl LinkTask {
         of_either!(self, task => task.ended().await)
     }
 
-    /// Waits until the server has no recursive watch any more that was dropped here, or the connection has ended.
+    /// Waits until the server has no recursive watch any more that was dropped here, or the
+    /// connection has ended.
     #[cfg(feature = "native")]
     pub(crate) async fn recursive_watches_settled(&self) {
         match self {
@@ -315,13 +332,14 @@ impl SessionKey {
         of_either!(self, key => key.session_id())
     }
 
-    /// Opens another connection for the session, whose previous one has ended: one pass over the servers, no longer
-    /// than `limit`.
+    /// Opens another connection for the session, whose previous one has ended: one pass over the
+    /// servers, no longer than `limit`.
     ///
-    /// Also returns a time before its connect request was sent. The server negotiates the session's timeout again, and
-    /// may open another session instead, as ClickHouse Keeper does (its issue 116690): `granted` is called with both as
-    /// soon as they are known, on the thread that has read them. Use the result without awaiting anything in between:
-    /// dropping the result closes its session.
+    /// Also returns a time before its connect request was sent. The server negotiates the session's
+    /// timeout again, and may open another session instead, as ClickHouse Keeper does (its issue
+    /// 116690): `granted` is called with both as soon as they are known, on the thread that has
+    /// read them. Use the result without awaiting anything in between: dropping the result closes
+    /// its session.
     pub(crate) async fn resume(
         &self,
         options: &SessionOptions,
@@ -333,12 +351,16 @@ impl SessionKey {
         match self {
             #[cfg(feature = "zookeeper-client")]
             Self::Crate(key) => {
-                let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
+                let (link, connect_sent) = key
+                    .resume(options, timer, limit, diagnosis, granted)
+                    .await?;
                 Ok((Link::Crate(link), connect_sent))
             }
             #[cfg(feature = "native")]
             Self::Wire(key) => {
-                let (link, connect_sent) = key.resume(options, timer, limit, diagnosis, granted).await?;
+                let (link, connect_sent) = key
+                    .resume(options, timer, limit, diagnosis, granted)
+                    .await?;
                 Ok((Link::Wire(link), connect_sent))
             }
         }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 
-/// The data of lock nodes for which the caller gives none: the data set in the builder, or else this machine's address.
+/// The data of lock nodes for which the caller gives none: the data set in the builder, or else
+/// this machine's address.
 ///
 /// The address is known once the client has its first session.
 #[derive(Debug)]
@@ -16,7 +17,10 @@ pub(crate) struct LockData {
 impl LockData {
     pub(crate) fn new(given: Option<Arc<[u8]>>) -> Self {
         let known = given.map(OnceLock::from).unwrap_or_default();
-        Self { known, empty: Arc::from([]) }
+        Self {
+            known,
+            empty: Arc::from([]),
+        }
     }
 
     /// Empty while the address is unknown.
@@ -24,7 +28,8 @@ impl LockData {
         self.known.get().unwrap_or(&self.empty)
     }
 
-    /// Finds this machine's address towards the server at `server`, unless data was given or found before.
+    /// Finds this machine's address towards the server at `server`, unless data was given or found
+    /// before.
     pub(crate) fn find_out(&self, server: SocketAddr) {
         if self.known.get().is_none()
             && let Ok(address) = address_towards(server)
@@ -35,11 +40,15 @@ impl LockData {
     }
 }
 
-/// Returns the local address of the route to `server`. Sends nothing: connecting a datagram socket only looks up the
-/// route.
+/// Returns the local address of the route to `server`. Sends nothing: connecting a datagram socket
+/// only looks up the route.
 #[expect(clippy::disallowed_methods, reason = "outside of a simulation")]
 fn address_towards(server: SocketAddr) -> std::io::Result<IpAddr> {
-    let any: IpAddr = if server.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let any: IpAddr = if server.is_ipv4() {
+        [0; 4].into()
+    } else {
+        [0; 16].into()
+    };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
     Ok(socket.local_addr()?.ip())

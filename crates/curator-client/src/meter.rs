@@ -1,4 +1,5 @@
-//! Metrics of a client's session and its pending deletes (`metrics`). Without the feature, nothing is measured.
+//! Metrics of a client's session and its pending deletes (`metrics`). Without the feature, nothing
+//! is measured.
 
 #[cfg(feature = "metrics")]
 mod measured;

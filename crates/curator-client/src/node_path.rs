@@ -4,10 +4,10 @@ use crate::path::{InvalidPath, ZPath};
 
 /// Names a node: text, or a [`ZPath`].
 ///
-/// *Text* is a path within the client's namespace: [`CuratorClient::resolve`] adds the chroot and the namespace. A
-/// [`ZPath`] is already the path on the server: it is not changed, and so names the same node to every client. So the
-/// path of a guard's node, of a lock or of a participant can be passed to any method of a client, with or without a
-/// namespace:
+/// *Text* is a path within the client's namespace: [`CuratorClient::resolve`] adds the chroot and
+/// the namespace. A [`ZPath`] is already the path on the server: it is not changed, and so names
+/// the same node to every client. So the path of a guard's node, of a lock or of a participant can
+/// be passed to any method of a client, with or without a namespace:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), curator_client::Error> {
@@ -19,9 +19,9 @@ use crate::path::{InvalidPath, ZPath};
 /// # }
 /// ```
 ///
-/// So pass the path itself, and not its text: in a namespace, `guard.node().as_str()` would be resolved within the
-/// namespace. [`ZPath::child`] and [`ZPath::join`] name the nodes below, and [`CuratorClient::unresolve`] returns the
-/// text that names the node in the client's namespace.
+/// So pass the path itself, and not its text: in a namespace, `guard.node().as_str()` would be
+/// resolved within the namespace. [`ZPath::child`] and [`ZPath::join`] name the nodes below, and
+/// [`CuratorClient::unresolve`] returns the text that names the node in the client's namespace.
 ///
 /// This trait cannot be implemented for types that are not `AsRef<str>`.
 ///

@@ -1,6 +1,7 @@
 //! The data types of requests and replies.
 //!
-//! This module uses only the modules of ACLs and paths, so the adapter in `zk` can take and return its types directly.
+//! This module uses only the modules of ACLs and paths, so the adapter in `zk` can take and return
+//! its types directly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +23,11 @@ pub enum CreateMode {
     Ephemeral,
     /// Like `Ephemeral`; the server appends a ten-digit number to the name.
     EphemeralSequential,
-    /// The server removes it some time after its last child was deleted. Needs ZooKeeper 3.5.1 or newer.
+    /// The server removes it some time after its last child was deleted. Needs ZooKeeper 3.5.1 or
+    /// newer.
     Container,
-    /// Like `Persistent`; the server removes it when it has had no children and no change for this long. Needs a server
-    /// with `extendedTypesEnabled`.
+    /// Like `Persistent`; the server removes it when it has had no children and no change for this
+    /// long. Needs a server with `extendedTypesEnabled`.
     PersistentWithTtl(Duration),
     /// Like `PersistentWithTtl`; the server appends a ten-digit number to the name.
     PersistentSequentialWithTtl(Duration),
@@ -35,7 +37,12 @@ impl CreateMode {
     /// Whether the server appends a number to the name.
     #[must_use]
     pub fn is_sequential(self) -> bool {
-        matches!(self, Self::PersistentSequential | Self::EphemeralSequential | Self::PersistentSequentialWithTtl(_))
+        matches!(
+            self,
+            Self::PersistentSequential
+                | Self::EphemeralSequential
+                | Self::PersistentSequentialWithTtl(_)
+        )
     }
 
     /// Whether the node is removed when the session ends.
@@ -47,8 +54,8 @@ impl CreateMode {
 
 /// A node's metadata on the server (ZooKeeper's `Stat`).
 ///
-/// A *zxid* is the number of a change; it increases from change to change. The default, for tests, has zeros
-/// everywhere.
+/// A *zxid* is the number of a change; it increases from change to change. The default, for tests,
+/// has zeros everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stat {
@@ -58,9 +65,11 @@ pub struct Stat {
     pub mzxid: i64,
     /// The zxid of the last creation or deletion of a child.
     pub pzxid: i64,
-    /// When the node was created, in milliseconds since 1970, on the clock of the ensemble's leader.
+    /// When the node was created, in milliseconds since 1970, on the clock of the ensemble's
+    /// leader.
     pub ctime: i64,
-    /// When the node's data was last set, in milliseconds since 1970, on the clock of the ensemble's leader.
+    /// When the node's data was last set, in milliseconds since 1970, on the clock of the
+    /// ensemble's leader.
     pub mtime: i64,
     /// How many times the node's data was set since its creation.
     pub version: i32,
@@ -68,8 +77,8 @@ pub struct Stat {
     pub cversion: i32,
     /// How many times the node's ACL was set since its creation.
     pub aversion: i32,
-    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, also for containers and nodes with a time
-    /// to live; in ClickHouse Keeper, [`i64::MIN`] for containers.
+    /// For an ephemeral node, the id of the session that owns it. Otherwise 0, also for containers
+    /// and nodes with a time to live; in ClickHouse Keeper, [`i64::MIN`] for containers.
     pub ephemeral_owner: i64,
     /// The length of the node's data in bytes.
     pub data_length: i32,
@@ -79,7 +88,10 @@ pub struct Stat {
 
 /// A node to create: the arguments of a create request.
 #[derive(Clone)]
-#[expect(clippy::exhaustive_structs, reason = "the arguments of ZooKeeper's create; callers write them in full")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the arguments of ZooKeeper's create; callers write them in full"
+)]
 pub struct NodeSpec {
     /// The path; for a sequential node, the path to which the number is appended.
     pub path: ZPath,
@@ -94,9 +106,19 @@ pub struct NodeSpec {
 /// The length of the data, not the data.
 impl fmt::Debug for NodeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, data, mode, acl } = self;
+        let Self {
+            path,
+            data,
+            mode,
+            acl,
+        } = self;
         let mut fields = f.debug_struct("NodeSpec");
-        fields.field("path", path).field("data", &Length(data.len())).field("mode", mode).field("acl", acl).finish()
+        fields
+            .field("path", path)
+            .field("data", &Length(data.len()))
+            .field("mode", mode)
+            .field("acl", acl)
+            .finish()
     }
 }
 
@@ -109,7 +131,9 @@ impl NodeSpec {
 
 /// The size of an ACL in a request, in bytes.
 pub(crate) fn size_of_acl(acl: &[Acl]) -> usize {
-    acl.iter().map(|acl| acl.scheme().len() + acl.id().len() + 12).sum()
+    acl.iter()
+        .map(|acl| acl.scheme().len() + acl.id().len() + 12)
+        .sum()
 }
 
 /// The lengths, header and flags of a request, rounded up.
@@ -182,7 +206,9 @@ impl TransactionOperation {
     #[must_use]
     pub fn path(&self) -> &ZPath {
         match self {
-            Self::Check { path, .. } | Self::SetData { path, .. } | Self::Delete { path, .. } => path,
+            Self::Check { path, .. } | Self::SetData { path, .. } | Self::Delete { path, .. } => {
+                path
+            }
             Self::Create(node) => &node.path,
         }
     }
@@ -200,7 +226,9 @@ impl TransactionOperation {
         match self {
             Self::Create(node) => node.size(),
             Self::SetData { path, data, .. } => path.as_str().len() + data.len() + REQUEST_FRAMING,
-            Self::Check { path, .. } | Self::Delete { path, .. } => path.as_str().len() + REQUEST_FRAMING,
+            Self::Check { path, .. } | Self::Delete { path, .. } => {
+                path.as_str().len() + REQUEST_FRAMING
+            }
         }
     }
 }
@@ -276,9 +304,11 @@ impl fmt::Debug for ReadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Children(names) => f.debug_tuple("Children").field(names).finish(),
-            Self::Data { data, stat } => {
-                f.debug_struct("Data").field("data", &Length(data.len())).field("stat", stat).finish()
-            }
+            Self::Data { data, stat } => f
+                .debug_struct("Data")
+                .field("data", &Length(data.len()))
+                .field("stat", stat)
+                .finish(),
         }
     }
 }

@@ -31,12 +31,13 @@ pub(crate) struct SessionOptions {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub(crate) sasl: Option<SaslOptions>,
     pub(crate) session_timeout: Duration,
-    /// Limits one attempt to open a session, and the time that an attempt of an operation waits for a connection.
+    /// Limits one attempt to open a session, and the time that an attempt of an operation waits for
+    /// a connection.
     pub(crate) connection_timeout: Duration,
     /// Limits how long a closing client waits for the janitor, and then again for the server.
     pub(crate) close_timeout: Duration,
-    /// How long a request waits for its reply; `None` means the session timeout, configured or granted, whichever is
-    /// shorter.
+    /// How long a request waits for its reply; `None` means the session timeout, configured or
+    /// granted, whichever is shorter.
     pub(crate) operation_timeout: Option<Duration>,
     /// The largest request in bytes.
     pub(crate) max_request_size: usize,
@@ -73,7 +74,11 @@ impl SessionOptions {
     }
 
     /// Whether the client connects with `Transport::Native`. A simulated network takes precedence.
-    #[cfg(any(feature = "native", feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    #[cfg(any(
+        feature = "native",
+        feature = "sasl-digest-md5",
+        feature = "sasl-gssapi"
+    ))]
     pub(crate) fn is_native(&self) -> bool {
         #[cfg(feature = "simulation")]
         if self.network.is_some() {
@@ -115,8 +120,8 @@ impl SessionOptions {
         }
     }
 
-    /// Whether the client authenticates by SASL. If so, the first probe of each connection verifies that the server has
-    /// not accepted the client as anonymous.
+    /// Whether the client authenticates by SASL. If so, the first probe of each connection verifies
+    /// that the server has not accepted the client as anonymous.
     pub(crate) fn uses_sasl(&self) -> bool {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         {
@@ -130,19 +135,27 @@ impl SessionOptions {
 
     /// The error for a call that found no connection within `after`, because of `cause`.
     pub(crate) fn not_connected(&self, after: Duration, cause: String) -> Error {
-        Error::NotConnected { connect_string: self.connect_string.clone(), after, cause }
+        Error::NotConnected {
+            connect_string: self.connect_string.clone(),
+            after,
+            cause,
+        }
     }
 }
 
 /// Which code speaks ZooKeeper's protocol for a client.
 ///
-/// The default depends on the features of the whole program: `ZookeeperClient`, unless no package of it enables the
-/// feature `zookeeper-client`. A program that relies on a property of one transport, such as the proof of the server in
-/// SASL, names it.
+/// The default depends on the features of the whole program: `ZookeeperClient`, unless no package
+/// of it enables the feature `zookeeper-client`. A program that relies on a property of one
+/// transport, such as the proof of the server in SASL, names it.
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Transport {
     /// The crate `zookeeper-client`.
@@ -164,6 +177,8 @@ pub(crate) struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("scheme", &self.scheme)
+            .finish_non_exhaustive()
     }
 }

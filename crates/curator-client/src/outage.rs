@@ -7,15 +7,15 @@ use crate::clock::ClockInstant;
 /// The interval of the log lines about one outage, for all clients.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The time during which a client has no confirmed connection: before its first session, while the session is
-/// suspended, or after the loss of a session.
+/// The time during which a client has no confirmed connection: before its first session, while the
+/// session is suspended, or after the loss of a session.
 ///
 /// Reads no clock: methods get the time as an argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Outage {
     since: ClockInstant,
-    /// The cause, as far as known: until an attempt has failed, the latest report about the current attempt; after
-    /// that, the cause of the last failed attempt.
+    /// The cause, as far as known: until an attempt has failed, the latest report about the current
+    /// attempt; after that, the cause of the last failed attempt.
     cause: Option<String>,
     has_failed: bool,
     next_line: ClockInstant,
@@ -25,7 +25,13 @@ pub(crate) struct Outage {
 
 impl Outage {
     pub(crate) fn begin(now: ClockInstant, cause: Option<String>, log_interval: Duration) -> Self {
-        Self { since: now, cause, has_failed: false, next_line: now + log_interval, log_interval }
+        Self {
+            since: now,
+            cause,
+            has_failed: false,
+            next_line: now + log_interval,
+            log_interval,
+        }
     }
 
     pub(crate) fn lasted(&self, now: ClockInstant) -> Duration {
@@ -41,15 +47,16 @@ impl Outage {
         self.has_failed
     }
 
-    /// Records a report about the current attempt as the cause. Ignored once an attempt has failed, because the cause
-    /// of a failed attempt covers all servers.
+    /// Records a report about the current attempt as the cause. Ignored once an attempt has failed,
+    /// because the cause of a failed attempt covers all servers.
     pub(crate) fn record_progress(&mut self, cause: &str) {
         if !self.has_failed {
             self.cause = Some(cause.to_owned());
         }
     }
 
-    /// Records a failed attempt. Returns whether to log it: the first one, and then one in each interval.
+    /// Records a failed attempt. Returns whether to log it: the first one, and then one in each
+    /// interval.
     pub(crate) fn failed(&mut self, cause: &str, now: ClockInstant) -> bool {
         self.cause = Some(cause.to_owned());
         if !std::mem::replace(&mut self.has_failed, true) {
@@ -83,10 +90,15 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut outage = Outage::begin(start, None, LOG_INTERVAL);
         assert_eq!(outage.next_line(), after(60));
-        let lines: Vec<_> = (1..=150).filter(|second| outage.failed("refused", after(*second))).collect();
+        let lines: Vec<_> = (1..=150)
+            .filter(|second| outage.failed("refused", after(*second)))
+            .collect();
         assert_eq!(lines, [1, 61, 121]);
         assert_eq!(outage.next_line(), after(181));
-        assert_eq!((outage.cause(), outage.lasted(after(150))), (Some("refused"), Duration::from_secs(150)));
+        assert_eq!(
+            (outage.cause(), outage.lasted(after(150))),
+            (Some("refused"), Duration::from_secs(150))
+        );
     }
 
     #[test]

@@ -10,15 +10,24 @@ pub(crate) struct Panicked {
     pub(crate) message: String,
 }
 
-/// Runs `future`, which may panic. The future is dropped before this returns, so state that it owns is never visible
-/// half-changed; state that it borrows must be valid wherever the future can panic.
+/// Runs `future`, which may panic. The future is dropped before this returns, so state that it owns
+/// is never visible half-changed; state that it borrows must be valid wherever the future can
+/// panic.
 ///
 /// The panic hook runs first. With `panic = "abort"`, the process ends instead.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
-        Panicked { message: text.unwrap_or("no message").to_owned() }
-    })
+    AssertUnwindSafe(future)
+        .catch_unwind()
+        .await
+        .map_err(|panic| {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref().copied());
+            Panicked {
+                message: text.unwrap_or("no message").to_owned(),
+            }
+        })
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! One pass over the servers: tries one after another, in random order, until one of them accepts the session.
+//! One pass over the servers: tries one after another, in random order, until one of them accepts
+//! the session.
 //!
-//! Each server has a share of the time, and each of its addresses an equal part of what is left of that: a silent
-//! address must not keep the client from the others. A server that fails is examined ([`Diagnosis`]); the attempts do
-//! not wait for the examinations.
+//! Each server has a share of the time, and each of its addresses an equal part of what is left of
+//! that: a silent address must not keep the client from the others. A server that fails is examined
+//! ([`Diagnosis`]); the attempts do not wait for the examinations.
 
 use std::future::pending;
 use std::io;
@@ -25,7 +26,8 @@ pub(crate) struct Pass<'a> {
     /// The time limit for one server.
     pub(crate) share: Duration,
     pub(crate) timer: &'a Timer,
-    /// Whether this pass resumes a session, so that a server may have older state than the session has seen.
+    /// Whether this pass resumes a session, so that a server may have older state than the session
+    /// has seen.
     pub(crate) resumes_session: bool,
 }
 
@@ -42,7 +44,10 @@ pub(crate) enum Failed {
     /// The server has given a reply that the others would give too.
     Answered(RequestError),
     /// Over SASL, the server has not authenticated the client, or itself.
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "our own transport returns it"))]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "our own transport returns it")
+    )]
     Unauthenticated(Unauthenticated),
     /// The attempt failed before its time was over. The server at these addresses is examined.
     Early(Vec<SocketAddr>),
@@ -55,7 +60,11 @@ pub(crate) trait Connect: Sync {
     type Link: Send;
 
     /// Finds the targets of a server.
-    fn resolve(&self, pass: &Pass<'_>, index: usize) -> impl Future<Output = io::Result<Vec<Target>>> + Send;
+    fn resolve(
+        &self,
+        pass: &Pass<'_>,
+        index: usize,
+    ) -> impl Future<Output = io::Result<Vec<Target>>> + Send;
 
     /// Connects to a target within `limit`.
     ///
@@ -72,9 +81,12 @@ pub(crate) trait Connect: Sync {
 impl Pass<'_> {
     /// Returns the connection, and a time before its connect request was sent.
     ///
-    /// There is no await point between the opened connection and the return, so a time limit of the caller cannot
-    /// expire in between.
-    pub(crate) async fn run<C: Connect>(&self, connect: &C) -> Result<(C::Link, ClockInstant), ConnectFailure> {
+    /// There is no await point between the opened connection and the return, so a time limit of the
+    /// caller cannot expire in between.
+    pub(crate) async fn run<C: Connect>(
+        &self,
+        connect: &C,
+    ) -> Result<(C::Link, ClockInstant), ConnectFailure> {
         let servers = self.diagnosis.servers;
         let mut order: Vec<_> = (0..servers.len()).collect();
         fastrand::shuffle(&mut order);
@@ -95,12 +107,20 @@ impl Pass<'_> {
             match attempted {
                 Ok(link) => return Ok((link, started)),
                 Err(Failed::Answered(error)) => {
-                    return Err(ConnectFailure::Answered { server: servers[index].clone(), error });
+                    return Err(ConnectFailure::Answered {
+                        server: servers[index].clone(),
+                        error,
+                    });
                 }
                 Err(Failed::Unauthenticated(problem)) => {
-                    return Err(ConnectFailure::Unauthenticated { server: servers[index].clone(), problem });
+                    return Err(ConnectFailure::Unauthenticated {
+                        server: servers[index].clone(),
+                        problem,
+                    });
                 }
-                Err(Failed::Early(addresses)) => examinations.push(Box::pin(self.examine(index, addresses))),
+                Err(Failed::Early(addresses)) => {
+                    examinations.push(Box::pin(self.examine(index, addresses)))
+                }
                 Err(Failed::Noted) => {}
             }
         }
@@ -121,7 +141,9 @@ impl Pass<'_> {
         let deadline = Deadline::after(self.share);
         #[cfg(feature = "sasl-gssapi")]
         self.get_ticket(index, deadline).await?;
-        let targets = self.resolve(index, connect.resolve(self, index), deadline).await?;
+        let targets = self
+            .resolve(index, connect.resolve(self, index), deadline)
+            .await?;
         self.connect_to_any(index, targets, deadline, connect).await
     }
 
@@ -132,7 +154,10 @@ impl Pass<'_> {
         deadline: Deadline,
     ) -> Result<Vec<Target>, Failed> {
         let slow_at = Deadline::after(self.share / 2);
-        let error = match self.step(index, "no address found", (slow_at, deadline), resolved).await? {
+        let error = match self
+            .step(index, "no address found", (slow_at, deadline), resolved)
+            .await?
+        {
             Ok(targets) if !targets.is_empty() => return Ok(targets),
             Ok(_) => io::Error::other("it has no address"),
             Err(error) => error,
@@ -141,7 +166,8 @@ impl Pass<'_> {
         Err(Failed::Noted)
     }
 
-    /// Connects to a server at any of its targets, in random order. Each gets an equal part of the remaining time.
+    /// Connects to a server at any of its targets, in random order. Each gets an equal part of the
+    /// remaining time.
     pub(crate) async fn connect_to_any<C: Connect>(
         &self,
         index: usize,
@@ -155,7 +181,9 @@ impl Pass<'_> {
             let parts = u32::try_from(targets.len() + 1).unwrap_or(u32::MAX);
             let limit = deadline.remaining().unwrap_or_default() / parts;
             match connect.connect(self, index, target, limit).await {
-                Err(failed @ (Failed::Answered(_) | Failed::Unauthenticated(_))) => return Err(failed),
+                Err(failed @ (Failed::Answered(_) | Failed::Unauthenticated(_))) => {
+                    return Err(failed);
+                }
                 Err(other) => failed = other,
                 Ok(link) => return Ok(link),
             }
@@ -163,8 +191,8 @@ impl Pass<'_> {
         Err(failed)
     }
 
-    /// Waits for a step of an attempt. If that takes long, the diagnosis records `missing`, which has not happened;
-    /// and again at the deadline, which ends the attempt.
+    /// Waits for a step of an attempt. If that takes long, the diagnosis records `missing`, which
+    /// has not happened; and again at the deadline, which ends the attempt.
     pub(crate) async fn step<T>(
         &self,
         index: usize,
@@ -190,10 +218,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Examines a server after an attempt that failed before its time limit. A resumed session was connected to the
-    /// ensemble before, so its TLS settings are known to match.
+    /// Examines a server after an attempt that failed before its time limit. A resumed session was
+    /// connected to the ensemble before, so its TLS settings are known to match.
     async fn examine(&self, index: usize, addresses: Vec<SocketAddr>) {
-        let cause = if self.resumes_session { ExaminationCause::EndedOnResume } else { ExaminationCause::EndedOnOpen };
+        let cause = if self.resumes_session {
+            ExaminationCause::EndedOnResume
+        } else {
+            ExaminationCause::EndedOnOpen
+        };
         self.diagnosis.examine(index, &addresses, cause).await;
     }
 
@@ -205,7 +237,9 @@ impl Pass<'_> {
             problem = crate::ticket::missing(self.options, &self.diagnosis.servers[index]) => problem,
             () = self.timer.sleep_until(deadline) => Some(format!("no Kerberos ticket within {:?}", self.share)),
         };
-        let Some(problem) = problem else { return Ok(()) };
+        let Some(problem) = problem else {
+            return Ok(());
+        };
         self.diagnosis.prerequisite_missing(index, problem);
         Err(Failed::Noted)
     }
@@ -231,20 +265,45 @@ mod tests {
 
     #[tokio::test]
     async fn an_unresolved_host_fails_at_its_deadline_or_with_the_error_of_the_resolver() {
-        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
+        let (options, timer) = (
+            SessionOptions::with_long_timeouts("client", "zk"),
+            Timer::new(Handle::current()),
+        );
         let diagnosis = Diagnosis::new(&options, &|_| {});
-        let pass =
-            Pass { diagnosis: &diagnosis, options: &options, timer: &timer, share: SHARE, resumes_session: false };
+        let pass = Pass {
+            diagnosis: &diagnosis,
+            options: &options,
+            timer: &timer,
+            share: SHARE,
+            resumes_session: false,
+        };
         // On a busy machine, all of the time may be over when the attempt is first checked.
         for left in [Duration::ZERO, SHARE] {
             let started = std::time::Instant::now();
-            assert!(soon(pass.resolve(0, pending(), Deadline::after(left))).await.is_err());
+            assert!(
+                soon(pass.resolve(0, pending(), Deadline::after(left)))
+                    .await
+                    .is_err()
+            );
             assert!(started.elapsed() >= left);
-            assert_eq!(diagnosis.to_string(), "zk:2181: no address found within 200ms");
+            assert_eq!(
+                diagnosis.to_string(),
+                "zk:2181: no address found within 200ms"
+            );
         }
-        for (resolved, why) in [(Ok(Vec::new()), "it has no address"), (Err(io::Error::other("unknown")), "unknown")] {
-            assert!(soon(pass.resolve(0, async { resolved }, Deadline::after(SHARE))).await.is_err());
-            assert_eq!(diagnosis.to_string(), format!("zk:2181: cannot be resolved ({why})"));
+        for (resolved, why) in [
+            (Ok(Vec::new()), "it has no address"),
+            (Err(io::Error::other("unknown")), "unknown"),
+        ] {
+            assert!(
+                soon(pass.resolve(0, async { resolved }, Deadline::after(SHARE)))
+                    .await
+                    .is_err()
+            );
+            assert_eq!(
+                diagnosis.to_string(),
+                format!("zk:2181: cannot be resolved ({why})")
+            );
         }
     }
 }

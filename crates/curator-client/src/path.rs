@@ -7,21 +7,23 @@ use std::sync::Arc;
 
 use crate::debug::debug_as_text;
 
-/// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid by ZooKeeper's
-/// rules. Checked once, when it is made.
+/// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid
+/// by ZooKeeper's rules. Checked once, when it is made.
 ///
-/// It names the same node to every client, whatever its namespace: a path returned by a lock, a guard or a created node
-/// can be passed to any method. A path within a client's namespace is text, such as `"/locks/orders"`;
-/// [`NodePath`](crate::NodePath) accepts both. Text is converted by [`CuratorClient::resolve`], which adds the chroot
-/// and the namespace, or by [`on_server`](Self::on_server), which adds neither.
+/// It names the same node to every client, whatever its namespace: a path returned by a lock, a
+/// guard or a created node can be passed to any method. A path within a client's namespace is text,
+/// such as `"/locks/orders"`; [`NodePath`](crate::NodePath) accepts both. Text is converted by
+/// [`CuratorClient::resolve`], which adds the chroot and the namespace, or by
+/// [`on_server`](Self::on_server), which adds neither.
 ///
-/// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every request:
+/// The rules are those of ZooKeeper's `PathUtils.validatePath`, which the server applies to every
+/// request:
 ///
 /// - it starts with `/`, and only the root ends with it;
 /// - no part between two slashes is empty, `.` or `..`;
-/// - no character is a control character (U+0000 to U+001F, U+007F to U+009F), from a private use area (U+E000 to
-///   U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java represents those, emoji among them, as
-///   surrogates, and ZooKeeper forbids surrogates.
+/// - no character is a control character (U+0000 to U+001F, U+007F to U+009F), from a private use
+///   area (U+E000 to U+F8FF), one of the specials U+FFF0 to U+FFFF, or beyond U+FFFF: Java
+///   represents those, emoji among them, as surrogates, and ZooKeeper forbids surrogates.
 ///
 /// Paths are ordered by their bytes. Clones share the text.
 ///
@@ -43,8 +45,8 @@ use crate::debug::debug_as_text;
 /// [`NodePath`]: crate::NodePath
 #[derive(Clone)]
 pub struct ZPath {
-    /// The path is the first `length` bytes. Those above it share the text: a path may have so many parts that copies of all
-    /// of these would be much longer than the path.
+    /// The path is the first `length` bytes. Those above it share the text: a path may have so many
+    /// parts that copies of all of these would be much longer than the path.
     text: Arc<str>,
     length: usize,
 }
@@ -58,7 +60,10 @@ impl ZPath {
     pub fn on_server(path: &str) -> Result<Self, InvalidPath> {
         match problem_of(path) {
             None => Ok(Self::of(path.into())),
-            Some(reason) => Err(InvalidPath { path: path.to_owned(), reason }),
+            Some(reason) => Err(InvalidPath {
+                path: path.to_owned(),
+                reason,
+            }),
         }
     }
 
@@ -68,8 +73,8 @@ impl ZPath {
         Self::of("/".into())
     }
 
-    /// The text of the path, for display or storage. Do not pass it to a client with a namespace, which resolves text
-    /// within its namespace: pass the `ZPath` itself.
+    /// The text of the path, for display or storage. Do not pass it to a client with a namespace,
+    /// which resolves text within its namespace: pass the `ZPath` itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.text.get(..self.length).unwrap_or_default()
@@ -99,9 +104,13 @@ impl ZPath {
             Some((parent, _)) => parent.len(),
         };
         let parent = self.first(length);
-        // A parent that is kept for long must not keep a much longer text. Each copy on the way up has half the length of the
-        // one before at most.
-        Some(if length < self.text.len() / 2 { Self::of(parent.as_str().into()) } else { parent })
+        // A parent that is kept for long must not keep a much longer text. Each copy on the way up
+        // has half the length of the one before at most.
+        Some(if length < self.text.len() / 2 {
+            Self::of(parent.as_str().into())
+        } else {
+            parent
+        })
     }
 
     /// The node called `name` directly below this one.
@@ -111,7 +120,10 @@ impl ZPath {
     /// [`InvalidPath`] when `name` is not a single valid part of a path; the error contains `name`.
     pub fn child(&self, name: &str) -> Result<Self, InvalidPath> {
         if name.contains('/') {
-            return Err(InvalidPath { path: name.to_owned(), reason: PathProblem::NotAName });
+            return Err(InvalidPath {
+                path: name.to_owned(),
+                reason: PathProblem::NotAName,
+            });
         }
         self.join(name)
     }
@@ -120,9 +132,13 @@ impl ZPath {
     ///
     /// # Errors
     ///
-    /// [`InvalidPath`] when `relative` is empty, starts with `/`, or breaks a rule; the error contains `relative`.
+    /// [`InvalidPath`] when `relative` is empty, starts with `/`, or breaks a rule; the error
+    /// contains `relative`.
     pub fn join(&self, relative: &str) -> Result<Self, InvalidPath> {
-        let invalid = |reason| InvalidPath { path: relative.to_owned(), reason };
+        let invalid = |reason| InvalidPath {
+            path: relative.to_owned(),
+            reason,
+        };
         if relative.is_empty() {
             return Err(invalid(PathProblem::Empty));
         }
@@ -136,8 +152,9 @@ impl ZPath {
         }
     }
 
-    /// Puts the path inside the namespace (or chroot) `prefix`: `/a` prefixed by `/apps/shop` is `/apps/shop/a`. The
-    /// root becomes `prefix` itself. Namespaces nest: prefix with the inner one first.
+    /// Puts the path inside the namespace (or chroot) `prefix`: `/a` prefixed by `/apps/shop` is
+    /// `/apps/shop/a`. The root becomes `prefix` itself. Namespaces nest: prefix with the inner one
+    /// first.
     ///
     /// ```
     /// use curator_client::ZPath;
@@ -159,8 +176,9 @@ impl ZPath {
         prefix.concat(self.as_str().trim_start_matches('/'))
     }
 
-    /// The path as seen from inside the namespace `prefix`: the inverse of [`prefixed_by`](Self::prefixed_by). `None`
-    /// if the path is neither `prefix` nor below it. `/ab` is not below `/a`.
+    /// The path as seen from inside the namespace `prefix`: the inverse of
+    /// [`prefixed_by`](Self::prefixed_by). `None` if the path is neither `prefix` nor below it.
+    /// `/ab` is not below `/a`.
     #[must_use]
     pub fn strip_prefix(&self, prefix: &Self) -> Option<Self> {
         if prefix.is_root() {
@@ -182,19 +200,29 @@ impl ZPath {
 
     /// The nodes above this one, from the top down: `/a`, then `/a/b`, for `/a/b/c`.
     ///
-    /// They include neither the root, which always exists, nor the path itself. They share its text.
+    /// They include neither the root, which always exists, nor the path itself. They share its
+    /// text.
     #[must_use]
     pub fn ancestors(&self) -> impl DoubleEndedIterator<Item = Self> + '_ {
-        self.as_str().match_indices('/').filter(|(at, _)| *at > 0).map(|(at, _)| self.first(at))
+        self.as_str()
+            .match_indices('/')
+            .filter(|(at, _)| *at > 0)
+            .map(|(at, _)| self.first(at))
     }
 
     fn of(text: Arc<str>) -> Self {
-        Self { length: text.len(), text }
+        Self {
+            length: text.len(),
+            text,
+        }
     }
 
     /// The path of the first `length` bytes.
     fn first(&self, length: usize) -> Self {
-        Self { text: Arc::clone(&self.text), length }
+        Self {
+            text: Arc::clone(&self.text),
+            length,
+        }
     }
 
     /// Appends `/relative`, unchecked.
@@ -209,14 +237,17 @@ fn problem_of(path: &str) -> Option<PathProblem> {
     if path.is_empty() {
         return Some(PathProblem::Empty);
     }
-    let Some(parts) = path.strip_prefix('/') else { return Some(PathProblem::NotAbsolute) };
+    let Some(parts) = path.strip_prefix('/') else {
+        return Some(PathProblem::NotAbsolute);
+    };
     if parts.is_empty() {
         return None;
     }
     if let Some(character) = path.chars().find(|character| is_forbidden(*character)) {
         return Some(PathProblem::ForbiddenCharacter(character));
     }
-    // Checked before empty names, so that "/a//" is reported for its trailing slash, the more obvious mistake.
+    // Checked before empty names, so that "/a//" is reported for its trailing slash, the more
+    // obvious mistake.
     if parts.ends_with('/') {
         return Some(PathProblem::TrailingSlash);
     }
@@ -280,7 +311,11 @@ impl fmt::Display for PathProblem {
             Self::EmptyName => f.write_str("a name between any two slashes"),
             Self::RelativeName => f.write_str("no '.' or '..' as the name of a node"),
             Self::ForbiddenCharacter(character) => {
-                write!(f, "only characters that ZooKeeper allows, not U+{:04X}", u32::from(*character))
+                write!(
+                    f,
+                    "only characters that ZooKeeper allows, not U+{:04X}",
+                    u32::from(*character)
+                )
             }
         }
     }
@@ -357,7 +392,14 @@ mod tests {
             ("/\u{FFFD}", PathProblem::ForbiddenCharacter('\u{FFFD}')),
             ("/🔒", PathProblem::ForbiddenCharacter('🔒')),
         ] {
-            assert_eq!(ZPath::on_server(text), Err(InvalidPath { path: text.to_owned(), reason }), "{text:?}");
+            assert_eq!(
+                ZPath::on_server(text),
+                Err(InvalidPath {
+                    path: text.to_owned(),
+                    reason
+                }),
+                "{text:?}"
+            );
         }
     }
 
@@ -401,7 +443,13 @@ mod tests {
             (a.join("b//c"), "b//c", PathProblem::EmptyName),
             (a.join("../b"), "../b", PathProblem::RelativeName),
         ] {
-            assert_eq!(result, Err(InvalidPath { path: text.to_owned(), reason }));
+            assert_eq!(
+                result,
+                Err(InvalidPath {
+                    path: text.to_owned(),
+                    reason
+                })
+            );
         }
     }
 
@@ -414,7 +462,10 @@ mod tests {
         for (shared, text) in above.iter().zip(texts) {
             assert_eq!(shared.as_str().as_ptr(), path.as_str().as_ptr());
             let separate = ZPath::on_server(text).unwrap();
-            assert_eq!((shared, shared.cmp(&separate)), (&separate, Ordering::Equal));
+            assert_eq!(
+                (shared, shared.cmp(&separate)),
+                (&separate, Ordering::Equal)
+            );
             assert!(std::collections::HashSet::from([separate]).contains(shared));
             assert_eq!(shared.to_string(), text);
         }
@@ -453,7 +504,9 @@ mod tests {
         if units.iter().any(forbidden) {
             return false;
         }
-        units[1..].split(|unit| *unit == slash).all(|name| !name.is_empty() && *name != [dot] && *name != [dot, dot])
+        units[1..]
+            .split(|unit| *unit == slash)
+            .all(|name| !name.is_empty() && *name != [dot] && *name != [dot, dot])
     }
 
     /// Valid names, including borderline cases.

@@ -1,21 +1,24 @@
 //! Finds out that the process was forked: in a forked child, a client refuses every operation.
 //!
-//! `fork` copies a client with its resources: the sockets of its session, and the `epoll` instance of `async-io`, which
-//! both processes then share. Bytes that the child writes arrive in the parent's session, and a socket that the child
-//! drops is removed from the parent's event loop. No thread of the child would read a reply: `fork` copies only the
-//! calling thread. So in a child
+//! `fork` copies a client with its resources: the sockets of its session, and the `epoll` instance
+//! of `async-io`, which both processes then share. Bytes that the child writes arrive in the
+//! parent's session, and a socket that the child drops is removed from the parent's event loop. No
+//! thread of the child would read a reply: `fork` copies only the calling thread. So in a child
 //!
-//! - futures that do I/O, or that start it, are neither polled nor dropped, but leaked: the supervisor, the janitor,
-//!   and the side of a connection that `zookeeper-client` runs are each an `InProcess`;
-//! - a session is over: its lease is not valid and it has no connection, so no request reaches `zookeeper-client`;
-//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers complete immediately,
-//!   as they do after the end of a runtime;
+//! - futures that do I/O, or that start it, are neither polled nor dropped, but leaked: the
+//!   supervisor, the janitor, and the side of a connection that `zookeeper-client` runs are each an
+//!   `InProcess`;
+//! - a session is over: its lease is not valid and it has no connection, so no request reaches
+//!   `zookeeper-client`;
+//! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers
+//!   complete immediately, as they do after the end of a runtime;
 //! - no client starts if the event loop was started before the `fork`.
 //!
-//! Each of these checks is made before a lock is taken: another thread of the parent may have held the lock at the
-//! `fork`, and in the child it is never released. An uncontended acquire and release makes about 25 of these checks. On
-//! Linux, a check reads memory: a page that the kernel clears in a forked child. Elsewhere, and where a process cannot
-//! have such a page (Linux before 4.14, a sandbox), a check is a system call (`getpid`).
+//! Each of these checks is made before a lock is taken: another thread of the parent may have held
+//! the lock at the `fork`, and in the child it is never released. An uncontended acquire and
+//! release makes about 25 of these checks. On Linux, a check reads memory: a page that the kernel
+//! clears in a forked child. Elsewhere, and where a process cannot have such a page (Linux before
+//! 4.14, a sandbox), a check is a system call (`getpid`).
 
 #[cfg(target_os = "linux")]
 mod generation;
@@ -34,14 +37,15 @@ use std::task::{Context, Poll};
 ///
 /// # Caveats
 ///
-/// - A process that shares the memory of its parent (`vfork`, `clone` with `CLONE_VM`) may count as its parent. It must
-///   do nothing but `exec` or `_exit`.
-/// - Where a check is the system call `getpid`, a child is not recognized if it has the process id that the parent had:
-///   in another PID namespace, or if the system has reused the id of an ancestor.
+/// - A process that shares the memory of its parent (`vfork`, `clone` with `CLONE_VM`) may count as
+///   its parent. It must do nothing but `exec` or `_exit`.
+/// - Where a check is the system call `getpid`, a child is not recognized if it has the process id
+///   that the parent had: in another PID namespace, or if the system has reused the id of an
+///   ancestor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// The generation of the process, or else its process id. If a process has no generation, neither have its
-    /// descendants: the two are never compared.
+    /// The generation of the process, or else its process id. If a process has no generation,
+    /// neither have its descendants: the two are never compared.
     id: u64,
 }
 
@@ -60,7 +64,9 @@ impl Process {
     #[cold]
     #[expect(clippy::disallowed_methods, reason = "is only compared")]
     fn by_id() -> Self {
-        Self { id: std::process::id().into() }
+        Self {
+            id: std::process::id().into(),
+        }
     }
 
     /// Whether the caller runs in a forked child of this process. Takes no lock.
@@ -78,7 +84,8 @@ impl Process {
     }
 }
 
-/// A future that belongs to the process that made it. In a forked child it stays pending, and dropping it leaks it.
+/// A future that belongs to the process that made it. In a forked child it stays pending, and
+/// dropping it leaks it.
 pub(crate) struct InProcess<F: ?Sized> {
     process: Process,
     /// `None` after the drop in a child.
@@ -87,7 +94,10 @@ pub(crate) struct InProcess<F: ?Sized> {
 
 impl<F: ?Sized> InProcess<F> {
     pub(crate) fn new(future: Pin<Box<F>>) -> Self {
-        Self { process: Process::current(), future: Some(future) }
+        Self {
+            process: Process::current(),
+            future: Some(future),
+        }
     }
 }
 
@@ -127,11 +137,16 @@ mod tests {
         for is_in_child in [false, true] {
             let held = Arc::new(());
             let inner = Arc::clone(&held);
-            let mut future = InProcess::new(Box::pin(ready(7).map(move |seven| (seven, Arc::strong_count(&inner)))));
+            let mut future = InProcess::new(Box::pin(
+                ready(7).map(move |seven| (seven, Arc::strong_count(&inner))),
+            ));
             if is_in_child {
                 future.process.id += 1;
             }
-            assert_eq!((&mut future).now_or_never(), (!is_in_child).then_some((7, 2)));
+            assert_eq!(
+                (&mut future).now_or_never(),
+                (!is_in_child).then_some((7, 2))
+            );
             drop(future);
             assert_eq!(Arc::strong_count(&held), if is_in_child { 2 } else { 1 });
         }
@@ -159,7 +174,8 @@ mod tests {
         let parent = Process::current();
         let is_so_in_child = is_so_in_forked_child(|| {
             let child = Process::current();
-            let is_so_in_grandchild = is_so_in_forked_child(|| parent.has_forked() && child.has_forked());
+            let is_so_in_grandchild =
+                is_so_in_forked_child(|| parent.has_forked() && child.has_forked());
             parent.has_forked() && is_so_in_grandchild && !child.has_forked()
         });
         is_so_in_child && !parent.has_forked()
@@ -167,8 +183,8 @@ mod tests {
 
     /// Runs `check` in a forked child, and returns its result.
     ///
-    /// The child has only the forking thread, so `check` must not take a lock: another thread may have held it. It must
-    /// not panic either.
+    /// The child has only the forking thread, so `check` must not take a lock: another thread may
+    /// have held it. It must not panic either.
     #[cfg(unix)]
     #[expect(unsafe_code, reason = "the system calls are unsafe; see the comments")]
     pub(super) fn is_so_in_forked_child(check: impl FnOnce() -> bool) -> bool {
@@ -179,12 +195,13 @@ mod tests {
             fn _exit(code: i32) -> !;
         }
 
-        // SAFETY: the child has all of this process's memory. The missing threads act like threads that are never
-        // scheduled again.
+        // SAFETY: the child has all of this process's memory. The missing threads act like threads
+        // that are never scheduled again.
         let pid = unsafe { fork() };
         if pid == 0 {
             let code = i32::from(!check());
-            // SAFETY: ends the process immediately, without the destructors, which only the parent may run.
+            // SAFETY: ends the process immediately, without the destructors, which only the parent
+            // may run.
             unsafe { _exit(code) }
         }
         let ended = waitpid(Some(Pid::from_raw(pid).unwrap()), WaitOptions::empty()).unwrap();

@@ -1,13 +1,14 @@
 //! The event loop of `async-io`, which serves all connections of the process.
 //!
-//! The first use of the event loop starts it, with a thread and three descriptors (four on a system without `eventfd`),
-//! and panics if it cannot get them. If only the thread could not be created, the next use starts the event loop. A
-//! missing descriptor is worse: the thread exists by then, also tries to start the event loop, and ends with the same
-//! panic. The thread is never restarted, and no connection of the process ever works. So the first attempt to connect
-//! checks for enough descriptors, and starts the event loop.
+//! The first use of the event loop starts it, with a thread and three descriptors (four on a system
+//! without `eventfd`), and panics if it cannot get them. If only the thread could not be created,
+//! the next use starts the event loop. A missing descriptor is worse: the thread exists by then,
+//! also tries to start the event loop, and ends with the same panic. The thread is never restarted,
+//! and no connection of the process ever works. So the first attempt to connect checks for enough
+//! descriptors, and starts the event loop.
 //!
-//! A forked child has a copy of the event loop without its thread, over the same `epoll` instance: it is unusable
-//! there.
+//! A forked child has a copy of the event loop without its thread, over the same `epoll` instance:
+//! it is unusable there.
 
 use std::io;
 use std::pin::Pin;
@@ -29,7 +30,8 @@ pub(crate) fn has_forked() -> bool {
     STARTED.get().is_some_and(|process| process.has_forked())
 }
 
-/// Starts the event loop, unless an earlier call has. Fails if the process has too few free descriptors.
+/// Starts the event loop, unless an earlier call has. Fails if the process has too few free
+/// descriptors.
 ///
 /// # Panics
 ///
@@ -43,7 +45,10 @@ pub(crate) fn start() -> io::Result<()> {
         drop(four_descriptors);
         // Polling a timer registers it with the event loop, which starts it.
         let mut timer = Timer::after(Duration::from_secs(1));
-        let _pending = Future::poll(Pin::new(&mut timer), &mut Context::from_waker(Waker::noop()));
+        let _pending = Future::poll(
+            Pin::new(&mut timer),
+            &mut Context::from_waker(Waker::noop()),
+        );
         let _ = STARTED.set(Process::current());
     }
     Ok(())

@@ -11,11 +11,11 @@ use crate::truncated::Truncated;
 
 /// The retries of one operation: their number, and how long it has been failing.
 ///
-/// Time counts from the first failure and not from the first attempt: an acquire that has waited for an hour has not
-/// been failing for an hour.
+/// Time counts from the first failure and not from the first attempt: an acquire that has waited
+/// for an hour has not been failing for an hour.
 ///
-/// For operations whose next attempt makes a different call. The client's own operations already repeat
-/// calls that fail; do not nest retry loops.
+/// For operations whose next attempt makes a different call. The client's own operations already
+/// repeat calls that fail; do not nest retry loops.
 pub struct Retrier {
     policy: Arc<dyn RetryPolicy>,
     timer: Timer,
@@ -36,14 +36,21 @@ impl std::fmt::Debug for Retrier {
 }
 
 impl Retrier {
-    /// Without [`until`](Self::until), pauses continue while the client closes: for work that a closing client waits
-    /// for.
+    /// Without [`until`](Self::until), pauses continue while the client closes: for work that a
+    /// closing client waits for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
         let (timer, client) = (timer.clone(), Arc::clone(client));
-        Self { policy, timer, client, closing: None, failures: Failures::default() }
+        Self {
+            policy,
+            timer,
+            client,
+            closing: None,
+            failures: Failures::default(),
+        }
     }
 
-    /// Makes pauses end with the client's [error](Closing::error) as soon as the client starts to close.
+    /// Makes pauses end with the client's [error](Closing::error) as soon as the client starts to
+    /// close.
     pub(crate) fn until(mut self, closing: &Closing) -> Self {
         self.closing = Some(closing.clone());
         self
@@ -53,8 +60,8 @@ impl Retrier {
     ///
     /// # Errors
     ///
-    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`], [`Error::ClientEnded`] or
-    /// [`Error::Forked`] as soon as the client closes or has ended.
+    /// `error` itself when it cannot be retried or the policy gives up; [`Error::Closed`],
+    /// [`Error::ClientEnded`] or [`Error::Forked`] as soon as the client closes or has ended.
     ///
     /// # Cancel safety
     ///
@@ -65,15 +72,20 @@ impl Retrier {
         }
         let (client, retries) = (&*self.client, self.failures.count());
         tracing::debug!(client, error = %Truncated(&error), retries, "retrying, if the policy allows it");
-        if self.waited(Some(&error)).await? { Ok(()) } else { Err(error) }
+        if self.waited(Some(&error)).await? {
+            Ok(())
+        } else {
+            Err(error)
+        }
     }
 
-    /// Like [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false` when the policy gives
-    /// up.
+    /// Like [`pause`](Self::pause), for a failure that is not an [`enum@Error`]. Returns `false`
+    /// when the policy gives up.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`], [`Error::ClientEnded`] or [`Error::Forked`] as soon as the client closes or has ended.
+    /// [`Error::Closed`], [`Error::ClientEnded`] or [`Error::Forked`] as soon as the client closes
+    /// or has ended.
     ///
     /// # Cancel safety
     ///
@@ -83,7 +95,12 @@ impl Retrier {
     }
 
     async fn waited(&mut self, error: Option<&Error>) -> Result<bool> {
-        let Some(delay) = self.failures.next_delay(&*self.policy, error, source::now()) else { return Ok(false) };
+        let Some(delay) = self
+            .failures
+            .next_delay(&*self.policy, error, source::now())
+        else {
+            return Ok(false);
+        };
         let pause = self.timer.sleep(delay);
         match &self.closing {
             Some(closing) => tokio::select! {
@@ -93,8 +110,8 @@ impl Retrier {
             },
             None => pause.await,
         }
-        // After the timers have ended, every pause would return immediately, and the runtime that drives the requests
-        // has ended too.
+        // After the timers have ended, every pause would return immediately, and the runtime that
+        // drives the requests has ended too.
         if self.timer.has_ended() {
             return Err(self.closing.as_ref().map_or(Error::Closed, Closing::error));
         }

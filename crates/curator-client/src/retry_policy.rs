@@ -27,25 +27,28 @@ pub(crate) use self::unlimited::{Patient, Unlimited};
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
 /// [`Retrier`](crate::Retrier) does.
 ///
-/// A client has a policy ([`CuratorClientBuilder::retry_policy`](crate::CuratorClientBuilder::retry_policy)), and a view
-/// of it can have another one ([`CuratorClient::using_retry_policy`](crate::CuratorClient::using_retry_policy)), which
-/// applies to the locks and other recipes that are made with the view. The default is [`ExponentialBackoffRetry`] with
-/// 100 ms and 3 retries. [`retry_fn`] makes a policy of a closure.
+/// A client has a policy
+/// ([`CuratorClientBuilder::retry_policy`](crate::CuratorClientBuilder::retry_policy)), and a view
+/// of it can have another one
+/// ([`CuratorClient::using_retry_policy`](crate::CuratorClient::using_retry_policy)), which applies
+/// to the locks and other recipes that are made with the view. The default is
+/// [`ExponentialBackoffRetry`] with 100 ms and 3 retries. [`retry_fn`] makes a policy of a closure.
 ///
-/// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be cancelled meanwhile. One
-/// policy serves many operations at the same time, so the result depends only on the arguments, and for some policies
-/// on chance.
+/// After Curator's `RetryPolicy.allowRetry`, without its sleep: the caller sleeps, and can be
+/// cancelled meanwhile. One policy serves many operations at the same time, so the result depends
+/// only on the arguments, and for some policies on chance.
 ///
 /// # Guarantees
 ///
-/// - A policy is asked only after an error that is [retryable](crate::Error::is_retryable), and only if a repetition is
-///   safe ([`Error::outcome`](crate::Error::outcome)): it can prevent retries, but not cause one that would otherwise
-///   be wrong.
-/// - A pause has at least 1 ms and at most 24 hours: a shorter or longer one is replaced by this bound. So no policy
-///   causes a busy loop.
+/// - A policy is asked only after an error that is [retryable](crate::Error::is_retryable), and
+///   only if a repetition is safe ([`Error::outcome`](crate::Error::outcome)): it can prevent
+///   retries, but not cause one that would otherwise be wrong.
+/// - A pause has at least 1 ms and at most 24 hours: a shorter or longer one is replaced by this
+///   bound. So no policy causes a busy loop.
 /// - A pause ends early when the client closes, and at the deadline of a timed acquire.
-/// - If a policy panics, so does the call that asked it. This leaves behind what a dropped future leaves behind; the
-///   client and its session continue. A recipe with a task, such as a leader latch, ends with an error.
+/// - If a policy panics, so does the call that asked it. This leaves behind what a dropped future
+///   leaves behind; the client and its session continue. A recipe with a task, such as a leader
+///   latch, ends with an error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,25 +87,30 @@ impl<P: RetryPolicy + ?Sized> RetryPolicy for Box<P> {
     }
 }
 
-/// The maximum number of retries of an exponential policy, as in Curator: the range doubles each time.
+/// The maximum number of retries of an exponential policy, as in Curator: the range doubles each
+/// time.
 const MOST_EXPONENTIAL_RETRIES: u32 = 29;
 
-/// The shortest sleep, which is Curator's unit. A shorter sleep would be a busy loop against an overloaded server.
+/// The shortest sleep, which is Curator's unit. A shorter sleep would be a busy loop against an
+/// overloaded server.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The longest sleep. A longer value is probably a wrong unit.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Waits longer before each retry, up to a maximum number of retries (Curator's `ExponentialBackoffRetry`).
+/// Waits longer before each retry, up to a maximum number of retries (Curator's
+/// `ExponentialBackoffRetry`).
 ///
-/// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times that, and never more
-/// than the longest sleep, which is 24 hours unless [`with_max_sleep`](Self::with_max_sleep) lowers it.
+/// The wait before retry n (counted from 0) is random: at least the base sleep, at most 2ⁿ⁺¹ times
+/// that, and never more than the longest sleep, which is 24 hours unless
+/// [`with_max_sleep`](Self::with_max_sleep) lowers it.
 ///
-/// Unlike in Curator, clients that fail together do not retry at the same moment. In Curator, the wait is a whole
-/// multiple of the base, so *every* client's first retry comes after exactly the base sleep; here it is drawn from the
-/// whole range. In Curator, any wait above the longest sleep becomes exactly the longest sleep; here the range is cut
-/// first, and the wait is drawn from the rest. Curator silently lowers more than 29 retries to 29; here that is an
-/// error. Nothing overflows.
+/// Unlike in Curator, clients that fail together do not retry at the same moment. In Curator, the
+/// wait is a whole multiple of the base, so *every* client's first retry comes after exactly the
+/// base sleep; here it is drawn from the whole range. In Curator, any wait above the longest sleep
+/// becomes exactly the longest sleep; here the range is cut first, and the wait is drawn from the
+/// rest. Curator silently lowers more than 29 retries to 29; here that is an error. Nothing
+/// overflows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -127,7 +135,8 @@ impl ExponentialBackoffRetry {
     ///
     /// # Errors
     ///
-    /// [`InvalidRetryPolicy`] when `base_sleep` is not between 1 ms and 24 h, or `max_retries` is more than 29.
+    /// [`InvalidRetryPolicy`] when `base_sleep` is not between 1 ms and 24 h, or `max_retries` is
+    /// more than 29.
     pub fn new(base_sleep: Duration, max_retries: u32) -> Result<Self, InvalidRetryPolicy> {
         check_sleep("base_sleep", base_sleep)?;
         if max_retries > MOST_EXPONENTIAL_RETRIES {
@@ -137,7 +146,11 @@ impl ExponentialBackoffRetry {
                 expected: "at most 29",
             });
         }
-        Ok(Self { base_sleep, max_sleep: LONGEST_SLEEP, max_retries })
+        Ok(Self {
+            base_sleep,
+            max_sleep: LONGEST_SLEEP,
+            max_retries,
+        })
     }
 
     /// Limits every wait to `max_sleep`.
@@ -163,14 +176,16 @@ impl RetryPolicy for ExponentialBackoffRetry {
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
         let random = fastrand::u64(..);
         let retries = failed.retries();
-        (retries < self.max_retries).then(|| exponential_delay(self.base_sleep, self.max_sleep, retries, random))
+        (retries < self.max_retries)
+            .then(|| exponential_delay(self.base_sleep, self.max_sleep, retries, random))
     }
 }
 
 /// Waits longer before each retry, up to a longest sleep and a maximum number of retries (Curator's
 /// `BoundedExponentialBackoffRetry`).
 ///
-/// The same as [`ExponentialBackoffRetry`] with [`with_max_sleep`](ExponentialBackoffRetry::with_max_sleep).
+/// The same as [`ExponentialBackoffRetry`] with
+/// [`with_max_sleep`](ExponentialBackoffRetry::with_max_sleep).
 ///
 /// ```
 /// use std::time::Duration;
@@ -191,10 +206,15 @@ impl BoundedExponentialBackoffRetry {
     ///
     /// # Errors
     ///
-    /// [`InvalidRetryPolicy`] when `base_sleep` or `max_sleep` is not between 1 ms and 24 h, `max_sleep` is shorter
-    /// than `base_sleep`, or `max_retries` is more than 29.
-    pub fn new(base_sleep: Duration, max_sleep: Duration, max_retries: u32) -> Result<Self, InvalidRetryPolicy> {
-        let curve = ExponentialBackoffRetry::new(base_sleep, max_retries)?.with_max_sleep(max_sleep)?;
+    /// [`InvalidRetryPolicy`] when `base_sleep` or `max_sleep` is not between 1 ms and 24 h,
+    /// `max_sleep` is shorter than `base_sleep`, or `max_retries` is more than 29.
+    pub fn new(
+        base_sleep: Duration,
+        max_sleep: Duration,
+        max_retries: u32,
+    ) -> Result<Self, InvalidRetryPolicy> {
+        let curve =
+            ExponentialBackoffRetry::new(base_sleep, max_retries)?.with_max_sleep(max_sleep)?;
         Ok(Self { curve })
     }
 }
@@ -224,8 +244,8 @@ pub struct RetryNTimes {
 }
 
 impl RetryNTimes {
-    /// Allows at most `n` retries, with a wait of `sleep_between` before each. With `n` = 0, there is only the first
-    /// attempt.
+    /// Allows at most `n` retries, with a wait of `sleep_between` before each. With `n` = 0, there
+    /// is only the first attempt.
     ///
     /// # Errors
     ///
@@ -279,8 +299,9 @@ impl RetryPolicy for RetryOneTime {
 
 /// Retries until a given time has passed since the first failure (Curator's `RetryUntilElapsed`).
 ///
-/// The last wait is shortened to end at the limit: no attempt begins later. Curator counts from the start of the first
-/// attempt, always sleeps for the full time, even past its limit, and then decides by the time before the sleep.
+/// The last wait is shortened to end at the limit: no attempt begins later. Curator counts from the
+/// start of the first attempt, always sleeps for the full time, even past its limit, and then
+/// decides by the time before the sleep.
 ///
 /// ```
 /// use std::time::Duration;
@@ -301,11 +322,13 @@ pub struct RetryUntilElapsed {
 }
 
 impl RetryUntilElapsed {
-    /// Retries with a wait of `sleep_between` before each, until `max_elapsed` after the first failure.
+    /// Retries with a wait of `sleep_between` before each, until `max_elapsed` after the first
+    /// failure.
     ///
     /// # Errors
     ///
-    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h, or `max_elapsed` is shorter.
+    /// [`InvalidRetryPolicy`] when `sleep_between` is not between 1 ms and 24 h, or `max_elapsed`
+    /// is shorter.
     pub fn new(max_elapsed: Duration, sleep_between: Duration) -> Result<Self, InvalidRetryPolicy> {
         check_sleep("sleep_between", sleep_between)?;
         if max_elapsed < sleep_between {
@@ -315,21 +338,27 @@ impl RetryUntilElapsed {
                 expected: "at least the sleep between two attempts",
             });
         }
-        Ok(Self { max_elapsed, sleep_between })
+        Ok(Self {
+            max_elapsed,
+            sleep_between,
+        })
     }
 }
 
 impl RetryPolicy for RetryUntilElapsed {
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
-        let left = self.max_elapsed.checked_sub(failed.elapsed()).filter(|left| !left.is_zero())?;
+        let left = self
+            .max_elapsed
+            .checked_sub(failed.elapsed())
+            .filter(|left| !left.is_zero())?;
         Some(self.sleep_between.min(left))
     }
 }
 
 /// Retries forever at a fixed interval (Curator's `RetryForever`).
 ///
-/// An operation with this policy ends when it succeeds, when it fails with an error that is not retryable, or when the
-/// client closes.
+/// An operation with this policy ends when it succeeds, when it fails with an error that is not
+/// retryable, or when the client closes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -365,16 +394,22 @@ impl RetryPolicy for RetryForever {
 
 fn check_sleep(parameter: &'static str, sleep: Duration) -> Result<(), InvalidRetryPolicy> {
     if sleep < SHORTEST_SLEEP || sleep > LONGEST_SLEEP {
-        return Err(InvalidRetryPolicy { parameter, value: format!("{sleep:?}"), expected: "between 1 ms and 24 h" });
+        return Err(InvalidRetryPolicy {
+            parameter,
+            value: format!("{sleep:?}"),
+            expected: "between 1 ms and 24 h",
+        });
     }
     Ok(())
 }
 
-/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` selects, linearly from 0 for the
-/// lowest to `u64::MAX` for the highest.
+/// The point of the range `[base, min(base * 2^(retries + 1), cap)]` that `random` selects,
+/// linearly from 0 for the lowest to `u64::MAX` for the highest.
 fn exponential_delay(base: Duration, cap: Duration, retries: u32, random: u64) -> Duration {
     let lowest = nanos(base);
-    let growth = 1_u64.checked_shl(retries.saturating_add(1)).unwrap_or(u64::MAX);
+    let growth = 1_u64
+        .checked_shl(retries.saturating_add(1))
+        .unwrap_or(u64::MAX);
     let highest = lowest.saturating_mul(growth).min(nanos(cap)).max(lowest);
     let points = u128::from(highest - lowest) + 1;
     // Less than `points`, so the sum is at most `highest`.
@@ -399,14 +434,21 @@ mod tests {
     fn a_fixed_delay_policy_ends_with_its_retries_or_never() {
         let sleep = Some(5 * MS);
         let policies: [(Box<dyn RetryPolicy>, _); 4] = [
-            (Box::new(RetryNTimes::new(2, 5 * MS).unwrap()), [sleep, sleep, None, None]),
+            (
+                Box::new(RetryNTimes::new(2, 5 * MS).unwrap()),
+                [sleep, sleep, None, None],
+            ),
             (Box::new(RetryNTimes::new(0, 5 * MS).unwrap()), [None; 4]),
-            (Box::new(RetryOneTime::new(5 * MS).unwrap()), [sleep, None, None, None]),
+            (
+                Box::new(RetryOneTime::new(5 * MS).unwrap()),
+                [sleep, None, None, None],
+            ),
             (Box::new(RetryForever::new(5 * MS).unwrap()), [sleep; 4]),
         ];
         for (policy, expected) in policies {
             assert_eq!(
-                [0, 1, 2, u32::MAX].map(|retries| policy.next_delay(&RetryContext::new(retries, Duration::MAX))),
+                [0, 1, 2, u32::MAX]
+                    .map(|retries| policy.next_delay(&RetryContext::new(retries, Duration::MAX))),
                 expected,
                 "{policy:?}"
             );
@@ -417,10 +459,22 @@ mod tests {
     fn the_last_sleep_of_retry_until_elapsed_ends_at_max_elapsed() {
         let policy = RetryUntilElapsed::new(10 * MS, 4 * MS).unwrap();
         assert_eq!(policy.next_delay(&RetryContext::new(0, ZERO)), Some(4 * MS));
-        assert_eq!(policy.next_delay(&RetryContext::new(1, 6 * MS)), Some(4 * MS));
-        assert_eq!(policy.next_delay(&RetryContext::new(2, 7 * MS)), Some(3 * MS));
-        assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, 10 * MS)), None);
-        assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::MAX)), None);
+        assert_eq!(
+            policy.next_delay(&RetryContext::new(1, 6 * MS)),
+            Some(4 * MS)
+        );
+        assert_eq!(
+            policy.next_delay(&RetryContext::new(2, 7 * MS)),
+            Some(3 * MS)
+        );
+        assert_eq!(
+            policy.next_delay(&RetryContext::new(u32::MAX, 10 * MS)),
+            None
+        );
+        assert_eq!(
+            policy.next_delay(&RetryContext::new(0, Duration::MAX)),
+            None
+        );
     }
 
     #[test]
@@ -429,7 +483,12 @@ mod tests {
         assert!(policy.next_delay(&RetryContext::new(28, ZERO)).is_some());
         assert_eq!(policy.next_delay(&RetryContext::new(29, ZERO)), None);
         assert_eq!(policy.next_delay(&RetryContext::new(u32::MAX, ZERO)), None);
-        assert_eq!(ExponentialBackoffRetry::new(MS, 0).unwrap().next_delay(&RetryContext::new(0, ZERO)), None);
+        assert_eq!(
+            ExponentialBackoffRetry::new(MS, 0)
+                .unwrap()
+                .next_delay(&RetryContext::new(0, ZERO)),
+            None
+        );
     }
 
     #[test]
@@ -437,20 +496,34 @@ mod tests {
         let highest = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX);
         assert_eq!([0, 1, 2, 3].map(highest), [2 * MS, 4 * MS, 8 * MS, 10 * MS]);
         let middle = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX / 2);
-        assert_eq!([0, 1, 2, 3].map(middle), [3 * MS / 2, 5 * MS / 2, 9 * MS / 2, 11 * MS / 2]);
+        assert_eq!(
+            [0, 1, 2, 3].map(middle),
+            [3 * MS / 2, 5 * MS / 2, 9 * MS / 2, 11 * MS / 2]
+        );
         let lowest = |retries| exponential_delay(MS, 10 * MS, retries, 0);
         assert_eq!([0, 1, 2, 3].map(lowest), [MS; 4]);
     }
 
     #[test]
     fn clients_that_fail_together_do_not_retry_together() {
-        let policy = BoundedExponentialBackoffRetry::new(Duration::from_secs(1), Duration::from_secs(5), 29).unwrap();
+        let policy =
+            BoundedExponentialBackoffRetry::new(Duration::from_secs(1), Duration::from_secs(5), 29)
+                .unwrap();
         for retries in [0, 28] {
-            let mut delays: Vec<_> =
-                (0..100).map(|_| policy.next_delay(&RetryContext::new(retries, ZERO)).unwrap()).collect();
+            let mut delays: Vec<_> = (0..100)
+                .map(|_| {
+                    policy
+                        .next_delay(&RetryContext::new(retries, ZERO))
+                        .unwrap()
+                })
+                .collect();
             delays.sort_unstable();
             delays.dedup();
-            assert!(delays.len() > 95, "{} different delays of 100 at retry {retries}", delays.len());
+            assert!(
+                delays.len() > 95,
+                "{} different delays of 100 at retry {retries}",
+                delays.len()
+            );
         }
     }
 
@@ -458,8 +531,14 @@ mod tests {
     fn invalid_policy_settings_are_refused_with_the_reason() {
         let day = Duration::from_secs(24 * 60 * 60);
         for (result, message) in [
-            (ExponentialBackoffRetry::new(ZERO, 3).err(), "invalid base_sleep 0ns: expected between 1 ms and 24 h"),
-            (ExponentialBackoffRetry::new(MS, 30).err(), "invalid max_retries 30: expected at most 29"),
+            (
+                ExponentialBackoffRetry::new(ZERO, 3).err(),
+                "invalid base_sleep 0ns: expected between 1 ms and 24 h",
+            ),
+            (
+                ExponentialBackoffRetry::new(MS, 30).err(),
+                "invalid max_retries 30: expected at most 29",
+            ),
             (
                 BoundedExponentialBackoffRetry::new(2 * MS, MS, 3).err(),
                 "invalid max_sleep 1ms: expected at least the base sleep",
@@ -468,19 +547,33 @@ mod tests {
                 BoundedExponentialBackoffRetry::new(MS, Duration::MAX, 3).err(),
                 "invalid max_sleep 18446744073709551615.999999999s: expected between 1 ms and 24 h",
             ),
-            (RetryNTimes::new(3, ZERO).err(), "invalid sleep_between 0ns: expected between 1 ms and 24 h"),
-            (RetryOneTime::new(day + MS).err(), "invalid sleep 86400.001s: expected between 1 ms and 24 h"),
+            (
+                RetryNTimes::new(3, ZERO).err(),
+                "invalid sleep_between 0ns: expected between 1 ms and 24 h",
+            ),
+            (
+                RetryOneTime::new(day + MS).err(),
+                "invalid sleep 86400.001s: expected between 1 ms and 24 h",
+            ),
             (
                 RetryUntilElapsed::new(MS, 2 * MS).err(),
                 "invalid max_elapsed 1ms: expected at least the sleep between two attempts",
             ),
-            (RetryForever::new(MS / 2).err(), "invalid interval 500µs: expected between 1 ms and 24 h"),
+            (
+                RetryForever::new(MS / 2).err(),
+                "invalid interval 500µs: expected between 1 ms and 24 h",
+            ),
         ] {
             assert_eq!(result.unwrap().to_string(), message);
         }
         assert!(RetryForever::new(day).is_ok());
         assert!(RetryForever::new(MS).is_ok());
-        assert!(ExponentialBackoffRetry::new(MS, 29).unwrap().with_max_sleep(MS).is_ok());
+        assert!(
+            ExponentialBackoffRetry::new(MS, 29)
+                .unwrap()
+                .with_max_sleep(MS)
+                .is_ok()
+        );
     }
 
     proptest! {

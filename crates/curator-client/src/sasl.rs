@@ -7,10 +7,12 @@ use crate::error::{Error, Result};
 /// How a client authenticates by SASL (RFC 4422). Set by
 /// [`CuratorClientBuilder::sasl`](crate::CuratorClientBuilder::sasl).
 ///
-/// Each connection of a session is authenticated, also one over which the session is resumed. The client then has an
-/// identity in the scheme `sasl`, which ACLs name: `AuthId::new("sasl", "orders")`.
+/// Each connection of a session is authenticated, also one over which the session is resumed. The
+/// client then has an identity in the scheme `sasl`, which ACLs name: `AuthId::new("sasl",
+/// "orders")`.
 ///
-/// After `ZooKeeperSaslClient` of the Java client, without JAAS: the values of its login configuration are given here.
+/// After `ZooKeeperSaslClient` of the Java client, without JAAS: the values of its login
+/// configuration are given here.
 ///
 /// ```
 /// # #[cfg(feature = "sasl-digest-md5")] {
@@ -25,17 +27,19 @@ use crate::error::{Error, Result};
 ///
 /// # Guarantees
 ///
-/// A client that is configured to authenticate never falls back to an anonymous session. If a server accepts it without
-/// an identity, because SASL is not set up there or because of `zookeeper.allowSaslFailedClients`, that counts as a
-/// refusal: [`Error::ConnectRefused`]. The first probe of each connection checks this, without an extra round trip;
-/// with `Transport::Native`, also the exchange of SASL.
+/// A client that is configured to authenticate never falls back to an anonymous session. If a
+/// server accepts it without an identity, because SASL is not set up there or because of
+/// `zookeeper.allowSaslFailedClients`, that counts as a refusal: [`Error::ConnectRefused`]. The
+/// first probe of each connection checks this, without an extra round trip; with
+/// `Transport::Native`, also the exchange of SASL.
 ///
 /// # Caveats
 ///
 /// With `Transport::ZookeeperClient`: if the client also has an
-/// [`authorization`](crate::CuratorClientBuilder::authorization), or a client certificate that the server accepts as an
-/// identity, a server without SASL is not detected: the client has another identity there. `Transport::Native` refuses
-/// such a server, and sends the credentials only after SASL has succeeded.
+/// [`authorization`](crate::CuratorClientBuilder::authorization), or a client certificate that the
+/// server accepts as an identity, a server without SASL is not detected: the client has another
+/// identity there. `Transport::Native` refuses such a server, and sends the credentials only after
+/// SASL has succeeded.
 #[derive(Clone)]
 pub struct SaslOptions {
     pub(crate) mechanism: Mechanism,
@@ -50,67 +54,81 @@ pub(crate) enum Mechanism {
 }
 
 impl SaslOptions {
-    /// Authenticates with a user and a password that all servers know (`DigestLoginModule` in their login
-    /// configuration), by the mechanism `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
+    /// Authenticates with a user and a password that all servers know (`DigestLoginModule` in their
+    /// login configuration), by the mechanism `DIGEST-MD5`. Needs the feature `sasl-digest-md5`.
     ///
     /// The identity is the user: `AuthId::new("sasl", user)`.
     ///
-    /// The user must not be empty, nor contain quotes, backslashes or control characters. With `zookeeper-client`, user
-    /// and password must each be ASCII, or contain a character outside Latin-1. (ZooKeeper hashes other text as Latin-1,
-    /// and `zookeeper-client` as UTF-8.) Anything else is an [`Error::InvalidOption`] when the client starts.
+    /// The user must not be empty, nor contain quotes, backslashes or control characters. With
+    /// `zookeeper-client`, user and password must each be ASCII, or contain a character outside
+    /// Latin-1. (ZooKeeper hashes other text as Latin-1, and `zookeeper-client` as UTF-8.) Anything
+    /// else is an [`Error::InvalidOption`] when the client starts.
     ///
-    /// With `Transport::Native`, the client refuses a server that does not prove that it knows the password
-    /// ([`Error::ConnectRefused`]).
+    /// With `Transport::Native`, the client refuses a server that does not prove that it knows the
+    /// password ([`Error::ConnectRefused`]).
     ///
     /// # Caveats
     ///
     /// Use it only with TLS, or in a network that you trust:
     ///
-    /// - The password itself is not sent, but the messages allow offline guesses at it. RFC 6331 calls the mechanism
-    ///   obsolete.
-    /// - The messages after authentication are neither encrypted nor signed: an attacker who can change them needs no
-    ///   password. The id and the password of a resumed session are sent before it.
+    /// - The password itself is not sent, but the messages allow offline guesses at it. RFC 6331
+    ///   calls the mechanism obsolete.
+    /// - The messages after authentication are neither encrypted nor signed: an attacker who can
+    ///   change them needs no password. The id and the password of a resumed session are sent
+    ///   before it.
     ///
     /// With `Transport::ZookeeperClient` also:
     ///
     /// - The client's nonce, which should make guesses harder, is predictable.
-    /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the password, but
-    ///   `zookeeper-client` does not require the proof, so it accepts an impostor.
-    /// - An impostor can also send a challenge that `zookeeper-client` never finishes reading, or that makes it panic.
-    ///   The former blocks a thread of the runtime permanently: neither a timeout nor
-    ///   [`CuratorClient::close`](crate::CuratorClient::close) ends this.
+    /// - It does not authenticate the server. A ZooKeeper server also proves that it knows the
+    ///   password, but `zookeeper-client` does not require the proof, so it accepts an impostor.
+    /// - An impostor can also send a challenge that `zookeeper-client` never finishes reading, or
+    ///   that makes it panic. The former blocks a thread of the runtime permanently: neither a
+    ///   timeout nor [`CuratorClient::close`](crate::CuratorClient::close) ends this.
     #[cfg(feature = "sasl-digest-md5")]
     #[must_use]
     pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { mechanism: Mechanism::DigestMd5 { user: user.into(), password: password.into() } }
+        Self {
+            mechanism: Mechanism::DigestMd5 {
+                user: user.into(),
+                password: password.into(),
+            },
+        }
     }
 
-    /// Authenticates with a Kerberos ticket of this process, by the mechanism `GSSAPI`. Needs the feature
-    /// `sasl-gssapi`, whose build needs the system's Kerberos library (Debian: `libkrb5-dev` and `libclang-dev`).
+    /// Authenticates with a Kerberos ticket of this process, by the mechanism `GSSAPI`. Needs the
+    /// feature `sasl-gssapi`, whose build needs the system's Kerberos library (Debian:
+    /// `libkrb5-dev` and `libclang-dev`).
     ///
-    /// `server` is the principal of the servers, without its realm, as in the Java client's property
-    /// `zookeeper.server.principal`: `zookeeper`, which stands for `zookeeper/` and the host as the connect string
-    /// names it; or `zookeeper/` and a host, which then applies to all servers. Anything else is an
-    /// [`Error::InvalidOption`] when the client starts.
+    /// `server` is the principal of the servers, without its realm, as in the Java client's
+    /// property `zookeeper.server.principal`: `zookeeper`, which stands for `zookeeper/` and the
+    /// host as the connect string names it; or `zookeeper/` and a host, which then applies to all
+    /// servers. Anything else is an [`Error::InvalidOption`] when the client starts.
     ///
-    /// The Kerberos library finds the ticket (`KRB5CCNAME`, `KRB5_CONFIG`). The client neither gets nor renews tickets:
-    /// use `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
+    /// The Kerberos library finds the ticket (`KRB5CCNAME`, `KRB5_CONFIG`). The client neither gets
+    /// nor renews tickets: use `kinit`, `k5start`, or `KRB5_CLIENT_KTNAME`, which names a keytab.
     ///
     /// With `Transport::Native`, the client refuses a server that does not authenticate itself too.
     ///
     /// # Caveats
     ///
-    /// - The library may request a service ticket from the key distribution centre before a connection is opened, on a
-    ///   thread for blocking work. The client waits for that no longer than for a server; the library holds the thread
-    ///   until it returns, see `kdc_timeout` and `max_retries` in `krb5.conf`.
-    /// - The messages after authentication are neither encrypted nor signed. The id and the password of a resumed
-    ///   session are sent before it.
-    /// - With `Transport::ZookeeperClient`, a forwardable ticket is forwarded to the server, because `zookeeper-client`
-    ///   requests all options. Get a ticket that is not forwardable: `kinit -F`. `Transport::Native` forwards none.
+    /// - The library may request a service ticket from the key distribution centre before a
+    ///   connection is opened, on a thread for blocking work. The client waits for that no longer
+    ///   than for a server; the library holds the thread until it returns, see `kdc_timeout` and
+    ///   `max_retries` in `krb5.conf`.
+    /// - The messages after authentication are neither encrypted nor signed. The id and the
+    ///   password of a resumed session are sent before it.
+    /// - With `Transport::ZookeeperClient`, a forwardable ticket is forwarded to the server,
+    ///   because `zookeeper-client` requests all options. Get a ticket that is not forwardable:
+    ///   `kinit -F`. `Transport::Native` forwards none.
     #[cfg(feature = "sasl-gssapi")]
     #[must_use]
     pub fn gssapi(server: impl Into<String>) -> Self {
-        Self { mechanism: Mechanism::Gssapi { server: server.into() } }
+        Self {
+            mechanism: Mechanism::Gssapi {
+                server: server.into(),
+            },
+        }
     }
 
     /// Refuses values that no server would accept.
@@ -140,17 +158,24 @@ impl fmt::Debug for SaslOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.mechanism {
             #[cfg(feature = "sasl-digest-md5")]
-            Mechanism::DigestMd5 { user, .. } => {
-                f.debug_struct("DigestMd5").field("user", user).finish_non_exhaustive()
-            }
+            Mechanism::DigestMd5 { user, .. } => f
+                .debug_struct("DigestMd5")
+                .field("user", user)
+                .finish_non_exhaustive(),
             #[cfg(feature = "sasl-gssapi")]
-            Mechanism::Gssapi { server } => f.debug_struct("Gssapi").field("server", server).finish(),
+            Mechanism::Gssapi { server } => {
+                f.debug_struct("Gssapi").field("server", server).finish()
+            }
         }
     }
 }
 
 fn invalid(option: &'static str, value: &str, expected: &'static str) -> Error {
-    Error::InvalidOption { option, value: format!("{value:?}"), expected }
+    Error::InvalidOption {
+        option,
+        value: format!("{value:?}"),
+        expected,
+    }
 }
 
 #[cfg(all(feature = "sasl-digest-md5", feature = "zookeeper-client"))]
@@ -158,7 +183,10 @@ const CHARACTERS: &str = "ASCII, or a text with a character that is not in Latin
 
 #[cfg(feature = "sasl-digest-md5")]
 fn check_user(user: &str) -> Result<()> {
-    if user.is_empty() || user.contains(|character: char| matches!(character, '"' | '\\') || character.is_control()) {
+    if user.is_empty()
+        || user
+            .contains(|character: char| matches!(character, '"' | '\\') || character.is_control())
+    {
         let expected = "at least one character, and no quotes, backslashes or control characters";
         return Err(invalid("SASL user", user, expected));
     }
@@ -172,13 +200,17 @@ fn check_hashes(user: &str, password: &str) -> Result<()> {
     }
     if is_hashed_differently(password) {
         let value = "(not shown)".to_owned();
-        return Err(Error::InvalidOption { option: "SASL password", value, expected: CHARACTERS });
+        return Err(Error::InvalidOption {
+            option: "SASL password",
+            value,
+            expected: CHARACTERS,
+        });
     }
     Ok(())
 }
 
-/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while `zookeeper-client` hashes its UTF-8
-/// bytes.
+/// Whether a server hashes the Latin-1 bytes of a text (RFC 2831, 2.1.2.1), while
+/// `zookeeper-client` hashes its UTF-8 bytes.
 #[cfg(all(feature = "sasl-digest-md5", feature = "zookeeper-client"))]
 fn is_hashed_differently(text: &str) -> bool {
     !text.is_ascii() && text.chars().all(|character| character <= '\u{ff}')
@@ -187,11 +219,17 @@ fn is_hashed_differently(text: &str) -> bool {
 #[cfg(feature = "sasl-gssapi")]
 fn check_principal(server: &str) -> Result<()> {
     let (service, host) = server.split_once('/').unwrap_or((server, "-"));
-    let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| matches!(c, '/' | '@') || c.is_control());
+    let is_name = |name: &str| {
+        !name.is_empty() && !name.contains(|c: char| matches!(c, '/' | '@') || c.is_control())
+    };
     if is_name(service) && is_name(host) {
         return Ok(());
     }
-    Err(invalid("SASL server", server, "`service` or `service/host`, without a realm"))
+    Err(invalid(
+        "SASL server",
+        server,
+        "`service` or `service/host`, without a realm",
+    ))
 }
 
 #[cfg(test)]
@@ -199,7 +237,11 @@ mod tests {
     use super::*;
 
     fn refusal(options: SaslOptions) -> Option<String> {
-        options.check().and_then(|()| options.check_for_zookeeper_client()).err().map(|error| error.to_string())
+        options
+            .check()
+            .and_then(|()| options.check_for_zookeeper_client())
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[cfg(feature = "sasl-digest-md5")]
@@ -207,22 +249,41 @@ mod tests {
     fn a_user_name_that_servers_cannot_parse_is_refused() {
         for user in ["", "a\"b", "a\\b", "a\nb", "a\0b"] {
             let refusal = refusal(SaslOptions::digest_md5(user, "secret")).unwrap();
-            assert!(refusal.starts_with(&format!("invalid SASL user {user:?}: expected at least one")), "{refusal}");
+            assert!(
+                refusal.starts_with(&format!(
+                    "invalid SASL user {user:?}: expected at least one"
+                )),
+                "{refusal}"
+            );
         }
         for user in ["alice", "a b", "a:b", "a,b=c", "алиса"] {
-            assert_eq!(refusal(SaslOptions::digest_md5(user, "secret")), None, "{user}");
+            assert_eq!(
+                refusal(SaslOptions::digest_md5(user, "secret")),
+                None,
+                "{user}"
+            );
         }
     }
 
     #[cfg(feature = "sasl-digest-md5")]
     #[test]
     fn a_non_ascii_latin_1_password_is_refused_and_not_shown() {
-        let expected =
-            "invalid SASL password (not shown): expected ASCII, or a text with a character that is not in Latin-1";
-        assert_eq!(refusal(SaslOptions::digest_md5("alice", "größe")).as_deref(), Some(expected));
-        assert!(refusal(SaslOptions::digest_md5("jürgen", "")).unwrap().starts_with("invalid SASL user \"jürgen\""));
+        let expected = "invalid SASL password (not shown): expected ASCII, or a text with a character that is not in Latin-1";
+        assert_eq!(
+            refusal(SaslOptions::digest_md5("alice", "größe")).as_deref(),
+            Some(expected)
+        );
+        assert!(
+            refusal(SaslOptions::digest_md5("jürgen", ""))
+                .unwrap()
+                .starts_with("invalid SASL user \"jürgen\"")
+        );
         for password in ["", "a\"b\\c\n", "größe ≥ 1", "пароль"] {
-            assert_eq!(refusal(SaslOptions::digest_md5("alice", password)), None, "{password}");
+            assert_eq!(
+                refusal(SaslOptions::digest_md5("alice", password)),
+                None,
+                "{password}"
+            );
         }
     }
 
@@ -232,11 +293,21 @@ mod tests {
         for server in ["zookeeper", "zookeeper/zk1.example.org", "zk/127.0.0.1"] {
             assert_eq!(refusal(SaslOptions::gssapi(server)), None, "{server}");
         }
-        for server in
-            ["", "/", "zookeeper/", "/zk1", "zookeeper@EXAMPLE.ORG", "zookeeper/zk1@EXAMPLE.ORG", "a/b/c", "a\0"]
-        {
+        for server in [
+            "",
+            "/",
+            "zookeeper/",
+            "/zk1",
+            "zookeeper@EXAMPLE.ORG",
+            "zookeeper/zk1@EXAMPLE.ORG",
+            "a/b/c",
+            "a\0",
+        ] {
             let refusal = refusal(SaslOptions::gssapi(server)).unwrap();
-            assert!(refusal.ends_with("expected `service` or `service/host`, without a realm"), "{refusal}");
+            assert!(
+                refusal.ends_with("expected `service` or `service/host`, without a realm"),
+                "{refusal}"
+            );
         }
     }
 }

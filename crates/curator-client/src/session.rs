@@ -35,13 +35,13 @@ use crate::timer::Timer;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
-/// State that ends with a session (a lock node, a hold, a pending delete) is bound to one `Session`; after a loss the
-/// client has another session. A request is *sent by the call*, not when its future is polled, and a session is first
-/// in, first out: calls made one after another, without awaiting in between, are pipelined and take one round trip. No
-/// request is retried.
+/// State that ends with a session (a lock node, a hold, a pending delete) is bound to one
+/// `Session`; after a loss the client has another session. A request is *sent by the call*, not
+/// when its future is polled, and a session is first in, first out: calls made one after another,
+/// without awaiting in between, are pipelined and take one round trip. No request is retried.
 ///
-/// Paths are paths on the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) adds the chroot and the
-/// namespace.
+/// Paths are paths on the server: [`CuratorClient::resolve`](crate::CuratorClient::resolve) adds
+/// the chroot and the namespace.
 ///
 /// ```no_run
 /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
@@ -66,8 +66,8 @@ struct Inner {
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
-    /// `None` once the session is over. The link's connection may be broken. Dropping the last clone of a working link
-    /// closes the session on the server.
+    /// `None` once the session is over. The link's connection may be broken. Dropping the last
+    /// clone of a working link closes the session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
     /// Whether the current connection has answered a probe.
@@ -94,7 +94,13 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    fn new(epoch: u64, link: Link, connect_sent: ClockInstant, options: &Arc<SessionOptions>, timer: &Timer) -> Self {
+    fn new(
+        epoch: u64,
+        link: Link,
+        connect_sent: ClockInstant,
+        options: &Arc<SessionOptions>,
+        timer: &Timer,
+    ) -> Self {
         let timeout = link.session_timeout();
         Self {
             inner: Arc::new(Inner {
@@ -124,7 +130,8 @@ impl Session {
         self.inner.epoch
     }
 
-    /// Whether `other` is a handle to this same session. Sessions of different ensembles can have the same id.
+    /// Whether `other` is a handle to this same session. Sessions of different ensembles can have
+    /// the same id.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -163,13 +170,14 @@ impl Session {
         if self.inner.lease.has_forked() {
             return Some(SessionEnd::Forked);
         }
-        // `finish` revokes the lease while it holds this lock, so a caller that finds the lease revoked also finds the
-        // reason.
+        // `finish` revokes the lease while it holds this lock, so a caller that finds the lease
+        // revoked also finds the reason.
         let recorded = *self.inner.end.borrow();
         Some(recorded.unwrap_or(SessionEnd::LeaseOver))
     }
 
-    /// Waits until the session is over. Does not depend on any other task: this returns when the lease runs out.
+    /// Waits until the session is over. Does not depend on any other task: this returns when the
+    /// lease runs out.
     ///
     /// # Cancel safety
     ///
@@ -181,8 +189,8 @@ impl Session {
                 return end;
             }
             tokio::select! {
-                // Poll the recorded end first: when the runtime ends, the session's end is recorded before the timers
-                // end.
+                // Poll the recorded end first: when the runtime ends, the session's end is recorded
+                // before the timers end.
                 biased;
                 _ = ends.changed() => {}
                 () = self.inner.timer.sleep(self.inner.lease.remaining()) => {}
@@ -193,8 +201,8 @@ impl Session {
     /// Whether requests can be sent now.
     ///
     /// While the connection is down, a request fails immediately with
-    /// [`Error::Disconnected`](crate::Error::Disconnected) and is not queued: a request sent later could be applied
-    /// after its caller has given up the session.
+    /// [`Error::Disconnected`](crate::Error::Disconnected) and is not queued: a request sent later
+    /// could be applied after its caller has given up the session.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
@@ -228,12 +236,14 @@ impl Session {
         }
     }
 
-    /// Waits for a turn to send a pipeline of requests, and until the session is [`connected`](Self::connected).
+    /// Waits for a turn to send a pipeline of requests, and until the session is
+    /// [`connected`](Self::connected).
     ///
-    /// For code that many tasks may run at the same time: when a connection breaks, thousands of waiters read their
-    /// nodes again at the same moment. With turns, granted first come, first served, they neither exceed the limit of
-    /// requests in flight nor delay the session's probes. Dropping a turn ends it; [`Turn::until_answered`] ends it as
-    /// soon as the replies have arrived, even if their future is not polled then.
+    /// For code that many tasks may run at the same time: when a connection breaks, thousands of
+    /// waiters read their nodes again at the same moment. With turns, granted first come, first
+    /// served, they neither exceed the limit of requests in flight nor delay the session's probes.
+    /// Dropping a turn ends it; [`Turn::until_answered`] ends it as soon as the replies have
+    /// arrived, even if their future is not polled then.
     ///
     /// # Errors
     ///
@@ -258,13 +268,14 @@ impl Session {
 
     /// Calls `send`, and writes the requests that it makes to the connection in one batch.
     ///
-    /// Requests made one after another are pipelined in any case, and take one round trip. Requests made in `send` also
-    /// wake the connection only once. A request is made when its method is called, not when its future is awaited.
+    /// Requests made one after another are pipelined in any case, and take one round trip. Requests
+    /// made in `send` also wake the connection only once. A request is made when its method is
+    /// called, not when its future is awaited.
     ///
     /// # Caveats
     ///
-    /// `send` must neither block nor wait: until it returns, the connection of the session reads and writes nothing, so
-    /// waiting for a reply inside `send` deadlocks.
+    /// `send` must neither block nor wait: until it returns, the connection of the session reads
+    /// and writes nothing, so waiting for a reply inside `send` deadlocks.
     ///
     /// ```no_run
     /// # async fn example(client: curator_client::CuratorClient) -> Result<(), curator_client::Error> {
@@ -282,17 +293,22 @@ impl Session {
         }
     }
 
-    /// Checks a node of this session each time the session continues over another connection, before requests can be
-    /// sent over that connection. Calls `on_missing` if the node does not exist: it was deleted while the session was
-    /// not connected, or the ensemble has lost it (its data was restored from a backup, for example). Dropping the
-    /// result ends the checks.
+    /// Checks a node of this session each time the session continues over another connection,
+    /// before requests can be sent over that connection. Calls `on_missing` if the node does not
+    /// exist: it was deleted while the session was not connected, or the ensemble has lost it (its
+    /// data was restored from a backup, for example). Dropping the result ends the checks.
     ///
-    /// All held nodes are checked in the round trip of the connection's first probe, 500 in one request; on servers
-    /// before 3.6, each in a separate request. After this call, read the number of [connections](Self::connections): if
-    /// it has changed since the node was created, the check over the current connection may have missed the node.
+    /// All held nodes are checked in the round trip of the connection's first probe, 500 in one
+    /// request; on servers before 3.6, each in a separate request. After this call, read the number
+    /// of [connections](Self::connections): if it has changed since the node was created, the check
+    /// over the current connection may have missed the node.
     ///
     /// `on_missing` is called on a thread of the runtime, and must not block.
-    pub fn hold_node(&self, path: &ZPath, on_missing: impl Fn() + Send + Sync + 'static) -> HeldNode {
+    pub fn hold_node(
+        &self,
+        path: &ZPath,
+        on_missing: impl Fn() + Send + Sync + 'static,
+    ) -> HeldNode {
         self.inner.held_nodes.add(path, Arc::new(on_missing))
     }
 
@@ -304,11 +320,15 @@ impl Session {
 
     /// The time between two probes.
     pub(crate) fn probe_interval(&self) -> Duration {
-        self.inner.lease.probe_interval().min(self.inner.options.session_timeout / 6)
+        self.inner
+            .lease
+            .probe_interval()
+            .min(self.inner.options.session_timeout / 6)
     }
 
-    /// How long a connection may leave probes unanswered before it is given up, and how long a request waits for its
-    /// reply by default: the granted or the requested session timeout, whichever is shorter.
+    /// How long a connection may leave probes unanswered before it is given up, and how long a
+    /// request waits for its reply by default: the granted or the requested session timeout,
+    /// whichever is shorter.
     pub(crate) fn answer_limit(&self) -> Duration {
         self.inner.timeout.min(self.inner.options.session_timeout)
     }
@@ -317,8 +337,8 @@ impl Session {
         self.set_connected_after(connected, || {});
     }
 
-    /// Like [`set_connected`](Self::set_connected). Calls `announce` before the change is visible: a caller that reacts to
-    /// the announcement waits for the lock, and then finds the change.
+    /// Like [`set_connected`](Self::set_connected). Calls `announce` before the change is visible:
+    /// a caller that reacts to the announcement waits for the lock, and then finds the change.
     pub(crate) fn set_connected_after(&self, connected: bool, announce: impl FnOnce()) {
         self.inner.connected.send_if_modified(|current| {
             announce();
@@ -331,7 +351,11 @@ impl Session {
         if self.inner.lease.has_forked() {
             return None;
         }
-        self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner
+            .link
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The number of watches that have not fired.
@@ -339,19 +363,26 @@ impl Session {
         self.link().map(|link| link.watches()).unwrap_or_default()
     }
 
-    /// The server of the current connection, or of the previous one while there is none; empty when the session is
-    /// over.
+    /// The server of the current connection, or of the previous one while there is none; empty when
+    /// the session is over.
     pub(crate) fn server(&self) -> String {
-        self.link().map(|link| link.server().to_string()).unwrap_or_default()
+        self.link()
+            .map(|link| link.server().to_string())
+            .unwrap_or_default()
     }
 
-    /// Continues with another connection. If the session is over, it stays over, and the drop of `link` closes it on
-    /// the server.
+    /// Continues with another connection. If the session is over, it stays over, and the drop of
+    /// `link` closes it on the server.
     ///
-    /// If `link` belongs to another session, this session is over, and [`finish`](Self::finish) returns `link`.
+    /// If `link` belongs to another session, this session is over, and [`finish`](Self::finish)
+    /// returns `link`.
     pub(crate) fn replace_link(&self, link: Link) {
         self.granted(link.session_id(), link.session_timeout());
-        let mut current = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self
+            .inner
+            .link
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.inner.connections.fetch_add(1, Ordering::SeqCst);
         let (previous, unused) = match &mut *current {
             Some(current) => (Some(std::mem::replace(current, link)), None),
@@ -364,9 +395,10 @@ impl Session {
         }
     }
 
-    /// Records the session and the timeout that a server has granted at a reconnect. The id of another session ends this
-    /// one: the server has not resumed it, and no longer renews it. A shorter timeout than before ends the session,
-    /// because the lease was computed for the longer one.
+    /// Records the session and the timeout that a server has granted at a reconnect. The id of
+    /// another session ends this one: the server has not resumed it, and no longer renews it. A
+    /// shorter timeout than before ends the session, because the lease was computed for the longer
+    /// one.
     pub(crate) fn granted(&self, session_id: i64, timeout: Duration) {
         if session_id != self.id() {
             self.end_for_all(SessionEnd::Expired);
@@ -377,11 +409,16 @@ impl Session {
 
     /// Ends the session for all handles. The first reason is kept.
     ///
-    /// Returns the session's connection, over which the caller can close the session. Dropping the connection also
-    /// closes it.
+    /// Returns the session's connection, over which the caller can close the session. Dropping the
+    /// connection also closes it.
     pub(crate) fn finish(&self, end: SessionEnd) -> Option<Link> {
         self.end_for_all(end);
-        let link = self.inner.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let link = self
+            .inner
+            .link
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         #[cfg(feature = "zookeeper-client")]
         self.inner.removals.session_ended();
         link

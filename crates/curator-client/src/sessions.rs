@@ -23,12 +23,23 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(options: Arc<SessionOptions>, timer: Timer, closing: Closing, journal: Arc<Journal>) -> Self {
-        Self { options, timer, closing, journal, current: watch::Sender::new(None) }
+    pub(crate) fn new(
+        options: Arc<SessionOptions>,
+        timer: Timer,
+        closing: Closing,
+        journal: Arc<Journal>,
+    ) -> Self {
+        Self {
+            options,
+            timer,
+            closing,
+            journal,
+            current: watch::Sender::new(None),
+        }
     }
 
-    /// Makes `session` the current one. Calls `announce` before the session is visible: a caller that reacts to the
-    /// announcement waits for the lock, and then finds the session.
+    /// Makes `session` the current one. Calls `announce` before the session is visible: a caller
+    /// that reacts to the announcement waits for the lock, and then finds the session.
     pub(crate) fn replace(&self, session: Session, announce: impl FnOnce()) {
         self.current.send_modify(|current| {
             *current = Some(session);
@@ -36,13 +47,14 @@ impl Sessions {
         });
     }
 
-    /// Ends the current session for all handles, without waiting for the servers. Returns it, unless it was lost
-    /// before.
+    /// Ends the current session for all handles, without waiting for the servers. Returns it,
+    /// unless it was lost before.
     pub(crate) fn finish(&self) -> Option<Session> {
         let session = self.current.borrow().clone()?;
         if let Some(link) = session.finish(SessionEnd::Closed) {
             let task = link.task();
-            // If this is the last handle, the drop sends the request to close the session. Its reply is not awaited.
+            // If this is the last handle, the drop sends the request to close the session. Its
+            // reply is not awaited.
             drop(link);
             task.abort(LinkEnd::Closed);
         }
@@ -51,14 +63,21 @@ impl Sessions {
 
     /// Waits until a session after the one of this epoch was opened.
     pub(crate) async fn opened_after(&self, epoch: u64) {
-        let is_later = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.epoch() > epoch);
+        let is_later = |session: &Option<Session>| {
+            session
+                .as_ref()
+                .is_some_and(|session| session.epoch() > epoch)
+        };
         // The sender lives in `self`, so the channel cannot be closed.
         let _ = self.current.subscribe().wait_for(is_later).await;
     }
 
     /// The current session, unless it has ended; its connection may be down.
     pub(crate) fn current(&self) -> Option<Session> {
-        self.current.borrow().clone().filter(|session| session.end().is_none())
+        self.current
+            .borrow()
+            .clone()
+            .filter(|session| session.end().is_none())
     }
 
     /// The current session, if it has a connection.
@@ -66,11 +85,13 @@ impl Sessions {
         if self.closing.has_begun() {
             return Err(self.closing.error());
         }
-        self.current().filter(Session::is_connected).ok_or_else(|| self.not_connected(Duration::ZERO))
+        self.current()
+            .filter(Session::is_connected)
+            .ok_or_else(|| self.not_connected(Duration::ZERO))
     }
 
-    /// Returns the current session, once it has a connection; waits for the connection no longer than the connection
-    /// timeout.
+    /// Returns the current session, once it has a connection; waits for the connection no longer
+    /// than the connection timeout.
     pub(crate) async fn connected(&self) -> Result<Session> {
         self.connected_within(self.options.connection_timeout).await
     }
@@ -86,7 +107,8 @@ impl Sessions {
 
     /// Like [`connected`](Self::connected), for work that a closing client waits for.
     pub(crate) async fn connected_even_while_closing(&self) -> Result<Session> {
-        self.in_time(self.options.connection_timeout, self.next_connected()).await?
+        self.in_time(self.options.connection_timeout, self.next_connected())
+            .await?
     }
 
     /// Waits until `session` has a connection or has ended, no longer than the connection timeout.
@@ -100,9 +122,17 @@ impl Sessions {
 
     async fn next_connected(&self) -> Result<Session> {
         let mut sessions = self.current.subscribe();
-        let usable = |session: &Option<Session>| session.as_ref().is_some_and(|session| session.end().is_none());
+        let usable = |session: &Option<Session>| {
+            session
+                .as_ref()
+                .is_some_and(|session| session.end().is_none())
+        };
         loop {
-            let found = sessions.wait_for(usable).await.ok().and_then(|session| session.clone());
+            let found = sessions
+                .wait_for(usable)
+                .await
+                .ok()
+                .and_then(|session| session.clone());
             let session = found.ok_or_else(|| self.closing.error())?;
             if session.connected().await.is_ok() {
                 return Ok(session);

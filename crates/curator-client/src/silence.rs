@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// How long a connection has left probes unanswered: the time since the oldest probe sent after its last reply.
+/// How long a connection has left probes unanswered: the time since the oldest probe sent after its
+/// last reply.
 ///
-/// The time does not count from that reply: a process that was stopped has sent no probes meanwhile, so at most a probe
-/// that was in flight is unanswered.
+/// The time does not count from that reply: a process that was stopped has sent no probes
+/// meanwhile, so at most a probe that was in flight is unanswered.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     since: Option<ClockInstant>,
@@ -19,14 +20,16 @@ impl Silence {
         self.since.get_or_insert(at);
     }
 
-    /// Records that a probe was answered, or that there is a new connection, over which no probe was sent yet.
+    /// Records that a probe was answered, or that there is a new connection, over which no probe
+    /// was sent yet.
     pub(crate) fn end(&mut self) {
         self.since = None;
     }
 
     /// How long the silence has lasted at `now`.
     pub(crate) fn duration(&self, now: ClockInstant) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        self.since
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 }
 

@@ -1,9 +1,10 @@
 //! A simulated network and clock for the clients of one thread; for test kits.
 //!
-//! `curator-test` has the simulation for users: its servers, its faults, and its seeds. This module is what it needs of
-//! the client: while a [`Network`] is [entered](enter) on a thread, a client that is started there connects through it
-//! instead of a socket, all clients there read tokio's clock, which a test can pause, and all random numbers there come
-//! from a [seed]. So a run can be repeated exactly.
+//! `curator-test` has the simulation for users: its servers, its faults, and its seeds. This module
+//! is what it needs of the client: while a [`Network`] is [entered](enter) on a thread, a client
+//! that is started there connects through it instead of a socket, all clients there read tokio's
+//! clock, which a test can pause, and all random numbers there come from a [seed]. So a run can be
+//! repeated exactly.
 //!
 //! ```
 //! use std::io;
@@ -48,7 +49,8 @@ pub trait Network: Send + Sync {
     /// The client drops the future when it has waited long enough.
     fn connect(&self, host: &str, port: u16) -> Connected;
 
-    /// Whether the process is paused: its tasks are not polled until it is resumed. If it is, wakes `cx` then.
+    /// Whether the process is paused: its tasks are not polled until it is resumed. If it is, wakes
+    /// `cx` then.
     fn poll_resumed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
         Poll::Ready(())
@@ -66,8 +68,8 @@ pub type Connected = Pin<Box<dyn Future<Output = io::Result<Box<dyn Socket>>> + 
 
 /// A connection that carries frames, in order. Dropping it closes it.
 pub trait Socket: Send + Sync {
-    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does nothing. May wake
-    /// tasks, but must not call the client, which may hold a lock.
+    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does
+    /// nothing. May wake tasks, but must not call the client, which may hold a lock.
     fn send(&self, frame: Vec<u8>);
 
     /// Receives the next frame, without its length. `None` when the connection has ended.
@@ -120,7 +122,9 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let leave = |entered: &RefCell<Vec<(u64, Simulated)>>| {
             let mut entered = entered.borrow_mut();
-            let index = entered.iter().rposition(|(number, _)| *number == self.number)?;
+            let index = entered
+                .iter()
+                .rposition(|(number, _)| *number == self.number)?;
             Some(entered.remove(index))
         };
         let left = ENTERED.try_with(leave);
@@ -129,15 +133,20 @@ impl Drop for Entered {
     }
 }
 
-/// Enters a simulation: clients that are started on this thread use `network`, and clocks and random numbers are
-/// simulated. Within another simulation, replaces its network and continues its time.
+/// Enters a simulation: clients that are started on this thread use `network`, and clocks and
+/// random numbers are simulated. Within another simulation, replaces its network and continues its
+/// time.
 ///
-/// To be called inside a runtime whose clock is paused: the time of the simulation is tokio's. On a runtime that was
-/// [started paused](tokio::runtime::Builder::start_paused), timers and their rounding repeat exactly.
+/// To be called inside a runtime whose clock is paused: the time of the simulation is tokio's. On a
+/// runtime that was [started paused](tokio::runtime::Builder::start_paused), timers and their
+/// rounding repeat exactly.
 pub fn enter(network: Arc<dyn Network>) -> Entered {
     let run = with_current(|current| Arc::clone(&current.run)).unwrap_or_else(|| {
         LATEST.set(None);
-        Arc::new(Run { start: read_clock(), clients: AtomicU64::new(0) })
+        Arc::new(Run {
+            start: read_clock(),
+            clients: AtomicU64::new(0),
+        })
     });
     Simulated { network, run }.enter()
 }
@@ -153,11 +162,15 @@ impl Simulated {
         LAST_NUMBER.set(number);
         // Fails on a thread that has ended but for the drops of its variables.
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().push((number, self)));
-        Entered { number, _thread: PhantomData }
+        Entered {
+            number,
+            _thread: PhantomData,
+        }
     }
 }
 
-/// Seeds this thread's random numbers: the ids of nodes, the pauses of retries, the order of servers.
+/// Seeds this thread's random numbers: the ids of nodes, the pauses of retries, the order of
+/// servers.
 pub fn seed(seed: u64) {
     fastrand::seed(seed);
 }
@@ -194,13 +207,15 @@ pub(crate) fn next_client() -> Option<u64> {
     with_current(|current| current.run.clients.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// Reads tokio's clock. Outside a runtime, as in the drop of what a runtime has left behind, there is only the real one:
-/// there, simulated time stands still.
+/// Reads tokio's clock. Outside a runtime, as in the drop of what a runtime has left behind, there
+/// is only the real one: there, simulated time stands still.
 #[expect(clippy::disallowed_methods, reason = "the source in a simulation")]
 fn read_clock() -> Instant {
     let now = match Handle::try_current() {
         Ok(_) => Instant::now(),
-        Err(_) => LATEST.get().unwrap_or_else(|| std::time::Instant::now().into()),
+        Err(_) => LATEST
+            .get()
+            .unwrap_or_else(|| std::time::Instant::now().into()),
     };
     LATEST.set(Some(now));
     now
@@ -208,11 +223,14 @@ fn read_clock() -> Instant {
 
 /// `None` outside a simulation, and on a thread that has ended but for the drops of its variables.
 fn with_current<T>(read: impl FnOnce(&Simulated) -> T) -> Option<T> {
-    ENTERED.try_with(|entered| entered.borrow().last().map(|(_, current)| read(current))).ok().flatten()
+    ENTERED
+        .try_with(|entered| entered.borrow().last().map(|(_, current)| read(current)))
+        .ok()
+        .flatten()
 }
 
-/// A task of a simulated process. It is not polled while the process is paused; what it starts belongs to the same
-/// process.
+/// A task of a simulated process. It is not polled while the process is paused; what it starts
+/// belongs to the same process.
 pub(crate) struct Task<F> {
     process: Option<Simulated>,
     /// `None` only during the drop.
@@ -222,7 +240,10 @@ pub(crate) struct Task<F> {
 impl<F> Task<F> {
     /// A task of this process; an ordinary task without one.
     pub(crate) fn new(process: Option<Simulated>, future: F) -> Self {
-        Self { process, future: Some(Box::pin(future)) }
+        Self {
+            process,
+            future: Some(Box::pin(future)),
+        }
     }
 
     fn enter(&self) -> Option<Entered> {
@@ -304,11 +325,18 @@ mod tests {
 
     #[test]
     fn outside_its_runtime_a_simulated_clock_stands_still() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         let entered = runtime.block_on(async {
             let entered = enter(Arc::<Pausable>::default());
             tokio::time::sleep(HOUR).await;
-            assert_eq!(ClockInstant::now().as_nanos(), u64::try_from(HOUR.as_nanos()).unwrap() + 1);
+            assert_eq!(
+                ClockInstant::now().as_nanos(),
+                u64::try_from(HOUR.as_nanos()).unwrap() + 1
+            );
             entered
         });
         let (clock, instant) = (ClockInstant::now(), source::now());
@@ -326,7 +354,13 @@ mod tests {
         impl Drop for ReadsOnDrop {
             fn drop(&mut self) {
                 // May be after the end of the simulation's variable.
-                let _ = (ClockInstant::now(), source::now(), source::new_uuid(), is_active(), network());
+                let _ = (
+                    ClockInstant::now(),
+                    source::now(),
+                    source::new_uuid(),
+                    is_active(),
+                    network(),
+                );
                 drop(enter(Arc::<Pausable>::default()));
             }
         }
@@ -367,7 +401,10 @@ mod tests {
         spawner.spawn(async move {
             assert!(is_network(&in_task));
             Timer::new(Handle::current()).sleep(HOUR).await;
-            assert_eq!(ClockInstant::now().as_nanos(), u64::try_from(3 * HOUR.as_nanos()).unwrap() + 1);
+            assert_eq!(
+                ClockInstant::now().as_nanos(),
+                u64::try_from(3 * HOUR.as_nanos()).unwrap() + 1
+            );
             ended.send(is_network(&in_task)).unwrap();
         });
         let mut is_ended = pin!(is_ended);

@@ -1,8 +1,9 @@
 //! The clock and the source of chance, for crates that are built on this one.
 //!
-//! What reads its time and its ids here can run in a `simulation` (a feature of this crate): there, the time is
-//! simulated, and a run with the same seed makes the same ids. Random numbers come from the crate `fastrand`, whose
-//! generator a simulation seeds. The receivers of the channel [`watch`] are woken in an order of that generator.
+//! What reads its time and its ids here can run in a `simulation` (a feature of this crate): there,
+//! the time is simulated, and a run with the same seed makes the same ids. Random numbers come from
+//! the crate `fastrand`, whose generator a simulation seeds. The receivers of the channel [`watch`]
+//! are woken in an order of that generator.
 
 #[cfg(feature = "simulation")]
 pub mod watch;
@@ -43,7 +44,9 @@ pub fn since_1970() -> Duration {
     if let Some(since_1970) = simulation::since_1970() {
         return since_1970;
     }
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 /// Makes a random id (version 4), different from every other.

@@ -3,7 +3,8 @@
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// Starts tasks on the runtime of a client. In a simulation, they belong to the process that has started the client.
+/// Starts tasks on the runtime of a client. In a simulation, they belong to the process that has
+/// started the client.
 #[derive(Clone)]
 pub(crate) struct Spawner {
     runtime: Handle,
@@ -17,7 +18,10 @@ impl std::fmt::Debug for Spawner {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place where tasks are started")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where tasks are started"
+)]
 impl Spawner {
     pub(crate) fn new(runtime: Handle) -> Self {
         Self {
@@ -36,7 +40,11 @@ impl Spawner {
     }
 
     /// Starts a task that ends when `tasks` are dropped.
-    pub(crate) fn spawn_in(&self, tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn_in(
+        &self,
+        tasks: &mut JoinSet<()>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
         tasks.spawn_on(self.in_process(task), &self.runtime);
     }
 

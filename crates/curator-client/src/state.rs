@@ -15,18 +15,23 @@ use crate::clock::ClockInstant;
 ///
 /// `Display` writes it as a word in lower case, such as `suspended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// Not connected yet: the client was just [started](crate::CuratorClientBuilder::start), and has had no session.
-    /// Curator has no state for this.
+    /// Not connected yet: the client was just [started](crate::CuratorClientBuilder::start), and
+    /// has had no session. Curator has no state for this.
     Connecting,
     /// Connected for the first time.
     Connected,
-    /// The connection is down, or the session has not been confirmed recently. Locks are still held, but work that
-    /// needs a confirmed session must stop now.
+    /// The connection is down, or the session has not been confirmed recently. Locks are still
+    /// held, but work that needs a confirmed session must stop now.
     Suspended,
-    /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this means a *new* session.
+    /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this
+    /// means a *new* session.
     Reconnected,
     /// The session is over, or may be over: all its locks are lost.
     Lost,
@@ -45,17 +50,21 @@ impl fmt::Display for ConnectionState {
     }
 }
 
-/// A [`Stream`] of every state transition after the subscription, in order, without omissions or merging.
+/// A [`Stream`] of every state transition after the subscription, in order, without omissions or
+/// merging.
 ///
-/// The first item is the state at the time of the subscription. Unread transitions are kept in memory. The stream ends
-/// when the client is closed. [`next`](Self::next) needs no extension trait.
+/// The first item is the state at the time of the subscription. Unread transitions are kept in
+/// memory. The stream ends when the client is closed. [`next`](Self::next) needs no extension
+/// trait.
 pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
 }
 
 impl fmt::Debug for ConnectionStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionStates").field("unread", &self.receiver.len()).finish_non_exhaustive()
+        f.debug_struct("ConnectionStates")
+            .field("unread", &self.receiver.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +78,8 @@ impl ConnectionStates {
         self.receiver.recv().await
     }
 
-    /// Waits until `state` is reached, and skips every other state. Returns `false` if the client is closed first.
+    /// Waits until `state` is reached, and skips every other state. Returns `false` if the client
+    /// is closed first.
     ///
     /// # Cancel safety
     ///
@@ -117,7 +127,13 @@ impl Inner {
 impl ConnectionStateManager {
     pub(crate) fn new(current: ConnectionState) -> Self {
         let (since, subscribers) = (ClockInstant::now(), Some(Vec::new()));
-        Self { inner: Mutex::new(Inner { current, since, subscribers }) }
+        Self {
+            inner: Mutex::new(Inner {
+                current,
+                since,
+                subscribers,
+            }),
+        }
     }
 
     pub(crate) fn current(&self) -> ConnectionState {
@@ -161,7 +177,8 @@ impl ConnectionStateManager {
         }
     }
 
-    /// Ends every subscription, which notifies the subscribers. From now on, the current state is `Lost`.
+    /// Ends every subscription, which notifies the subscribers. From now on, the current state is
+    /// `Lost`.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.set(ConnectionState::Lost);
@@ -190,7 +207,15 @@ mod tests {
             manager.publish(Reconnected);
         }
         manager.close();
-        let expected = [Connected, Suspended, Reconnected, Suspended, Reconnected, Suspended, Reconnected];
+        let expected = [
+            Connected,
+            Suspended,
+            Reconnected,
+            Suspended,
+            Reconnected,
+            Suspended,
+            Reconnected,
+        ];
         assert_eq!(states.collect::<Vec<_>>().await, expected);
     }
 }

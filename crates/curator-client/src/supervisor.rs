@@ -44,8 +44,9 @@ pub(crate) struct Supervisor {
     pub(crate) lock_data: Arc<LockData>,
 }
 
-/// Sessions that have ended here and are being closed on the servers, so that other clients need not wait until these
-/// sessions expire there. Each future returns whether the servers have confirmed the end.
+/// Sessions that have ended here and are being closed on the servers, so that other clients need
+/// not wait until these sessions expire there. Each future returns whether the servers have
+/// confirmed the end.
 type PendingCloses = FuturesUnordered<BoxFuture<'static, bool>>;
 
 /// The session that an attempt has opened, but has not proved yet.
@@ -55,12 +56,16 @@ struct Opened(Mutex<Option<Session>>);
 impl Opened {
     /// Stores `session`, and returns the previous one.
     fn set(&self, session: Option<Session>) -> Option<Session> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), session)
+        std::mem::replace(
+            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            session,
+        )
     }
 }
 
 impl Supervisor {
-    /// Keeps a session open until `drained` completes: the client is closing, and no work is left in the session.
+    /// Keeps a session open until `drained` completes: the client is closing, and no work is left
+    /// in the session.
     ///
     /// The tasks of `worker` end with this future, also when it panics or is dropped.
     pub(crate) async fn run(self, drained: impl Future<Output = ()>, worker: JoinSet<()>) {
@@ -80,15 +85,19 @@ impl Supervisor {
                 self.states.close();
                 self.closing.finish(confirmed.unwrap_or(true));
             }
-            // State that may be half-changed by the panic is not used again, and the sessions end with `self`.
+            // State that may be half-changed by the panic is not used again, and the sessions end
+            // with `self`.
             Err(Panicked { message }) => {
-                self.closing.cut_short(ClientEnd::Panicked { message: message.clone() });
+                self.closing.cut_short(ClientEnd::Panicked {
+                    message: message.clone(),
+                });
                 self.journal.panicked(&message);
             }
         }
     }
 
-    /// Returns whether the servers have confirmed that all sessions are over; `None` if there was none.
+    /// Returns whether the servers have confirmed that all sessions are over; `None` if there was
+    /// none.
     async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> Option<bool> {
         let mut pending_closes = PendingCloses::new();
         // The number of sessions so far.
@@ -96,12 +105,20 @@ impl Supervisor {
         while let Some(session) = self.open(epoch + 1, &mut pending_closes).await {
             epoch += 1;
             self.journal.opened(&session);
-            let state = if epoch == 1 { ConnectionState::Connected } else { ConnectionState::Reconnected };
-            self.sessions.replace(session.clone(), || self.states.publish(state));
-            let end = self.keep(&session, drained.as_mut(), &mut pending_closes).await;
+            let state = if epoch == 1 {
+                ConnectionState::Connected
+            } else {
+                ConnectionState::Reconnected
+            };
+            self.sessions
+                .replace(session.clone(), || self.states.publish(state));
+            let end = self
+                .keep(&session, drained.as_mut(), &mut pending_closes)
+                .await;
             let link = session.finish(end);
             if end != SessionEnd::Closed {
-                // Publish first, since holders rely on the state; a log line may block on its reader.
+                // Publish first, since holders rely on the state; a log line may block on its
+                // reader.
                 self.states.publish(ConnectionState::Lost);
                 self.journal.lost(&session, end);
             }
@@ -129,27 +146,39 @@ impl Supervisor {
         mut drained: Pin<&mut impl Future<Output = ()>>,
         pending_closes: &mut PendingCloses,
     ) -> SessionEnd {
-        let Self { options, timer, states, journal, .. } = self;
-        let Some(link) = session.link() else { return SessionEnd::Expired };
+        let Self {
+            options,
+            timer,
+            states,
+            journal,
+            ..
+        } = self;
+        let Some(link) = session.link() else {
+            return SessionEnd::Expired;
+        };
         let mut connection = Connection::new(options, timer, journal, session, &link);
         drop(link);
         let (interval, answer_limit) = (session.probe_interval(), session.answer_limit());
         let mut probes = FuturesUnordered::new();
         let mut next_probe = Deadline::after(interval);
         let mut connected_since = ClockInstant::now();
-        // A time before the connect request of the current connection, until a probe over it is answered.
+        // A time before the connect request of the current connection, until a probe over it is
+        // answered.
         let mut unproven_connect = None;
         let mut silence = Silence::default();
         // Only the reply to a probe that was sent after the latest doubt began ends the doubt.
         let mut doubt_since = ClockInstant::now();
-        // The latest probe, while it is unanswered. A lost reply to an older probe no longer counts once a later probe
-        // has been answered.
+        // The latest probe, while it is unanswered. A lost reply to an older probe no longer counts
+        // once a later probe has been answered.
         let mut awaited = None;
         loop {
             let left = session.lease().remaining();
             if let Some(end) = session.end() {
-                // An attempt to resume the session may have succeeded by now; `finish` returns its connection.
-                if let Some(Change::Resumed(link, _)) = unconstrained(connection.changed()).now_or_never() {
+                // An attempt to resume the session may have succeeded by now; `finish` returns its
+                // connection.
+                if let Some(Change::Resumed(link, _)) =
+                    unconstrained(connection.changed()).now_or_never()
+                {
                     session.replace_link(link);
                 }
                 return end;
@@ -161,7 +190,8 @@ impl Supervisor {
                     let doubt = match change {
                         Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
                         Change::Over(_) => return SessionEnd::Expired,
-                        // Before there is another link: no request may be sent over it until it has answered a probe.
+                        // Before there is another link: no request may be sent over it until it has
+                        // answered a probe.
                         Change::Broken => {
                             session.set_connected(false);
                             Doubt::ConnectionBroke
@@ -169,7 +199,8 @@ impl Supervisor {
                         Change::Resumed(link, connect_sent) => {
                             session.replace_link(link);
                             unproven_connect = Some(connect_sent);
-                            // The server may have opened another session, or granted less time than before.
+                            // The server may have opened another session, or granted less time than
+                            // before.
                             if let Some(end) = session.end() {
                                 return end;
                             }
@@ -191,7 +222,8 @@ impl Supervisor {
                         awaited = awaited.filter(|awaited| *awaited > sent);
                         let is_up = connection.is_up() && sent >= connected_since;
                         if is_up && let Some(connect_sent) = unproven_connect.take() {
-                            // Not before: an accepted connect proves nothing by itself, see `session_lease.rs`.
+                            // Not before: an accepted connect proves nothing by itself, see
+                            // `session_lease.rs`.
                             session.lease().moved(connect_sent, by);
                         }
                         let is_connected = is_up || session.is_connected();
@@ -218,8 +250,8 @@ impl Supervisor {
                     }
                     Err(error) => {
                         tracing::debug!(client = &*options.name, error = %Truncated(&error), "probe failed");
-                        // The failure of an older probe does not count: a later probe was answered, or is still waiting
-                        // for its reply.
+                        // The failure of an older probe does not count: a later probe was answered,
+                        // or is still waiting for its reply.
                         let awaited = awaited.take_if(|awaited| *awaited <= sent);
                         awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
                     }
@@ -251,16 +283,20 @@ impl Supervisor {
         }
     }
 
-    /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for the
-    /// [delays](Session::delay_close), and tries for as long as the session can be alive there.
+    /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for
+    /// the [delays](Session::delay_close), and tries for as long as the session can be alive there.
     ///
-    /// If a server has opened another session instead of resuming `session`, `link` belongs to that one. It has no
-    /// nodes, so it is closed immediately; `session` itself cannot be closed.
+    /// If a server has opened another session instead of resuming `session`, `link` belongs to that
+    /// one. It has no nodes, so it is closed immediately; `session` itself cannot be closed.
     fn start_close(&self, session: &Session, link: Link, pending_closes: &PendingCloses) {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
-        let (session, sessions, closing) = (session.clone(), Arc::clone(&self.sessions), self.closing.clone());
+        let (session, sessions, closing) = (
+            session.clone(),
+            Arc::clone(&self.sessions),
+            self.closing.clone(),
+        );
         let is_another = link.session_id() != session.id();
         let (options, timer) = (Arc::clone(&self.options), self.timer.clone());
         pending_closes.push(Box::pin(async move {
@@ -276,27 +312,35 @@ impl Supervisor {
                 () = timer.sleep(session.timeout()) => {}
                 () = ready(()), if is_another => {}
             }
-            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await && !is_another
+            close_session(options, timer, link, end.remaining().unwrap_or(limit)).await
+                && !is_another
         }));
     }
 
-    /// Tries until a session is opened and proved. Returns `None` when the client closes, and then also closes a
-    /// session that an attempt has opened by then.
+    /// Tries until a session is opened and proved. Returns `None` when the client closes, and then
+    /// also closes a session that an attempt has opened by then.
     async fn open(&self, epoch: u64, pending_closes: &mut PendingCloses) -> Option<Session> {
-        let Self { options, timer, journal, .. } = self;
+        let Self {
+            options,
+            timer,
+            journal,
+            ..
+        } = self;
         let report = |cause: &str| journal.record_progress(cause);
         let diagnosis = Diagnosis::new(options, &report);
-        let mut retrier = Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
+        let mut retrier =
+            Retrier::new(Arc::new(Unlimited), timer, &options.name).until(&self.closing);
         let opened = Opened::default();
         let opening = async {
             loop {
                 let attempt = caught(self.attempt(epoch, &diagnosis, &opened)).await;
                 match attempt.unwrap_or_else(|panicked| Err(panicked.into())) {
                     Ok(session) => return Some(session),
-                    // Retries after any failure: a long-running service must not need a restart to get its locks back.
+                    // Retries after any failure: a long-running service must not need a restart to
+                    // get its locks back.
                     Err(failure) => {
-                        // A session that the attempt has opened is dropped. It has no nodes, so no other client waits
-                        // for its end.
+                        // A session that the attempt has opened is dropped. It has no nodes, so no
+                        // other client waits for its end.
                         drop(opened.set(None));
                         journal.failed(&failure);
                         retrier.again().await.ok()?;
@@ -322,8 +366,14 @@ impl Supervisor {
         }
     }
 
-    /// Makes one attempt to open a session, and stores it in `opened` as soon as it exists on the servers.
-    async fn attempt(&self, epoch: u64, diagnosis: &Diagnosis<'_>, opened: &Opened) -> Result<Session, OpenFailure> {
+    /// Makes one attempt to open a session, and stores it in `opened` as soon as it exists on the
+    /// servers.
+    async fn attempt(
+        &self,
+        epoch: u64,
+        diagnosis: &Diagnosis<'_>,
+        opened: &Opened,
+    ) -> Result<Session, OpenFailure> {
         let deadline = Deadline::after(self.options.connection_timeout);
         let (session, server) = Session::open(epoch, &self.options, &self.timer, diagnosis).await?;
         opened.set(Some(session.clone()));
@@ -338,10 +388,19 @@ impl Supervisor {
 /// Sends a probe when it is first polled. A panic counts as a failed probe.
 async fn probe(session: &Session) -> (ClockInstant, Result<ConfirmedBy>) {
     let called = ClockInstant::now();
-    caught(async { session.probe().await }).await.unwrap_or_else(|Panicked { message }| {
-        let cause = format!("the client has panicked: {message}");
-        (called, Err(Error::Unexpected { operation: "probe", path: ZPath::root(), cause }))
-    })
+    caught(async { session.probe().await })
+        .await
+        .unwrap_or_else(|Panicked { message }| {
+            let cause = format!("the client has panicked: {message}");
+            (
+                called,
+                Err(Error::Unexpected {
+                    operation: "probe",
+                    path: ZPath::root(),
+                    cause,
+                }),
+            )
+        })
 }
 
 impl Drop for Supervisor {

@@ -1,8 +1,9 @@
-//! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection is opened.
+//! Starts GSSAPI with a server's name, and so looks for a Kerberos ticket before a connection is
+//! opened.
 //!
-//! Both transports need the ticket once they are connected. But `zookeeper-client` reports a missing one only as "no
-//! hosts", and contacts the key distribution centre, if necessary, on the thread that polls it. After this look-up, the
-//! ticket is in the cache.
+//! Both transports need the ticket once they are connected. But `zookeeper-client` reports a
+//! missing one only as "no hosts", and contacts the key distribution centre, if necessary, on the
+//! thread that polls it. After this look-up, the ticket is in the cache.
 
 use libgssapi::context::{ClientCtx, CtxFlags};
 use libgssapi::credential::{Cred, CredUsage};
@@ -15,26 +16,35 @@ use crate::connect_string::HostPort;
 use crate::options::SessionOptions;
 use crate::sasl::Mechanism;
 
-/// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has one.
+/// Returns why a client that authenticates by Kerberos has no ticket for `server`; `None` if it has
+/// one.
 ///
-/// The Kerberos library is called on a thread for blocking work, which does not delay the end of the process.
+/// The Kerberos library is called on a thread for blocking work, which does not delay the end of
+/// the process.
 pub(crate) async fn missing(options: &SessionOptions, server: &HostPort) -> Option<String> {
-    let Some(Mechanism::Gssapi { server: principal }) = options.sasl.as_ref().map(|sasl| &sasl.mechanism) else {
+    let Some(Mechanism::Gssapi { server: principal }) =
+        options.sasl.as_ref().map(|sasl| &sasl.mechanism)
+    else {
         return None;
     };
     let name = service_name(principal, server);
     let target = name.clone();
     let begun = blocking::unblock(move || begin(&target).map(drop)).await;
-    begun.err().map(|error| format!("no Kerberos ticket for {name} ({error})"))
+    begun
+        .err()
+        .map(|error| format!("no Kerberos ticket for {name} ({error})"))
 }
 
 /// The name of the service on `server`, whose principal is `service` or `service/host`.
 pub(crate) fn service_name(principal: &str, server: &HostPort) -> String {
-    let (service, host) = principal.split_once('/').unwrap_or((principal, server.host()));
+    let (service, host) = principal
+        .split_once('/')
+        .unwrap_or((principal, server.host()));
     format!("{service}@{host}")
 }
 
-/// Starts a security context, and returns it with the token for the server, if there is one. Blocks.
+/// Starts a security context, and returns it with the token for the server, if there is one.
+/// Blocks.
 ///
 /// The server must authenticate itself too. The ticket is not delegated.
 pub(crate) fn begin(name: &str) -> Result<(ClientCtx, Option<Buf>), Error> {

@@ -15,16 +15,17 @@ use crate::source;
 
 /// Makes timers of the client's runtime that can be polled on any thread.
 ///
-/// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer of tokio also panics
-/// when it is polled after the end of its runtime; so from then on it is no longer polled, and counts as expired.
+/// `tokio::time::sleep` panics outside a runtime, but a plain thread may wait for a lock. A timer
+/// of tokio also panics when it is polled after the end of its runtime; so from then on it is no
+/// longer polled, and counts as expired.
 ///
-/// [`sleep`](Self::sleep) and [`sleep_until`](Self::sleep_until) only record the time. The first poll of their future
-/// makes tokio's timer. So a `Drop` may call them on any thread: a thread that is ending cannot enter a runtime any
-/// more.
+/// [`sleep`](Self::sleep) and [`sleep_until`](Self::sleep_until) only record the time. The first
+/// poll of their future makes tokio's timer. So a `Drop` may call them on any thread: a thread that
+/// is ending cannot enter a runtime any more.
 ///
-/// The timers run in real time, except in a simulation, whose network is simulated too. A test may pause tokio's clock,
-/// which then jumps to the next timer whenever the runtime is idle, for example while a reply is on its way: every reply
-/// would be late, and every session would expire.
+/// The timers run in real time, except in a simulation, whose network is simulated too. A test may
+/// pause tokio's clock, which then jumps to the next timer whenever the runtime is idle, for
+/// example while a reply is on its way: every reply would be late, and every session would expire.
 #[derive(Debug, Clone)]
 pub(crate) struct Timer {
     runtime: Handle,
@@ -39,19 +40,26 @@ const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 impl Timer {
     pub(crate) fn new(runtime: Handle) -> Self {
-        Self { runtime, ended: Arc::default(), process: Process::current() }
+        Self {
+            runtime,
+            ended: Arc::default(),
+            process: Process::current(),
+        }
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.until(source::now() + duration.min(FAR))
     }
 
-    pub(crate) fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn sleep_until(
+        &self,
+        deadline: Deadline,
+    ) -> impl Future<Output = ()> + Send + use<> {
         self.until(deadline.at.unwrap_or_else(|| source::now() + FAR))
     }
 
-    /// Ends all timers permanently. A task of the runtime must call this when it is dropped: a runtime drops its tasks
-    /// before its clock.
+    /// Ends all timers permanently. A task of the runtime must call this when it is dropped: a
+    /// runtime drops its tasks before its clock.
     pub(crate) fn end(&self) {
         *self.ended.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -79,7 +87,8 @@ impl Timer {
     }
 }
 
-/// A timer of the clock that [`source::now`] reads. Boxed: a timer is large, and callers' futures contain it.
+/// A timer of the clock that [`source::now`] reads. Boxed: a timer is large, and callers' futures
+/// contain it.
 enum Sleep {
     Tokio(Instant, Pin<Box<tokio::time::Sleep>>),
     /// For a clock that is paused: a timer that tokio does not control.
@@ -98,8 +107,8 @@ impl Sleep {
         }
         let before = source::now();
         let tokio = tokio::time::Instant::now().into_std();
-        // Tokio's clock agrees with the system's, unless it is paused, or was paused: a resumed clock keeps its
-        // difference.
+        // Tokio's clock agrees with the system's, unless it is paused, or was paused: a resumed
+        // clock keeps its difference.
         if before <= tokio && tokio <= source::now() {
             Self::Tokio(at, Box::pin(tokio::time::sleep_until(at.into())))
         } else {
@@ -142,10 +151,13 @@ impl Deadline {
     /// No deadline.
     pub const NEVER: Self = Self { at: None };
 
-    /// The deadline `timeout` from now. A timeout beyond the range of the clock is [`NEVER`](Self::NEVER).
+    /// The deadline `timeout` from now. A timeout beyond the range of the clock is
+    /// [`NEVER`](Self::NEVER).
     #[must_use]
     pub fn after(timeout: Duration) -> Self {
-        Self { at: source::now().checked_add(timeout) }
+        Self {
+            at: source::now().checked_add(timeout),
+        }
     }
 
     /// Whether the deadline has passed.
@@ -157,7 +169,8 @@ impl Deadline {
     /// The remaining time; `None` without a deadline.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
-        self.at.map(|at| at.saturating_duration_since(source::now()))
+        self.at
+            .map(|at| at.saturating_duration_since(source::now()))
     }
 
     /// The earlier of the two.
@@ -218,7 +231,10 @@ mod tests {
 
     #[test]
     fn sleeps_return_when_the_runtime_of_their_timer_has_ended() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let timer = Timer::new(runtime.handle().clone());
         let ends_with_the_runtime = timer.clone();
         let (started, is_started) = tokio::sync::oneshot::channel();
@@ -228,7 +244,9 @@ mod tests {
             std::future::pending::<()>().await;
         });
         runtime.block_on(is_started).unwrap();
-        let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let other = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let mut waiting = Box::pin(timer.sleep(FAR));
         let first = other.block_on(async { futures_util::poll!(&mut waiting) });
         assert_eq!(first, Poll::Pending);

@@ -1,16 +1,17 @@
-//! What a session needs of a connection: the contract of a [`Link`](crate::link::Link). `zk/` and `wire/` implement it,
-//! and nothing but `link.rs` knows which of them a connection is.
+//! What a session needs of a connection: the contract of a [`Link`](crate::link::Link). `zk/` and
+//! `wire/` implement it, and nothing but `link.rs` knows which of them a connection is.
 //!
 //! # The contract
 //!
-//! - A request is *sent by the call*: it is in the connection before the method returns, whether or not its [`Answer`]
-//!   is polled. Dropping the answer does not cancel it.
-//! - Replies arrive in the order of the requests, and events in the server's order between them: an event that the
-//!   server has sent before a reply can be read when the reply can.
-//! - A connection has one [end](LinkEnd), for all its handles. It never reconnects. With it, requests without a reply
-//!   fail with [`RequestError::Lost`] or the end of the session, and watches are interrupted.
-//! - Dropping the last `Link` closes the session, if the connection still works. A `LinkTask` does not keep the
-//!   session open.
+//! - A request is *sent by the call*: it is in the connection before the method returns, whether or
+//!   not its [`Answer`] is polled. Dropping the answer does not cancel it.
+//! - Replies arrive in the order of the requests, and events in the server's order between them: an
+//!   event that the server has sent before a reply can be read when the reply can.
+//! - A connection has one [end](LinkEnd), for all its handles. It never reconnects. With it,
+//!   requests without a reply fail with [`RequestError::Lost`] or the end of the session, and
+//!   watches are interrupted.
+//! - Dropping the last `Link` closes the session, if the connection still works. A `LinkTask` does
+//!   not keep the session open.
 //! - A new connection proves nothing: its first [probe](crate::link::Link::probe) does.
 
 mod created;
@@ -60,16 +61,18 @@ pub(crate) enum ConfirmedBy {
 }
 
 impl ConfirmedBy {
-    /// What has confirmed the write of a [probe](crate::link::Link::probe), by the reply to it. A failure has the index of the
-    /// operation that has failed, if it was one of them.
-    pub(crate) fn of_write(written: Result<(), (Option<usize>, RequestError)>) -> Result<Self, RequestError> {
+    /// What has confirmed the write of a [probe](crate::link::Link::probe), by the reply to it. A
+    /// failure has the index of the operation that has failed, if it was one of them.
+    pub(crate) fn of_write(
+        written: Result<(), (Option<usize>, RequestError)>,
+    ) -> Result<Self, RequestError> {
         match written {
             Ok(()) => Ok(Self::Quorum),
             Err((Some(0), error)) if error.is_invalid_acl() => Err(error),
             // The leader reports an ended session as the failure of an operation.
             Err((Some(_), error)) if error.ends_session() => Err(error),
-            // The leader checks the session before the operation, and proposes the failure of a transaction to the
-            // quorum as well.
+            // The leader checks the session before the operation, and proposes the failure of a
+            // transaction to the quorum as well.
             Err((Some(_), error)) if error.is_reply() => Ok(Self::Quorum),
             // A reply without the results of the operations: no transaction was proposed.
             Err((None, error)) if !error.is_leader_reply() => Err(error),
@@ -78,7 +81,8 @@ impl ConfirmedBy {
     }
 }
 
-/// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity, and nothing ever creates.
+/// What the write of a [probe](crate::link::Link::probe) creates if it must verify the identity,
+/// and nothing ever creates.
 pub(crate) const IDENTITY_NODE: &str = "/curator-client-asks-who-it-is";
 /// The version with which a check accepts any version.
 #[cfg(feature = "zookeeper-client")]
@@ -93,8 +97,14 @@ pub(crate) enum Unauthenticated {
     Client,
     /// The identity of the server, or that it knows the client's password.
     #[cfg_attr(
-        not(all(feature = "native", any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))),
-        expect(dead_code, reason = "only our own transport has servers authenticate themselves")
+        not(all(
+            feature = "native",
+            any(feature = "sasl-digest-md5", feature = "sasl-gssapi")
+        )),
+        expect(
+            dead_code,
+            reason = "only our own transport has servers authenticate themselves"
+        )
     )]
     Server,
 }
@@ -118,9 +128,15 @@ impl fmt::Display for Unauthenticated {
 #[derive(Debug)]
 pub(crate) enum ConnectFailure {
     /// A server has answered, and the others would answer the same.
-    Answered { server: HostPort, error: RequestError },
+    Answered {
+        server: HostPort,
+        error: RequestError,
+    },
     /// A server does not authenticate the client, or itself.
-    Unauthenticated { server: HostPort, problem: Unauthenticated },
+    Unauthenticated {
+        server: HostPort,
+        problem: Unauthenticated,
+    },
     /// Each server and its failure.
     NoServer(String),
     /// Like `NoServer`, if TLS has failed with all servers in a way that waiting does not solve.
@@ -137,21 +153,30 @@ impl ConnectFailure {
         }
     }
 
-    /// How the session has ended, if a failed [resume](crate::link::SessionKey::resume) shows that it has.
+    /// How the session has ended, if a failed [resume](crate::link::SessionKey::resume) shows that
+    /// it has.
     pub(crate) fn end_of_session(&self) -> Option<LinkEnd> {
         match self {
             Self::Answered { error, .. } if error.ends_session() => Some(LinkEnd::Expired),
             Self::Answered { error, .. } if error.is_auth_failed() => Some(LinkEnd::AuthFailed),
-            Self::Unauthenticated { problem: Unauthenticated::Client, .. } => Some(LinkEnd::AuthFailed),
-            // A wrong proof does not end the session: the other servers may continue it. An impostor in a network without
-            // TLS can still end it, by the answer that the session has expired, or that it has no SASL.
+            Self::Unauthenticated {
+                problem: Unauthenticated::Client,
+                ..
+            } => Some(LinkEnd::AuthFailed),
+            // A wrong proof does not end the session: the other servers may continue it. An
+            // impostor in a network without TLS can still end it, by the answer that the session
+            // has expired, or that it has no SASL.
             _ => None,
         }
     }
 
     /// The TLS failure of each server, if TLS has failed with all of them.
     pub(crate) fn into_tls(self) -> Vec<TlsFailure> {
-        if let Self::Tls(_, failures) = self { failures } else { Vec::new() }
+        if let Self::Tls(_, failures) = self {
+            failures
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -177,8 +202,9 @@ pub enum WatchEvent {
     DataChanged,
     /// A child of the node was created or deleted.
     ChildrenChanged,
-    /// The watch is gone because its connection is broken, and changes may have been missed. The session may continue
-    /// over another connection; if so, read the node again, and set a new watch.
+    /// The watch is gone because its connection is broken, and changes may have been missed. The
+    /// session may continue over another connection; if so, read the node again, and set a new
+    /// watch.
     Interrupted,
     /// The session has ended, and the watch with it.
     SessionEnded,
@@ -194,8 +220,8 @@ pub enum TreeEvent {
     Deleted(ZPath),
     /// The data of this node changed.
     DataChanged(ZPath),
-    /// The connection of the watch has ended, and the watch with it. Changes since then are not reported: set a new
-    /// watch, then read everything again.
+    /// The connection of the watch has ended, and the watch with it. Changes since then are not
+    /// reported: set a new watch, then read everything again.
     Interrupted,
 }
 
@@ -214,15 +240,36 @@ mod tests {
             // The check that always fails, and a root that this client may not read.
             (failed(1, ErrorCode::BAD_VERSION), Ok(ConfirmedBy::Quorum)),
             (failed(0, ErrorCode::NO_AUTH), Ok(ConfirmedBy::Quorum)),
-            (failed(0, ErrorCode::INVALID_ACL), Err(code(ErrorCode::INVALID_ACL))),
-            (failed(0, ErrorCode::SESSION_EXPIRED), Err(code(ErrorCode::SESSION_EXPIRED))),
-            (failed(0, ErrorCode::SESSION_MOVED), Err(code(ErrorCode::SESSION_MOVED))),
-            (failed(0, ErrorCode::UNKNOWN_SESSION), Err(code(ErrorCode::UNKNOWN_SESSION))),
-            (failed(0, ErrorCode::new(-77).unwrap()), Ok(ConfirmedBy::Leader)),
-            (refused(code(ErrorCode::UNIMPLEMENTED)), Ok(ConfirmedBy::Leader)),
+            (
+                failed(0, ErrorCode::INVALID_ACL),
+                Err(code(ErrorCode::INVALID_ACL)),
+            ),
+            (
+                failed(0, ErrorCode::SESSION_EXPIRED),
+                Err(code(ErrorCode::SESSION_EXPIRED)),
+            ),
+            (
+                failed(0, ErrorCode::SESSION_MOVED),
+                Err(code(ErrorCode::SESSION_MOVED)),
+            ),
+            (
+                failed(0, ErrorCode::UNKNOWN_SESSION),
+                Err(code(ErrorCode::UNKNOWN_SESSION)),
+            ),
+            (
+                failed(0, ErrorCode::new(-77).unwrap()),
+                Ok(ConfirmedBy::Leader),
+            ),
+            (
+                refused(code(ErrorCode::UNIMPLEMENTED)),
+                Ok(ConfirmedBy::Leader),
+            ),
             (refused(code(ErrorCode::NO_AUTH)), Ok(ConfirmedBy::Leader)),
             // An overloaded server sends it without asking the leader.
-            (refused(code(ErrorCode::THROTTLED)), Err(code(ErrorCode::THROTTLED))),
+            (
+                refused(code(ErrorCode::THROTTLED)),
+                Err(code(ErrorCode::THROTTLED)),
+            ),
             (refused(lost()), Err(lost())),
         ] {
             let case = format!("{written:?}");

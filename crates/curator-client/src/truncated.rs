@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is written.
+/// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is
+/// written.
 #[derive(Debug)]
 pub(crate) struct Truncated<T>(pub(crate) T);
 
@@ -13,7 +14,11 @@ impl<T: fmt::Display> fmt::Display for Truncated<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.to_string();
         let is_whole = text.chars().nth(LONGEST).is_none();
-        if is_whole { f.write_str(&text) } else { write!(f, "{text:.LONGEST$}…") }
+        if is_whole {
+            f.write_str(&text)
+        } else {
+            write!(f, "{text:.LONGEST$}…")
+        }
     }
 }
 
@@ -25,6 +30,9 @@ mod tests {
     fn a_long_text_is_cut_off_between_characters() {
         let text = "é".repeat(LONGEST);
         assert_eq!(Truncated(&text).to_string(), text);
-        assert_eq!(Truncated(format!("{text}é")).to_string(), format!("{text}…"));
+        assert_eq!(
+            Truncated(format!("{text}é")).to_string(),
+            format!("{text}…")
+        );
     }
 }

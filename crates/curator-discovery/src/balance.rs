@@ -13,15 +13,17 @@ use crate::payload::Payload;
 
 /// A service's instances as a stream for a load balancer; made by [`ServiceCache::discover`].
 ///
-/// Implements `tower::discover::Discover`, as every stream of [`Change`]s does. The key is the name of the instance's
-/// node, which is its id.
+/// Implements `tower::discover::Discover`, as every stream of [`Change`]s does. The key is the name
+/// of the instance's node, which is its id.
 ///
 /// # Guarantees
 ///
-/// - An instance that is no longer [in service](FoundInstance::is_in_service), removed or unreadable is removed.
-/// - An instance whose contents have changed is inserted again, which replaces it. An instance that was registered
-///   again with the same contents is not inserted again, and keeps its connection.
-/// - While the cache is stale, and when it ends, [`WhenStale`](crate::WhenStale) decides whether all instances are removed.
+/// - An instance that is no longer [in service](FoundInstance::is_in_service), removed or
+///   unreadable is removed.
+/// - An instance whose contents have changed is inserted again, which replaces it. An instance that
+///   was registered again with the same contents is not inserted again, and keeps its connection.
+/// - While the cache is stale, and when it ends, [`WhenStale`](crate::WhenStale) decides whether
+///   all instances are removed.
 ///
 /// The stream ends when the cache ends.
 ///
@@ -30,8 +32,8 @@ use crate::payload::Payload;
 pub type ServiceDiscover<S> = Changes<Result<Change<String, S>, Infallible>>;
 
 impl<P: Payload + PartialEq> ServiceCache<P> {
-    /// A stream for a load balancer. `make` turns each instance into a service; an instance for which it returns
-    /// `None`, for example without an address, is left out.
+    /// A stream for a load balancer. `make` turns each instance into a service; an instance for
+    /// which it returns `None`, for example without an address, is left out.
     ///
     /// ```no_run
     /// # async fn example(orders: curator_discovery::ServiceCache) {
@@ -47,7 +49,8 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         S: Send + 'static,
         F: FnMut(&FoundInstance<P>) -> Option<S> + Send + 'static,
     {
-        let (cache, mut offered, mut snapshots) = (self.clone(), BTreeMap::new(), self.cache.snapshots());
+        let (cache, mut offered, mut snapshots) =
+            (self.clone(), BTreeMap::new(), self.cache.snapshots());
         snapshots.mark_changed();
         let keeps = self.keeps_stale();
         let next = move |snapshots: Option<Latest<Snapshot>>| async move {
@@ -55,10 +58,18 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
             snapshots.changed().await.ok()?;
             let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
             // After its end, a cache that keeps its instances has no change.
-            if has_ended && keeps { None } else { Some(((), (!has_ended).then_some(snapshots))) }
+            if has_ended && keeps {
+                None
+            } else {
+                Some(((), (!has_ended).then_some(snapshots)))
+            }
         };
         let changes = move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make));
-        Changes::new(stream::unfold(Some(snapshots), next).flat_map(changes).map(Ok))
+        Changes::new(
+            stream::unfold(Some(snapshots), next)
+                .flat_map(changes)
+                .map(Ok),
+        )
     }
 }
 
@@ -70,7 +81,9 @@ fn compare<P: Payload + PartialEq, S>(
 ) -> Vec<Change<String, S>> {
     let mut changes = Vec::new();
     let usable = instances.iter().filter(|instance| instance.is_in_service());
-    let usable: BTreeMap<_, _> = usable.map(|instance| (instance.path.name().to_owned(), instance)).collect();
+    let usable: BTreeMap<_, _> = usable
+        .map(|instance| (instance.path.name().to_owned(), instance))
+        .collect();
     offered.retain(|key, _| {
         let stays = usable.contains_key(key);
         if !stays {
@@ -79,7 +92,10 @@ fn compare<P: Payload + PartialEq, S>(
         stays
     });
     for (key, instance) in usable {
-        if offered.get(&key).is_some_and(|offered| **offered == **instance) {
+        if offered
+            .get(&key)
+            .is_some_and(|offered| **offered == **instance)
+        {
             continue;
         }
         if let Some(service) = make(instance) {

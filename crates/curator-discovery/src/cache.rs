@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Latest, Snapshot};
+use curator_recipes::{
+    CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Latest, Snapshot,
+};
 use derive_where::derive_where;
 
 pub use self::events::{ServiceEvent, ServiceEvents};
@@ -24,37 +26,39 @@ type Result<T> = std::result::Result<T, DiscoveryError>;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenStale {
-    /// The last known instances: most still work if only ZooKeeper is unreachable. A cache that has ended (it was
-    /// closed, it failed, or its client has ended) returns its last instances for good.
+    /// The last known instances: most still work if only ZooKeeper is unreachable. A cache that has
+    /// ended (it was closed, it failed, or its client has ended) returns its last instances for
+    /// good.
     #[default]
     Keep,
-    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have lost its connection,
-    /// and after it has ended.
+    /// No instances. Also while the cache is [loading](CacheState::Loading), because it may have
+    /// lost its connection, and after it has ended.
     Empty,
 }
 
 /// The instances of a service, kept up to date.
 ///
-/// Curator's `ServiceCache`, on a [`CuratorCache`]; made by [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache).
+/// Curator's `ServiceCache`, on a [`CuratorCache`]; made by
+/// [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache).
 ///
 /// # Guarantees
 ///
-/// - Those of [`CuratorCache`]: no missed change, never an older state, through outages, lost sessions and a directory
-///   that is deleted and recreated.
+/// - Those of [`CuratorCache`]: no missed change, never an older state, through outages, lost
+///   sessions and a directory that is deleted and recreated.
 /// - A node that is replaced, for example after a lost session, does not vanish in between.
-/// - A node without read permission, or with invalid data, does not hide other nodes. It is listed as
-///   [unreadable](Instances::unreadable).
+/// - A node without read permission, or with invalid data, does not hide other nodes. It is listed
+///   as [unreadable](Instances::unreadable).
 ///
 /// # Caveats
 ///
-/// While the client is disconnected, or its reads fail, and after the cache has ended, the instances are not [up to
-/// date](Self::state), and [`WhenStale`] decides which are returned.
+/// While the client is disconnected, or its reads fail, and after the cache has ended, the
+/// instances are not [up to date](Self::state), and [`WhenStale`] decides which are returned.
 ///
-/// The instance of a dead process remains until its session expires. Until then, report its errors with
-/// [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).
+/// The instance of a dead process remains until its session expires. Until then, report its errors
+/// with [`ServiceProvider::note_error`](crate::ServiceProvider::note_error).
 ///
-/// Clones are handles to one cache. The cache ends with [`close`](Self::close), with the client, or when the last
-/// handle, provider and stream are dropped.
+/// Clones are handles to one cache. The cache ends with [`close`](Self::close), with the client, or
+/// when the last handle, provider and stream are dropped.
 #[derive_where(Clone)]
 pub struct ServiceCache<P = RawJson> {
     pub(crate) cache: CuratorCache,
@@ -82,21 +86,33 @@ debug_line!(ServiceCacheBuilder, |builder| cache: builder.cache);
 impl<P: Payload> ServiceCacheBuilder<P> {
     pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Result<Self> {
         let log = ReadLog::new(client, service.clone());
-        Ok(Self { cache: CuratorCache::builder(client, service)?.children_only(), log, payload: PhantomData })
+        Ok(Self {
+            cache: CuratorCache::builder(client, service)?.children_only(),
+            log,
+            payload: PhantomData,
+        })
     }
 
-    /// Sets the interval after which everything is read again: see [`CuratorCacheBuilder::resync_every`]. It bounds how
-    /// long a change of permissions goes unnoticed, which no event reports.
+    /// Sets the interval after which everything is read again: see
+    /// [`CuratorCacheBuilder::resync_every`]. It bounds how long a change of permissions goes
+    /// unnoticed, which no event reports.
     pub fn resync_every(self, interval: Duration) -> Self {
-        Self { cache: self.cache.resync_every(interval), ..self }
+        Self {
+            cache: self.cache.resync_every(interval),
+            ..self
+        }
     }
 
     /// Sets the most instances that the cache may have: see [`CuratorCacheBuilder::max_nodes`].
     pub fn max_instances(self, instances: usize) -> Self {
-        Self { cache: self.cache.max_nodes(instances), ..self }
+        Self {
+            cache: self.cache.max_nodes(instances),
+            ..self
+        }
     }
 
-    /// Starts the cache, as [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache) does.
+    /// Starts the cache, as [`ServiceDiscovery::start_cache`](crate::ServiceDiscovery::start_cache)
+    /// does.
     ///
     /// # Errors
     ///
@@ -104,13 +120,18 @@ impl<P: Payload> ServiceCacheBuilder<P> {
     pub fn start(self) -> Result<ServiceCache<P>> {
         let shown = Arc::new(Mutex::new((0, Instances::new([], CacheState::Loading))));
         let cache = self.cache.start()?;
-        Ok(ServiceCache { cache, when_stale: WhenStale::Keep, shown, log: Arc::new(self.log) })
+        Ok(ServiceCache {
+            cache,
+            when_stale: WhenStale::Keep,
+            shown,
+            log: Arc::new(self.log),
+        })
     }
 }
 
 impl<P: Payload> ServiceCache<P> {
-    /// A handle to the same cache with this setting for instances that are not up to date. Defaults to
-    /// [`WhenStale::Keep`].
+    /// A handle to the same cache with this setting for instances that are not up to date. Defaults
+    /// to [`WhenStale::Keep`].
     #[must_use]
     pub fn when_stale(self, when_stale: WhenStale) -> Self {
         Self { when_stale, ..self }
@@ -122,7 +143,8 @@ impl<P: Payload> ServiceCache<P> {
         self.cache.path().name()
     }
 
-    /// The current instances. Sends no request. Without changes since the last call, this only clones an `Arc`.
+    /// The current instances. Sends no request. Without changes since the last call, this only
+    /// clones an `Arc`.
     #[must_use]
     pub fn instances(&self) -> Instances<P> {
         self.instances_of(&self.cache.snapshot())
@@ -136,16 +158,19 @@ impl<P: Payload> ServiceCache<P> {
 
     fn instances_of(&self, snapshot: &Snapshot) -> Instances<P> {
         let state = snapshot.state();
-        // A cache that loses its connection before it has read everything stays in the state `Loading`.
+        // A cache that loses its connection before it has read everything stays in the state
+        // `Loading`.
         if self.when_stale == WhenStale::Empty && state != CacheState::Current {
             return Instances::new([], state);
         }
-        // Use snapshots instead of events: a node that is replaced in one transaction is in every snapshot.
+        // Use snapshots instead of events: a node that is replaced in one transaction is in every
+        // snapshot.
         let (number, before) = self.shown().clone();
         if number == snapshot.number() {
             return Instances { state, ..before };
         }
-        // Without the lock: the subscriber of the log and the payload are the program's, and may ask for the instances.
+        // Without the lock: the subscriber of the log and the payload are the program's, and may
+        // ask for the instances.
         let instances = Instances::of(self.cache.path(), snapshot, Some(&before), &self.log);
         let mut newest = (snapshot.number(), instances.clone());
         let mut shown = self.shown();
@@ -174,7 +199,8 @@ impl<P: Payload> ServiceCache<P> {
         Ok(self.instances_of(&self.cache.ready().await?))
     }
 
-    /// Waits until the cache has everything that was written before this call. See [`CuratorCache::caught_up`].
+    /// Waits until the cache has everything that was written before this call. See
+    /// [`CuratorCache::caught_up`].
     ///
     /// # Errors
     ///
@@ -187,27 +213,28 @@ impl<P: Payload> ServiceCache<P> {
         Ok(self.instances_of(&self.cache.caught_up().await?))
     }
 
-    /// The state of the cache, and its changes: whether the instances are up to date, or since when they are not. See
-    /// [`CuratorCache::state`].
+    /// The state of the cache, and its changes: whether the instances are up to date, or since when
+    /// they are not. See [`CuratorCache::state`].
     #[must_use]
     pub fn state(&self) -> Latest<CacheState> {
         self.cache.state()
     }
 
-    /// Why the instances are not up to date; `None` while they are. See [`CuratorCache::last_error`].
+    /// Why the instances are not up to date; `None` while they are. See
+    /// [`CuratorCache::last_error`].
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {
         self.cache.last_error()
     }
 
-    /// The changes of the instances on the servers, for one consumer. Any number of streams can be open. [`WhenStale`]
-    /// has no effect on them.
+    /// The changes of the instances on the servers, for one consumer. Any number of streams can be
+    /// open. [`WhenStale`] has no effect on them.
     pub fn events(&self) -> ServiceEvents<P> {
         events::events(&self.cache, &self.log)
     }
 
-    /// Ends the cache for all handles. The known instances stay readable, unless [`WhenStale::Empty`] hides them. A
-    /// second call has no effect.
+    /// Ends the cache for all handles. The known instances stay readable, unless
+    /// [`WhenStale::Empty`] hides them. A second call has no effect.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Reads the values of JSON that Java reads by Jackson's default coercions, such as a number in quotes.
+//! Reads the values of JSON that Java reads by Jackson's default coercions, such as a number in
+//! quotes.
 
 use std::fmt;
 
@@ -11,12 +12,12 @@ use crate::service_type::ServiceType;
 /// A string: text, or the text of a number or a boolean.
 pub(crate) struct Text(pub(crate) String);
 
-/// An integer: a number, of which the fraction is ignored, or an integer as text; `None` for null, and for text that is
-/// blank or `null`.
+/// An integer: a number, of which the fraction is ignored, or an integer as text; `None` for null,
+/// and for text that is blank or `null`.
 pub(crate) struct Integer(pub(crate) Option<i64>);
 
-/// A boolean: `true` or `false`, in quotes or not; or an integer, where only 0 is false. Null, and text that is blank
-/// or `null`, is false.
+/// A boolean: `true` or `false`, in quotes or not; or an integer, where only 0 is false. Null, and
+/// text that is blank or `null`, is false.
 pub(crate) struct Boolean(pub(crate) bool);
 
 /// A service type: its name, or its number in Java's order, in quotes or not. Null is the default.
@@ -113,7 +114,9 @@ impl Visitor<'_> for IntegerVisitor {
         if is_null(text) {
             return Ok(Integer(None));
         }
-        text.parse().map(|number| Integer(Some(number))).map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
+        text.parse()
+            .map(|number| Integer(Some(number)))
+            .map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Integer, E> {
@@ -121,11 +124,15 @@ impl Visitor<'_> for IntegerVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Integer, E> {
-        let number = i64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
+        let number = i64::try_from(number)
+            .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
         Ok(Integer(Some(number)))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the fraction is ignored, and the range is checked")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the fraction is ignored, and the range is checked"
+    )]
     fn visit_f64<E: Error>(self, number: f64) -> Result<Integer, E> {
         if !(-LIMIT..LIMIT).contains(&number) {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
@@ -179,8 +186,12 @@ impl Visitor<'_> for BooleanVisitor {
 }
 
 /// Java's order.
-const TYPES: [ServiceType; 4] =
-    [ServiceType::Dynamic, ServiceType::Static, ServiceType::Permanent, ServiceType::DynamicSequential];
+const TYPES: [ServiceType; 4] = [
+    ServiceType::Dynamic,
+    ServiceType::Static,
+    ServiceType::Permanent,
+    ServiceType::DynamicSequential,
+];
 
 struct TypeVisitor;
 
@@ -201,7 +212,9 @@ impl Visitor<'_> for TypeVisitor {
             return self.visit_u64(number);
         }
         let named = ServiceType::deserialize(StrDeserializer::<NameError>::new(text));
-        named.map(Type).map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
+        named
+            .map(Type)
+            .map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Type, E> {
@@ -212,8 +225,13 @@ impl Visitor<'_> for TypeVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Type, E> {
-        let service_type = usize::try_from(number).ok().and_then(|number| TYPES.get(number));
-        service_type.copied().map(Type).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+        let service_type = usize::try_from(number)
+            .ok()
+            .and_then(|number| TYPES.get(number));
+        service_type
+            .copied()
+            .map(Type)
+            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
     }
 }
 
@@ -223,7 +241,9 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Erro
 }
 
 /// For `#[serde(deserialize_with)]`.
-pub(crate) fn optional_text<'de, D: Deserializer<'de>>(json: D) -> Result<Option<String>, D::Error> {
+pub(crate) fn optional_text<'de, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<String>, D::Error> {
     Ok(Option::<Text>::deserialize(json)?.map(|text| text.0))
 }
 

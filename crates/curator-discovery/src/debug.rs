@@ -17,7 +17,8 @@ impl fmt::Debug for Length {
     }
 }
 
-/// Implements `Debug` on one line: the type's name and the given fields, computed from a value named `$this`.
+/// Implements `Debug` on one line: the type's name and the given fields, computed from a value
+/// named `$this`.
 macro_rules! debug_line {
     ($type:ident, |$this:ident| $($field:ident: $value:expr),+) => {
         impl<P> std::fmt::Debug for $type<P> {
@@ -31,8 +32,8 @@ macro_rules! debug_line {
 
 pub(crate) use debug_line;
 
-/// Implements `Debug` of error types by the text of `Display`, on one line: a program whose `main` returns the error
-/// prints `Debug`, and so does `unwrap`.
+/// Implements `Debug` of error types by the text of `Display`, on one line: a program whose `main`
+/// returns the error prints `Debug`, and so does `unwrap`.
 macro_rules! debug_as_text {
     ($($error:ident),+) => {$(
         impl std::fmt::Debug for $error {
@@ -47,12 +48,20 @@ pub(crate) use debug_as_text;
 
 /// Writes the text of an error. Control characters are escaped.
 pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Result {
-    error.to_string().chars().try_for_each(|character| match character {
-        control if control.is_control() => write!(f, "{}", control.escape_default()),
-        // Characters that a terminal interprets: also changes of the writing direction, and line separators.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            write!(f, "{}", character.escape_default())
-        }
-        other => f.write_char(other),
-    })
+    error
+        .to_string()
+        .chars()
+        .try_for_each(|character| match character {
+            control if control.is_control() => write!(f, "{}", control.escape_default()),
+            // Characters that a terminal interprets: also changes of the writing direction, and
+            // line separators.
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => {
+                write!(f, "{}", character.escape_default())
+            }
+            other => f.write_char(other),
+        })
 }

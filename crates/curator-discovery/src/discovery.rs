@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use curator_recipes::CacheState;
 use curator_recipes::client::{
-    CreateMode, CuratorClient, Error as ClientError, NodePath, NodeSpec, RecipeSupport as _, Session, ZPath,
+    CreateMode, CuratorClient, Error as ClientError, NodePath, NodeSpec, RecipeSupport as _,
+    Session, ZPath,
 };
 use derive_where::derive_where;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -26,13 +27,13 @@ const AT_A_TIME: usize = 64;
 
 /// The services below one path: registers instances, and finds them.
 ///
-/// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the [payload](Payload) type
-/// of found instances; registered instances may have another type. A `ServiceDiscovery` is cheap to create, and need
-/// not be closed.
+/// Curator's `ServiceDiscovery`, with the same nodes: `<base path>/<service>/<id>`. `P` is the
+/// [payload](Payload) type of found instances; registered instances may have another type. A
+/// `ServiceDiscovery` is cheap to create, and need not be closed.
 ///
-/// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are refused. Curator
-/// makes a deeper path of a service's name with `/`: for its service `a/b` below `/services`, use the base path
-/// `/services/a` and the service `b`.
+/// Service and id are each the name of one node: a name with `/`, the empty name, `.` and `..` are
+/// refused. Curator makes a deeper path of a service's name with `/`: for its service `a/b` below
+/// `/services`, use the base path `/services/a` and the service `b`.
 ///
 /// ```no_run
 /// use curator_discovery::client::CuratorClient;
@@ -72,60 +73,99 @@ impl ServiceDiscovery {
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, base_path: impl NodePath) -> Result<Self> {
-        Ok(Self { client: client.clone(), base: client.resolve(base_path)?, payload: PhantomData })
+        Ok(Self {
+            client: client.clone(),
+            base: client.resolve(base_path)?,
+            payload: PhantomData,
+        })
     }
 }
 
 impl<P: Payload> ServiceDiscovery<P> {
-    /// The same services, found with payloads of the type `Q`. An instance whose payload does not fit is
-    /// [unreadable](Instances::unreadable).
+    /// The same services, found with payloads of the type `Q`. An instance whose payload does not
+    /// fit is [unreadable](Instances::unreadable).
     #[must_use]
     pub fn with_payload<Q: Payload>(&self) -> ServiceDiscovery<Q> {
-        ServiceDiscovery { client: self.client.clone(), base: self.base.clone(), payload: PhantomData }
+        ServiceDiscovery {
+            client: self.client.clone(),
+            base: self.base.clone(),
+            payload: PhantomData,
+        }
     }
 
-    /// Registers an instance for as long as the handle exists. Returns immediately, also before there is a connection.
+    /// Registers an instance for as long as the handle exists. Returns immediately, also before
+    /// there is a connection.
     ///
     /// Curator's `registerService`.
     ///
     /// # Errors
     ///
-    /// When the name or the id is not a valid node name, the payload cannot be serialized, or the type is not
-    /// [`Dynamic`](ServiceType::Dynamic).
+    /// When the name or the id is not a valid node name, the payload cannot be serialized, or the
+    /// type is not [`Dynamic`](ServiceType::Dynamic).
     pub fn register<Q: Payload>(&self, instance: ServiceInstance<Q>) -> Result<Registration<Q>> {
         if instance.service_type != ServiceType::Dynamic {
             let service_type = instance.service_type;
-            return Err(InvalidInstance::ServiceType { service_type, operation: "registered" }.into());
+            return Err(InvalidInstance::ServiceType {
+                service_type,
+                operation: "registered",
+            }
+            .into());
         }
-        Registration::start(&self.client, &self.node(&instance.name, &instance.id)?, instance)
+        Registration::start(
+            &self.client,
+            &self.node(&instance.name, &instance.id)?,
+            instance,
+        )
     }
 
-    /// Writes an instance of the type [`Static`](ServiceType::Static) or [`Permanent`](ServiceType::Permanent), which
-    /// exists until it is [removed](Self::remove). Overwrites a published instance with the same name and id.
+    /// Writes an instance of the type [`Static`](ServiceType::Static) or
+    /// [`Permanent`](ServiceType::Permanent), which exists until it is [removed](Self::remove).
+    /// Overwrites a published instance with the same name and id.
     ///
     /// # Errors
     ///
-    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; when the name or the id is not a
-    /// valid node name, the payload cannot be serialized, or the type is neither `Static` nor `Permanent`; and those of
-    /// the client. A request whose reply is lost is retried; if the client's retry policy gives up,
-    /// [`outcome`](DiscoveryError::outcome) reports that the instance may be written.
+    /// [`Registered`](DiscoveryError::Registered) if a process has registered the id; when the name
+    /// or the id is not a valid node name, the payload cannot be serialized, or the type is neither
+    /// `Static` nor `Permanent`; and those of the client. A request whose reply is lost is retried;
+    /// if the client's retry policy gives up, [`outcome`](DiscoveryError::outcome) reports that the
+    /// instance may be written.
     ///
     /// # Cancel safety
     ///
     /// A request already sent may still be applied when the future is dropped.
     pub async fn publish<Q: Payload>(&self, instance: &ServiceInstance<Q>) -> Result<()> {
-        if !matches!(instance.service_type, ServiceType::Static | ServiceType::Permanent) {
+        if !matches!(
+            instance.service_type,
+            ServiceType::Static | ServiceType::Permanent
+        ) {
             let service_type = instance.service_type;
-            return Err(InvalidInstance::ServiceType { service_type, operation: "published" }.into());
+            return Err(InvalidInstance::ServiceType {
+                service_type,
+                operation: "published",
+            }
+            .into());
         }
-        let (path, data) = (self.node(&instance.name, &instance.id)?, instance.to_json()?.into());
+        let (path, data) = (
+            self.node(&instance.name, &instance.id)?,
+            instance.to_json()?.into(),
+        );
         let acl = self.client.acl_for(&path);
-        let (client, node) = (&self.client, &NodeSpec { path, data, mode: CreateMode::Persistent, acl });
-        client.retry_write(|session| publish(client, session, node)).await?
+        let (client, node) = (
+            &self.client,
+            &NodeSpec {
+                path,
+                data,
+                mode: CreateMode::Persistent,
+                acl,
+            },
+        );
+        client
+            .retry_write(|session| publish(client, session, node))
+            .await?
     }
 
-    /// Removes an instance that was [published](Self::publish). A missing instance is not an error. A registered
-    /// instance is created again while its [`Registration`] exists.
+    /// Removes an instance that was [published](Self::publish). A missing instance is not an error.
+    /// A registered instance is created again while its [`Registration`] exists.
     ///
     /// # Errors
     ///
@@ -141,7 +181,8 @@ impl<P: Payload> ServiceDiscovery<P> {
         }
     }
 
-    /// The names of all services that have an instance, or had one until recently, sorted. Sends one request.
+    /// The names of all services that have an instance, or had one until recently, sorted. Sends
+    /// one request.
     ///
     /// Curator's `queryForNames`.
     ///
@@ -156,8 +197,8 @@ impl<P: Payload> ServiceDiscovery<P> {
         self.children(&self.base).await
     }
 
-    /// The current instances of a service. Sends one request, and then one for each instance, 64 at a time. For
-    /// repeated reads, use a [cache](Self::start_cache).
+    /// The current instances of a service. Sends one request, and then one for each instance, 64 at
+    /// a time. For repeated reads, use a [cache](Self::start_cache).
     ///
     /// Curator's `queryForInstances`.
     ///
@@ -177,7 +218,9 @@ impl<P: Payload> ServiceDiscovery<P> {
             Ok::<_, DiscoveryError>((path, read))
         });
         let read: Vec<_> = reads.buffered(AT_A_TIME).try_collect::<Vec<_>>().await?;
-        let found = read.into_iter().filter_map(|(path, read)| Some((path, read?)));
+        let found = read
+            .into_iter()
+            .filter_map(|(path, read)| Some((path, read?)));
         Ok(Instances::new(found, CacheState::Current))
     }
 
@@ -187,8 +230,8 @@ impl<P: Payload> ServiceDiscovery<P> {
     ///
     /// # Errors
     ///
-    /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is not a valid node name; and those of the
-    /// client.
+    /// [`Unreadable`](DiscoveryError::Unreadable); when the name or the id is not a valid node
+    /// name; and those of the client.
     ///
     /// # Cancel safety
     ///
@@ -197,8 +240,8 @@ impl<P: Payload> ServiceDiscovery<P> {
         Ok(self.read(&self.node(name, id)?).await?.transpose()?)
     }
 
-    /// Starts to follow the instances of a service. Returns immediately, also before there is a connection or an
-    /// instance.
+    /// Starts to follow the instances of a service. Returns immediately, also before there is a
+    /// connection or an instance.
     ///
     /// Curator's `serviceCacheBuilder`.
     ///
@@ -246,12 +289,17 @@ impl<P: Payload> ServiceDiscovery<P> {
     }
 }
 
-/// The maximum number of attempts while other clients keep creating, writing and deleting the instance.
+/// The maximum number of attempts while other clients keep creating, writing and deleting the
+/// instance.
 const PUBLISH_ROUNDS: u32 = 16;
 
-/// Writes a node, unless it belongs to a session. Tries again only after another client was faster. The caller retries
-/// on the outer error; the inner result is final.
-async fn publish(client: &CuratorClient, session: Session, node: &NodeSpec) -> Result<Result<()>, ClientError> {
+/// Writes a node, unless it belongs to a session. Tries again only after another client was faster.
+/// The caller retries on the outer error; the inner result is final.
+async fn publish(
+    client: &CuratorClient,
+    session: Session,
+    node: &NodeSpec,
+) -> Result<Result<()>, ClientError> {
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -260,13 +308,22 @@ async fn publish(client: &CuratorClient, session: Session, node: &NodeSpec) -> R
                 let (path, owner) = (node.path.clone(), stat.ephemeral_owner);
                 return Ok(Err(DiscoveryError::Registered { path, owner }));
             }
-            Some(stat) => session.set_data(&node.path, &node.data, Some(stat.version)).await.map(drop),
-            None => client.create_with_containers(&session, node).await.map(drop),
+            Some(stat) => session
+                .set_data(&node.path, &node.data, Some(stat.version))
+                .await
+                .map(drop),
+            None => client
+                .create_with_containers(&session, node)
+                .await
+                .map(drop),
         };
         match written {
             // Another client was faster.
-            Err(ClientError::NodeExists { .. } | ClientError::NoNode { .. } | ClientError::BadVersion { .. })
-                if rounds < PUBLISH_ROUNDS => {}
+            Err(
+                ClientError::NodeExists { .. }
+                | ClientError::NoNode { .. }
+                | ClientError::BadVersion { .. },
+            ) if rounds < PUBLISH_ROUNDS => {}
             written => return written.map(Ok),
         }
     }

@@ -15,7 +15,8 @@ pub enum DiscoveryError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The create, write or delete of a registration's node failed or is not confirmed, or the registration has ended.
+    /// The create, write or delete of a registration's node failed or is not confirmed, or the
+    /// registration has ended.
     #[error(transparent)]
     Node(#[from] PersistentNodeError),
     /// The cache of a service has ended.
@@ -24,8 +25,8 @@ pub enum DiscoveryError {
     /// The instance cannot be registered, published or written.
     #[error(transparent)]
     Invalid(#[from] InvalidInstance),
-    /// The instance cannot be published: its node belongs to a [`Registration`](crate::Registration), and would be
-    /// deleted with it.
+    /// The instance cannot be published: its node belongs to a
+    /// [`Registration`](crate::Registration), and would be deleted with it.
     #[error("{path} cannot be published: it is registered in session {owner:#x}")]
     Registered {
         /// The node.
@@ -38,7 +39,8 @@ pub enum DiscoveryError {
     Unreadable(#[from] Box<UnreadableInstance>),
 }
 
-/// A node that cannot be read, or whose data is not an instance. The message contains none of the data.
+/// A node that cannot be read, or whose data is not an instance. The message contains none of the
+/// data.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} cannot be read: {cause}", Escaped(path.as_str()))]
 #[non_exhaustive]
@@ -54,11 +56,16 @@ pub struct UnreadableInstance {
 
 impl UnreadableInstance {
     pub(crate) fn denied(path: &ZPath) -> Box<Self> {
-        Box::new(Self { path: path.clone(), stat: None, cause: InvalidInstance::NotPermitted })
+        Box::new(Self {
+            path: path.clone(),
+            stat: None,
+            cause: InvalidInstance::NotPermitted,
+        })
     }
 }
 
-/// Why an instance is invalid, or its node cannot be read. No variant contains a value of the JSON, which may be secret.
+/// Why an instance is invalid, or its node cannot be read. No variant contains a value of the JSON,
+/// which may be secret.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidInstance {
@@ -80,8 +87,8 @@ pub enum InvalidInstance {
         /// What was expected; for a payload, with its line and column.
         reason: String,
     },
-    /// The type of the instance does not fit the call: dynamic instances are registered, static and permanent ones are
-    /// published.
+    /// The type of the instance does not fit the call: dynamic instances are registered, static and
+    /// permanent ones are published.
     #[error("an instance of the type {service_type:?} cannot be {operation}")]
     ServiceType {
         /// The type of the instance.
@@ -116,17 +123,25 @@ debug_as_text!(DiscoveryError, UnreadableInstance, InvalidInstance);
 
 impl InvalidInstance {
     pub(crate) fn not_an_object(error: &serde_json::Error) -> Self {
-        Self::NotAnObject { reason: reason(error, "an object") }
+        Self::NotAnObject {
+            reason: reason(error, "an object"),
+        }
     }
 
     /// A field of another type than `expected`.
     pub(crate) fn field(field: &'static str, expected: &str) -> Self {
-        Self::Field { field, reason: format!("expected {expected}") }
+        Self::Field {
+            field,
+            reason: format!("expected {expected}"),
+        }
     }
 
     /// A payload that does not fit its type.
     pub(crate) fn payload(expected: &str, error: &serde_json::Error) -> Self {
-        Self::Field { field: "payload", reason: reason(error, expected) }
+        Self::Field {
+            field: "payload",
+            reason: reason(error, expected),
+        }
     }
 
     /// An error of a payload's serializer.
@@ -135,15 +150,22 @@ impl InvalidInstance {
             Category::Data => "its `Serialize` returns an error".to_owned(),
             _ => error.to_string(),
         };
-        Self::Field { field: "payload", reason }
+        Self::Field {
+            field: "payload",
+            reason,
+        }
     }
 }
 
-/// The messages of `Data` quote values, and those of a type's own `Deserialize` contain anything. The others are fixed
-/// texts.
+/// The messages of `Data` quote values, and those of a type's own `Deserialize` contain anything.
+/// The others are fixed texts.
 fn reason(error: &serde_json::Error, expected: &str) -> String {
     match error.classify() {
-        Category::Data => format!("expected {expected} at line {} column {}", error.line(), error.column()),
+        Category::Data => format!(
+            "expected {expected} at line {} column {}",
+            error.line(),
+            error.column()
+        ),
         _ => error.to_string(),
     }
 }
@@ -160,7 +182,8 @@ impl DiscoveryError {
         }
     }
 
-    /// Whether the error occurred because this program closed the client, the registration or the cache.
+    /// Whether the error occurred because this program closed the client, the registration or the
+    /// cache.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {

@@ -21,8 +21,8 @@ pub struct FoundInstance<P = RawJson> {
     /// The path of the node. Its name is the id, with a number appended if the instance is
     /// [sequential](crate::ServiceType::DynamicSequential).
     pub path: ZPath,
-    /// The stat of the node when it was read. It contains the creation time (`ctime`) and the session
-    /// (`ephemeral_owner`).
+    /// The stat of the node when it was read. It contains the creation time (`ctime`) and the
+    /// session (`ephemeral_owner`).
     pub stat: Stat,
     instance: Arc<ServiceInstance<P>>,
     is_in_service: bool,
@@ -39,10 +39,20 @@ impl<P: Payload> FoundInstance<P> {
         let path = path.clone();
         match ServiceInstance::from_json(data) {
             Ok(instance) => {
-                let is_in_service = instance.enabled && instance.payload.as_ref().is_none_or(Payload::is_in_service);
-                Ok(Self { path, stat, instance: Arc::new(instance), is_in_service })
+                let is_in_service = instance.enabled
+                    && instance.payload.as_ref().is_none_or(Payload::is_in_service);
+                Ok(Self {
+                    path,
+                    stat,
+                    instance: Arc::new(instance),
+                    is_in_service,
+                })
             }
-            Err(cause) => Err(Box::new(UnreadableInstance { path, stat: Some(stat), cause })),
+            Err(cause) => Err(Box::new(UnreadableInstance {
+                path,
+                stat: Some(stat),
+                cause,
+            })),
         }
     }
 
@@ -52,8 +62,9 @@ impl<P: Payload> FoundInstance<P> {
 }
 
 impl<P> FoundInstance<P> {
-    /// Whether providers and load balancers offer the instance: it is [enabled](ServiceInstance::enabled), and its
-    /// [payload](Payload::is_in_service) allows requests.
+    /// Whether providers and load balancers offer the instance: it is
+    /// [enabled](ServiceInstance::enabled), and its [payload](Payload::is_in_service) allows
+    /// requests.
     #[must_use]
     pub fn is_in_service(&self) -> bool {
         self.is_in_service
@@ -80,16 +91,34 @@ debug_line!(Instances, |found| state: found.state, nodes: found.iter().map(|foun
 
 impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.
-    pub(crate) fn of(service: &ZPath, snapshot: &Snapshot, before: Option<&Self>, log: &ReadLog) -> Self {
-        let present = snapshot.children(service).map(|node| (node.path(), Some(node)));
+    pub(crate) fn of(
+        service: &ZPath,
+        snapshot: &Snapshot,
+        before: Option<&Self>,
+        log: &ReadLog,
+    ) -> Self {
+        let present = snapshot
+            .children(service)
+            .map(|node| (node.path(), Some(node)));
         // Without the permission to read the service, no instance is known.
         let hidden = matches!(snapshot.get(service), Lookup::Denied).then_some(service);
-        let all = present.chain(snapshot.denied(service).chain(hidden).map(|path| (path, None)));
+        let all = present.chain(
+            snapshot
+                .denied(service)
+                .chain(hidden)
+                .map(|path| (path, None)),
+        );
         let read = all.map(|(path, node)| {
             let known = before.and_then(|before| before.nodes.get(path));
-            let known = known.filter(|known| stat_of(known) == node.map(CachedNode::stat)).cloned();
-            let read = || node.map_or_else(|| Err(UnreadableInstance::denied(path)), FoundInstance::of);
-            (path.clone(), known.unwrap_or_else(|| read().inspect_err(|unreadable| log.failed(unreadable))))
+            let known = known
+                .filter(|known| stat_of(known) == node.map(CachedNode::stat))
+                .cloned();
+            let read =
+                || node.map_or_else(|| Err(UnreadableInstance::denied(path)), FoundInstance::of);
+            (
+                path.clone(),
+                known.unwrap_or_else(|| read().inspect_err(|unreadable| log.failed(unreadable))),
+            )
         });
         let instances = Self::new(read, snapshot.state());
         if instances.unreadable().next().is_none() {
@@ -101,12 +130,18 @@ impl<P: Payload> Instances<P> {
 
 /// The stat of the node; `None` if this client has no permission to read it.
 fn stat_of<P>(read: &Read<P>) -> Option<&Stat> {
-    read.as_ref().map_or_else(|unreadable| unreadable.stat.as_ref(), |found| Some(&found.stat))
+    read.as_ref().map_or_else(
+        |unreadable| unreadable.stat.as_ref(),
+        |found| Some(&found.stat),
+    )
 }
 
 impl<P> Instances<P> {
     pub(crate) fn new(read: impl IntoIterator<Item = (ZPath, Read<P>)>, state: CacheState) -> Self {
-        Self { nodes: Arc::new(read.into_iter().collect()), state }
+        Self {
+            nodes: Arc::new(read.into_iter().collect()),
+            state,
+        }
     }
 
     /// The instance with this id.
@@ -115,7 +150,8 @@ impl<P> Instances<P> {
         self.iter().find(|instance| instance.id == id)
     }
 
-    /// All instances that could be parsed, including those that are not [in service](FoundInstance::is_in_service).
+    /// All instances that could be parsed, including those that are not [in
+    /// service](FoundInstance::is_in_service).
     pub fn iter(&self) -> impl Iterator<Item = &FoundInstance<P>> {
         self.nodes.values().filter_map(|read| read.as_ref().ok())
     }
@@ -132,10 +168,12 @@ impl<P> Instances<P> {
         self.iter().next().is_none()
     }
 
-    /// The nodes that cannot be read, or whose data is not an instance. Contains the service itself if this client has
-    /// no permission to read it; its instances are then unknown.
+    /// The nodes that cannot be read, or whose data is not an instance. Contains the service itself
+    /// if this client has no permission to read it; its instances are then unknown.
     pub fn unreadable(&self) -> impl Iterator<Item = &UnreadableInstance> {
-        self.nodes.values().filter_map(|read| read.as_ref().err().map(Box::as_ref))
+        self.nodes
+            .values()
+            .filter_map(|read| read.as_ref().err().map(Box::as_ref))
     }
 
     /// Whether these instances were up to date.

@@ -27,8 +27,8 @@ use crate::uri_spec::UriSpec;
 ///
 /// # Guarantees
 ///
-/// Reading and writing an instance loses nothing: unknown fields are kept, and so are payloads of any class as
-/// [`RawJson`].
+/// Reading and writing an instance loses nothing: unknown fields are kept, and so are payloads of
+/// any class as [`RawJson`].
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", bound(serialize = "P: Payload"))]
 #[non_exhaustive]
@@ -53,8 +53,9 @@ pub struct ServiceInstance<P = RawJson> {
     pub service_type: ServiceType,
     /// The pattern of the instance's URI.
     pub uri_spec: Option<UriSpec>,
-    /// Whether the instance accepts new requests. Java's default serializer omits this; an instance without the field
-    /// is enabled, and one with null is not. See also [`FoundInstance::is_in_service`](crate::FoundInstance::is_in_service).
+    /// Whether the instance accepts new requests. Java's default serializer omits this; an instance
+    /// without the field is enabled, and one with null is not. See also
+    /// [`FoundInstance::is_in_service`](crate::FoundInstance::is_in_service).
     #[serde(skip_serializing_if = "Clone::clone")]
     pub enabled: bool,
     /// Unknown fields.
@@ -66,18 +67,28 @@ pub struct ServiceInstance<P = RawJson> {
 impl<P> fmt::Debug for ServiceInstance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("ServiceInstance");
-        fields.field("name", &Length::of(&self.name)).field("id", &Length::of(&self.id));
+        fields
+            .field("name", &Length::of(&self.name))
+            .field("id", &Length::of(&self.id));
         fields.field("address", &self.address.as_deref().map(Length::of));
-        fields.field("port", &self.port).field("ssl_port", &self.ssl_port).field("payload", &self.payload.is_some());
-        fields.field("registration_time_utc", &self.registration_time_utc).field("service_type", &self.service_type);
-        fields.field("uri_spec", &self.uri_spec).field("enabled", &self.enabled).field("other", &self.other.len());
+        fields
+            .field("port", &self.port)
+            .field("ssl_port", &self.ssl_port)
+            .field("payload", &self.payload.is_some());
+        fields
+            .field("registration_time_utc", &self.registration_time_utc)
+            .field("service_type", &self.service_type);
+        fields
+            .field("uri_spec", &self.uri_spec)
+            .field("enabled", &self.enabled)
+            .field("other", &self.other.len());
         fields.finish()
     }
 }
 
 impl ServiceInstance {
-    /// An enabled instance, created now, with a random UUID as its id. It has no address and no port (Java's builder
-    /// guesses an address).
+    /// An enabled instance, created now, with a random UUID as its id. It has no address and no
+    /// port (Java's builder guesses an address).
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self::of(name.into(), None)
@@ -108,46 +119,64 @@ impl<P> ServiceInstance<P> {
         }
     }
 
-    /// Sets the id. Use it if a restarted process is the same instance; its registration then waits until the previous
-    /// session has ended.
+    /// Sets the id. Use it if a restarted process is the same instance; its registration then waits
+    /// until the previous session has ended.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
-        Self { id: id.into(), ..self }
+        Self {
+            id: id.into(),
+            ..self
+        }
     }
 
     /// Sets the address.
     #[must_use]
     pub fn address(self, address: impl Into<String>) -> Self {
-        Self { address: Some(address.into()), ..self }
+        Self {
+            address: Some(address.into()),
+            ..self
+        }
     }
 
     /// Sets the port without TLS.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
-        Self { port: Some(port), ..self }
+        Self {
+            port: Some(port),
+            ..self
+        }
     }
 
     /// Sets the port with TLS.
     #[must_use]
     pub fn ssl_port(self, port: u16) -> Self {
-        Self { ssl_port: Some(port), ..self }
+        Self {
+            ssl_port: Some(port),
+            ..self
+        }
     }
 
     /// Sets the lifetime of the registration. Defaults to [`ServiceType::Dynamic`].
     #[must_use]
     pub fn service_type(self, service_type: ServiceType) -> Self {
-        Self { service_type, ..self }
+        Self {
+            service_type,
+            ..self
+        }
     }
 
     /// Sets the pattern of the URI, in the syntax of [`UriSpec::parse`].
     #[must_use]
     pub fn uri_spec(self, pattern: &str) -> Self {
-        Self { uri_spec: Some(UriSpec::parse(pattern)), ..self }
+        Self {
+            uri_spec: Some(UriSpec::parse(pattern)),
+            ..self
+        }
     }
 
-    /// The instance's URI, made from its pattern; `None` without a pattern. The variables are `scheme` (`https` if
-    /// there is a port with TLS), `name`, `id`, `address`, `port`, `ssl-port`, `registration-time-utc` and
-    /// `service-type`; the variables `[` and `]` stand for braces.
+    /// The instance's URI, made from its pattern; `None` without a pattern. The variables are
+    /// `scheme` (`https` if there is a port with TLS), `name`, `id`, `address`, `port`, `ssl-port`,
+    /// `registration-time-utc` and `service-type`; the variables `[` and `]` stand for braces.
     ///
     /// Curator's `buildUriSpec`.
     ///
@@ -156,13 +185,29 @@ impl<P> ServiceInstance<P> {
     /// [`NoValue`](InvalidInstance::NoValue) if the instance has no value for a variable;
     /// [`UnknownVariable`](InvalidInstance::UnknownVariable).
     pub fn uri(&self) -> Result<Option<String>, InvalidInstance> {
-        let Some(spec) = &self.uri_spec else { return Ok(None) };
-        let service_type = || Some(serde_json::to_string(&self.service_type).ok()?.trim_matches('"').to_lowercase());
+        let Some(spec) = &self.uri_spec else {
+            return Ok(None);
+        };
+        let service_type = || {
+            Some(
+                serde_json::to_string(&self.service_type)
+                    .ok()?
+                    .trim_matches('"')
+                    .to_lowercase(),
+            )
+        };
         let mut uri = String::new();
         for (index, part) in spec.parts.iter().enumerate() {
             let value = match part.value.as_str() {
                 _ if !part.variable => Some(part.value.clone()),
-                "scheme" => Some(if self.ssl_port.is_some() { "https" } else { "http" }.to_owned()),
+                "scheme" => Some(
+                    if self.ssl_port.is_some() {
+                        "https"
+                    } else {
+                        "http"
+                    }
+                    .to_owned(),
+                ),
                 "name" => Some(self.name.clone()),
                 "id" => Some(self.id.clone()),
                 "address" => self.address.clone(),
@@ -174,64 +219,93 @@ impl<P> ServiceInstance<P> {
                 "]" => Some("}".to_owned()),
                 _ => return Err(InvalidInstance::UnknownVariable { part: index }),
             };
-            uri += &value.ok_or_else(|| InvalidInstance::NoValue { variable: part.value.clone() })?;
+            uri += &value.ok_or_else(|| InvalidInstance::NoValue {
+                variable: part.value.clone(),
+            })?;
         }
         Ok(Some(uri))
     }
 }
 
 impl<P: Payload> ServiceInstance<P> {
-    /// Parses an instance in Java's format. Accepts what Jackson, Java's parser, accepts: numbers and booleans in quotes
-    /// (`"port":"8080"`), numbers with a fraction as integers, numbers as text (`"id":5`), a pattern as `uriSpec`, a byte
-    /// order mark, and text after the object.
+    /// Parses an instance in Java's format. Accepts what Jackson, Java's parser, accepts: numbers
+    /// and booleans in quotes (`"port":"8080"`), numbers with a fraction as integers, numbers as
+    /// text (`"id":5`), a pattern as `uriSpec`, a byte order mark, and text after the object.
     ///
     /// # Errors
     ///
-    /// When the text is not a JSON object, lacks a name or an id, a field has the wrong type, or a port is not from 0 to
-    /// 65,535. Java also accepts a missing name or id, and any integer as a port.
+    /// When the text is not a JSON object, lacks a name or an id, a field has the wrong type, or a
+    /// port is not from 0 to 65,535. Java also accepts a missing name or id, and any integer as a
+    /// port.
     pub fn from_json(json: &[u8]) -> Result<Self, InvalidInstance> {
         let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
         let fields = BTreeMap::deserialize(&mut serde_json::Deserializer::from_slice(json));
-        let mut fields: BTreeMap<String, RawJson> = fields.map_err(|error| InvalidInstance::not_an_object(&error))?;
+        let mut fields: BTreeMap<String, RawJson> =
+            fields.map_err(|error| InvalidInstance::not_an_object(&error))?;
         Ok(Self {
             name: required(&mut fields, "name")?,
             id: required(&mut fields, "id")?,
             address: text(&mut fields, "address")?,
             port: port(&mut fields, "port")?,
             ssl_port: port(&mut fields, "sslPort")?,
-            payload: fields.remove("payload").map_or(Ok(None), |payload| payload.parse())?,
+            payload: fields
+                .remove("payload")
+                .map_or(Ok(None), |payload| payload.parse())?,
             registration_time_utc: take(&mut fields, "registrationTimeUTC", "an integer")?
                 .and_then(|Integer(time)| time)
                 .unwrap_or_default(),
             service_type: take(&mut fields, "serviceType", "the name of a service type")?
                 .map_or_else(ServiceType::default, |Type(service_type)| service_type),
             uri_spec: take(&mut fields, "uriSpec", "an object with parts, or a pattern")?.flatten(),
-            enabled: take(&mut fields, "enabled", "a boolean")?.is_none_or(|Boolean(enabled)| enabled),
+            enabled: take(&mut fields, "enabled", "a boolean")?
+                .is_none_or(|Boolean(enabled)| enabled),
             other: fields,
         })
     }
 
-    /// JSON as Java writes it, with the fields in Java's order; then `enabled` if it is false, and the
-    /// [other fields](Self::other).
+    /// JSON as Java writes it, with the fields in Java's order; then `enabled` if it is false, and
+    /// the [other fields](Self::other).
     ///
     /// # Errors
     ///
-    /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not a JSON object.
+    /// When the payload cannot be serialized, or has a [Java class](Payload::JAVA_CLASS) but is not
+    /// a JSON object.
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
         serde_json::to_vec(self).map_err(|error| {
             // Only the payload can fail to serialize. Its own error is typed.
-            let payload = self.payload.as_ref().and_then(|payload| payload::to_raw(payload).err());
+            let payload = self
+                .payload
+                .as_ref()
+                .and_then(|payload| payload::to_raw(payload).err());
             payload.unwrap_or_else(|| InvalidInstance::unwritable(&error))
         })
     }
 }
 
-/// The known fields. When an instance is written, they are left out of its [other fields](ServiceInstance::other).
-const FIELDS: [&str; 10] =
-    ["name", "id", "address", "port", "sslPort", "payload", "registrationTimeUTC", "serviceType", "uriSpec", "enabled"];
+/// The known fields. When an instance is written, they are left out of its [other
+/// fields](ServiceInstance::other).
+const FIELDS: [&str; 10] = [
+    "name",
+    "id",
+    "address",
+    "port",
+    "sslPort",
+    "payload",
+    "registrationTimeUTC",
+    "serviceType",
+    "uriSpec",
+    "enabled",
+];
 
-fn unknown_fields<S: Serializer>(other: &BTreeMap<String, RawJson>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(other.iter().filter(|(field, _)| !FIELDS.contains(&field.as_str())))
+fn unknown_fields<S: Serializer>(
+    other: &BTreeMap<String, RawJson>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(
+        other
+            .iter()
+            .filter(|(field, _)| !FIELDS.contains(&field.as_str())),
+    )
 }
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -239,19 +313,26 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 type Fields = BTreeMap<String, RawJson>;
 
 fn required(fields: &mut Fields, field: &'static str) -> Result<String, InvalidInstance> {
-    text(fields, field)?.ok_or_else(|| InvalidInstance::Field { field, reason: "is missing".to_owned() })
+    text(fields, field)?.ok_or_else(|| InvalidInstance::Field {
+        field,
+        reason: "is missing".to_owned(),
+    })
 }
 
 /// Removes a field that is text; `None` if it is missing or null.
 fn text(fields: &mut Fields, field: &'static str) -> Result<Option<String>, InvalidInstance> {
-    let Some(json) = fields.remove(field).filter(|json| json.as_str() != "null") else { return Ok(None) };
+    let Some(json) = fields.remove(field).filter(|json| json.as_str() != "null") else {
+        return Ok(None);
+    };
     let text = Text::of(json.as_str()).map_err(|_| InvalidInstance::field(field, "a string"))?;
     Ok(Some(text.0))
 }
 
 /// Removes a field that is a port.
 fn port(fields: &mut Fields, field: &'static str) -> Result<Option<u16>, InvalidInstance> {
-    let Some(Integer(Some(port))) = take(fields, field, PORT)? else { return Ok(None) };
+    let Some(Integer(Some(port))) = take(fields, field, PORT)? else {
+        return Ok(None);
+    };
     let port = u16::try_from(port);
     Ok(Some(port.map_err(|_| InvalidInstance::field(field, PORT))?))
 }
@@ -264,9 +345,12 @@ fn take<T: DeserializeOwned>(
     field: &'static str,
     expected: &str,
 ) -> Result<Option<T>, InvalidInstance> {
-    let Some(json) = fields.remove(field) else { return Ok(None) };
+    let Some(json) = fields.remove(field) else {
+        return Ok(None);
+    };
     let read = serde_json::from_str(json.as_str());
-    read.map(Some).map_err(|_| InvalidInstance::field(field, expected))
+    read.map(Some)
+        .map_err(|_| InvalidInstance::field(field, expected))
 }
 
 #[cfg(test)]

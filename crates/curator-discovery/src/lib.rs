@@ -18,7 +18,14 @@
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::iter_over_hash_type
+    )
+)]
 
 #[cfg(feature = "tower")]
 mod balance;
@@ -37,7 +44,9 @@ mod service_type;
 mod text;
 mod uri_spec;
 
-pub use curator_recipes::{CacheError, CacheState, PersistentNodeError, PersistentNodeState, client};
+pub use curator_recipes::{
+    CacheError, CacheState, PersistentNodeError, PersistentNodeState, client,
+};
 
 #[cfg(feature = "tower")]
 pub use crate::balance::{Change, ServiceDiscover};
@@ -65,7 +74,12 @@ mod tests {
     fn assert_send<T: Send>(_: &T) {}
 
     const _: () = assert_send_and_sync::<(
-        (ServiceDiscovery, Registration, ServiceCache, ServiceProvider),
+        (
+            ServiceDiscovery,
+            Registration,
+            ServiceCache,
+            ServiceProvider,
+        ),
         (Instances, DiscoveryError),
     )>();
 
@@ -77,8 +91,20 @@ mod tests {
             services.remove("a", "b"),
         ));
         assert_send(&services.publish(&ServiceInstance::new("a")));
-        assert_send(&(registration.registered(), registration.registered_timeout(std::time::Duration::ZERO)));
-        assert_send(&(registration.update(ServiceInstance::new("a")), registration.drain(), registration.deregister()));
-        assert_send(&(cache.ready(), cache.caught_up(), cache.close(), cache.events().next()));
+        assert_send(&(
+            registration.registered(),
+            registration.registered_timeout(std::time::Duration::ZERO),
+        ));
+        assert_send(&(
+            registration.update(ServiceInstance::new("a")),
+            registration.drain(),
+            registration.deregister(),
+        ));
+        assert_send(&(
+            cache.ready(),
+            cache.caught_up(),
+            cache.close(),
+            cache.events().next(),
+        ));
     };
 }

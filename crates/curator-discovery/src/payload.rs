@@ -14,8 +14,8 @@ use crate::error::InvalidInstance;
 
 /// The type of a payload.
 ///
-/// Java writes the class of an object into its JSON, as the field `@class`. A Java reader fails if the field is missing
-/// or names an unknown class. A string has no class.
+/// Java writes the class of an object into its JSON, as the field `@class`. A Java reader fails if
+/// the field is missing or names an unknown class. A string has no class.
 ///
 /// ```
 /// use curator_discovery::Payload;
@@ -32,17 +32,19 @@ use crate::error::InvalidInstance;
 /// }
 /// ```
 pub trait Payload: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The Java class of an object, written as its first field. `None` if no Java program reads it, or the payload is
-    /// not an object.
+    /// The Java class of an object, written as its first field. `None` if no Java program reads it,
+    /// or the payload is not an object.
     ///
     /// Ignored when a payload is read: any object with the fields is accepted.
     const JAVA_CLASS: Option<&'static str> = None;
 
-    /// Whether the payload allows requests to the instance. Providers and load balancers skip an instance if this is
-    /// `false`, like one that is not [enabled](crate::ServiceInstance::enabled). It is called when an instance is read.
-    /// If it asks a cache for the same instances each time, it calls itself without end.
+    /// Whether the payload allows requests to the instance. Providers and load balancers skip an
+    /// instance if this is `false`, like one that is not
+    /// [enabled](crate::ServiceInstance::enabled). It is called when an instance is read. If it
+    /// asks a cache for the same instances each time, it calls itself without end.
     ///
-    /// Defaults to `true`. [`ZookeeperInstance`], and the same payload as [`RawJson`], follow Spring's status.
+    /// Defaults to `true`. [`ZookeeperInstance`], and the same payload as [`RawJson`], follow
+    /// Spring's status.
     fn is_in_service(&self) -> bool {
         true
     }
@@ -64,9 +66,12 @@ impl Payload for RawJson {
             #[serde(rename = "@class")]
             class: String,
         }
-        let of_spring = serde_json::from_str::<Class>(self.as_str()).is_ok_and(|class| class.class == SPRING_CLASS);
+        let of_spring = serde_json::from_str::<Class>(self.as_str())
+            .is_ok_and(|class| class.class == SPRING_CLASS);
         // A payload that is not as Spring writes it has no status.
-        !of_spring || serde_json::from_str(self.as_str()).map_or(true, |spring: ZookeeperInstance| spring.is_up())
+        !of_spring
+            || serde_json::from_str(self.as_str())
+                .map_or(true, |spring: ZookeeperInstance| spring.is_up())
     }
 }
 
@@ -78,7 +83,8 @@ impl RawJson {
     /// When the value cannot be serialized.
     pub fn new(value: &impl Serialize) -> Result<Self, InvalidInstance> {
         let raw = serde_json::value::to_raw_value(value);
-        raw.map(Self).map_err(|error| InvalidInstance::unwritable(&error))
+        raw.map(Self)
+            .map_err(|error| InvalidInstance::unwritable(&error))
     }
 
     /// The JSON text.
@@ -110,14 +116,18 @@ impl Eq for RawJson {}
 /// The length of the text, not the text.
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RawJson").field(&Length::of(self.as_str())).finish()
+        f.debug_tuple("RawJson")
+            .field(&Length::of(self.as_str()))
+            .finish()
     }
 }
 
-/// The payload of Spring Cloud ZooKeeper, `org.springframework.cloud.zookeeper.discovery.ZookeeperInstance`.
+/// The payload of Spring Cloud ZooKeeper,
+/// `org.springframework.cloud.zookeeper.discovery.ZookeeperInstance`.
 ///
-/// Spring takes an instance out of service by the entry `instance_status` of its metadata. As with Spring's load
-/// balancer, an instance gets requests if that entry is missing, blank, or `UP` in any case.
+/// Spring takes an instance out of service by the entry `instance_status` of its metadata. As with
+/// Spring's load balancer, an instance gets requests if that entry is missing, blank, or `UP` in
+/// any case.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ZookeeperInstance {
@@ -138,7 +148,11 @@ impl ZookeeperInstance {
     /// A payload without metadata.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), name: Some(name.into()), metadata: BTreeMap::new() }
+        Self {
+            id: Some(id.into()),
+            name: Some(name.into()),
+            metadata: BTreeMap::new(),
+        }
     }
 
     fn is_up(&self) -> bool {
@@ -150,7 +164,9 @@ impl ZookeeperInstance {
 /// The number of entries, without names and values.
 impl fmt::Debug for ZookeeperInstance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZookeeperInstance").field("metadata", &self.metadata.len()).finish_non_exhaustive()
+        f.debug_struct("ZookeeperInstance")
+            .field("metadata", &self.metadata.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -165,21 +181,37 @@ impl Payload for ZookeeperInstance {
 /// Reads null as an empty map, and leaves out values that are null: Java may write either.
 fn without_nulls<'de, D: Deserializer<'de>>(json: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = Option::<BTreeMap<String, Option<Text>>>::deserialize(json)?.unwrap_or_default();
-    Ok(map.into_iter().filter_map(|(key, value)| Some((key, value?.0))).collect())
+    Ok(map
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?.0)))
+        .collect())
 }
 
 /// Serializes a payload as Java does.
-pub(crate) fn serialize<P: Payload, S: Serializer>(payload: &Option<P>, serializer: S) -> Result<S::Ok, S::Error> {
-    payload.as_ref().map(to_raw).transpose().map_err(S::Error::custom)?.serialize(serializer)
+pub(crate) fn serialize<P: Payload, S: Serializer>(
+    payload: &Option<P>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    payload
+        .as_ref()
+        .map(to_raw)
+        .transpose()
+        .map_err(S::Error::custom)?
+        .serialize(serializer)
 }
 
 pub(crate) fn to_raw<P: Payload>(payload: &P) -> Result<Box<RawValue>, InvalidInstance> {
     let unwritable = |error: serde_json::Error| InvalidInstance::unwritable(&error);
     let raw = serde_json::value::to_raw_value(payload).map_err(unwritable)?;
-    let Some(class) = P::JAVA_CLASS else { return Ok(raw) };
+    let Some(class) = P::JAVA_CLASS else {
+        return Ok(raw);
+    };
     let Some(fields) = raw.get().strip_prefix('{') else {
         let reason = format!("a payload of the Java class {class} must be a JSON object");
-        return Err(InvalidInstance::Field { field: "payload", reason });
+        return Err(InvalidInstance::Field {
+            field: "payload",
+            reason,
+        });
     };
     let comma = if fields == "}" { "" } else { "," };
     let class = serde_json::to_string(class).map_err(unwritable)?;

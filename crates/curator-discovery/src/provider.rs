@@ -31,8 +31,9 @@ pub enum ProviderStrategy {
 
 /// Selects an instance of a service for each request.
 ///
-/// Curator's `ServiceProvider`. It skips instances that are not [in service](FoundInstance::is_in_service), and
-/// instances that *rest* after too many errors: see [`rest_after`](Self::rest_after).
+/// Curator's `ServiceProvider`. It skips instances that are not [in
+/// service](FoundInstance::is_in_service), and instances that *rest* after too many errors: see
+/// [`rest_after`](Self::rest_after).
 ///
 /// ```no_run
 /// # async fn send(_: &curator_discovery::FoundInstance) -> Result<(), std::io::Error> { Ok(()) }
@@ -66,28 +67,49 @@ impl<P: Payload> ServiceProvider<P> {
     #[must_use]
     pub fn new(cache: &ServiceCache<P>, strategy: ProviderStrategy) -> Self {
         let cache = cache.clone();
-        Self { cache, strategy, next: AtomicUsize::new(0), sticky: Mutex::default(), rests: Mutex::default() }
+        Self {
+            cache,
+            strategy,
+            next: AtomicUsize::new(0),
+            sticky: Mutex::default(),
+            rests: Mutex::default(),
+        }
     }
 
-    /// After this many [errors](Self::note_error), an instance rests for `period`: the provider skips it. All errors of
-    /// an instance are forgotten together, a `period` after the first of them. Defaults to 2 errors and 30 s, as
-    /// Curator's `DownInstancePolicy`. If `errors` is 0, no instance ever rests.
+    /// After this many [errors](Self::note_error), an instance rests for `period`: the provider
+    /// skips it. All errors of an instance are forgotten together, a `period` after the first of
+    /// them. Defaults to 2 errors and 30 s, as Curator's `DownInstancePolicy`. If `errors` is 0, no
+    /// instance ever rests.
     #[must_use]
     pub fn rest_after(self, errors: u32, period: Duration) -> Self {
-        Self { rests: Mutex::new(Rests::new(errors, period)), ..self }
+        Self {
+            rests: Mutex::new(Rests::new(errors, period)),
+            ..self
+        }
     }
 
-    /// An instance for the next request; `None` if there are no instances, or all rest. Sends no request.
+    /// An instance for the next request; `None` if there are no instances, or all rest. Sends no
+    /// request.
     #[must_use]
     pub fn instance(&self) -> Option<FoundInstance<P>> {
         let offered = self.instances();
-        let any = || Some(offered.get(fastrand::usize(..offered.len().max(1)))?.clone());
+        let any = || {
+            Some(
+                offered
+                    .get(fastrand::usize(..offered.len().max(1)))?
+                    .clone(),
+            )
+        };
         match self.strategy {
-            ProviderStrategy::RoundRobin => Some(offered.get(in_turn(&self.next, offered.len())?)?.clone()),
+            ProviderStrategy::RoundRobin => {
+                Some(offered.get(in_turn(&self.next, offered.len())?)?.clone())
+            }
             ProviderStrategy::Random => any(),
             ProviderStrategy::Sticky => {
                 let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
-                let kept = offered.iter().find(|instance| sticky.as_ref() == Some(&instance.path));
+                let kept = offered
+                    .iter()
+                    .find(|instance| sticky.as_ref() == Some(&instance.path));
                 let chosen = kept.cloned().or_else(any);
                 *sticky = chosen.as_ref().map(|chosen| chosen.path.clone());
                 chosen
@@ -101,14 +123,19 @@ impl<P: Payload> ServiceProvider<P> {
         let instances = self.cache.instances();
         let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
         rests.forget(source::now());
-        let offered = instances.iter().filter(|instance| instance.is_in_service() && !rests.is_resting(instance));
+        let offered = instances
+            .iter()
+            .filter(|instance| instance.is_in_service() && !rests.is_resting(instance));
         offered.cloned().collect()
     }
 
-    /// Notes that a request to this instance has failed. The error counts for this registration: when the instance is
-    /// registered again, the count starts at 0.
+    /// Notes that a request to this instance has failed. The error counts for this registration:
+    /// when the instance is registered again, the count starts at 0.
     pub fn note_error(&self, instance: &FoundInstance<P>) {
-        self.rests.lock().unwrap_or_else(PoisonError::into_inner).note_error(Node::of(instance), source::now());
+        self.rests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .note_error(Node::of(instance), source::now());
     }
 }
 

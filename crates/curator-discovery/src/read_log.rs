@@ -17,7 +17,11 @@ pub(crate) struct ReadLog {
 
 impl ReadLog {
     pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Self {
-        Self { client: client.name().to_owned(), service, failures: Mutex::default() }
+        Self {
+            client: client.name().to_owned(),
+            service,
+            failures: Mutex::default(),
+        }
     }
 
     /// Must not be held while a line is logged: a subscriber may ask for the instances.
@@ -28,7 +32,9 @@ impl ReadLog {
     /// A node cannot be read.
     pub(crate) fn failed(&self, unreadable: &UnreadableInstance) {
         let UnreadableInstance { path, cause, .. } = unreadable;
-        let is_logged = self.failures().failed(format_args!("{path}: {cause}"), source::now());
+        let is_logged = self
+            .failures()
+            .failed(format_args!("{path}: {cause}"), source::now());
         if is_logged {
             tracing::warn!(client = self.client, path = %Escaped(path.as_str()), %cause, "service discovery: a node cannot be read as an instance, and is left out");
         }
@@ -37,7 +43,10 @@ impl ReadLog {
     /// All nodes can be read.
     pub(crate) fn recovered(&self) {
         let recovered = self.failures().recovered(source::now());
-        if let Some(Recovery { lasted, failures, .. }) = recovered {
+        if let Some(Recovery {
+            lasted, failures, ..
+        }) = recovered
+        {
             tracing::info!(client = self.client, path = %Escaped(self.service.as_str()), ?lasted, failures, "service discovery: all nodes can be read as instances again");
         }
     }

@@ -15,32 +15,34 @@ use crate::text::Escaped;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
-/// A registered instance; made by [`ServiceDiscovery::register`](crate::ServiceDiscovery::register). The registration
-/// ends with [`deregister`](Self::deregister), or when the last clone of the handle is dropped.
+/// A registered instance; made by
+/// [`ServiceDiscovery::register`](crate::ServiceDiscovery::register). The registration ends with
+/// [`deregister`](Self::deregister), or when the last clone of the handle is dropped.
 ///
 /// # Guarantees
 ///
 /// Those of [`PersistentNode`], which keeps the node:
 ///
-/// - A reconnect within the session writes nothing, unless the servers were restored from an older copy and have older
-///   contents. Curator deletes and creates each node again.
-/// - After a lost session the node is replaced in one transaction, if the servers still have the old one. No client
-///   sees the instance vanish.
-/// - If another session has registered the id, for example the session of this process before a restart, its node is
-///   not touched. The registration waits until that session has ended, and the [state](Self::state) names the session.
-///   Curator deletes the other session's node.
+/// - A reconnect within the session writes nothing, unless the servers were restored from an older
+///   copy and have older contents. Curator deletes and creates each node again.
+/// - After a lost session the node is replaced in one transaction, if the servers still have the
+///   old one. No client sees the instance vanish.
+/// - If another session has registered the id, for example the session of this process before a
+///   restart, its node is not touched. The registration waits until that session has ended, and the
+///   [state](Self::state) names the session. Curator deletes the other session's node.
 /// - If another client deletes the instance's node, it is created again with the latest contents.
-/// - If the id has a node that belongs to no session, such as that of a [published](crate::ServiceDiscovery::publish)
-///   instance, the registration waits until that node is removed.
+/// - If the id has a node that belongs to no session, such as that of a
+///   [published](crate::ServiceDiscovery::publish) instance, the registration waits until that node
+///   is removed.
 ///
 /// # Caveats
 ///
-/// The instance of a dead process stays registered until its session expires: set the client's session timeout
-/// accordingly.
+/// The instance of a dead process stays registered until its session expires: set the client's
+/// session timeout accordingly.
 ///
-/// On shutdown: [drain](Self::drain), with a timeout; serve for a second or two more, until clients have seen the
-/// change; [deregister](Self::deregister); finish the last requests; close the client. When the last clone is dropped,
-/// the node is deleted in the background.
+/// On shutdown: [drain](Self::drain), with a timeout; serve for a second or two more, until clients
+/// have seen the change; [deregister](Self::deregister); finish the last requests; close the
+/// client. When the last clone is dropped, the node is deleted in the background.
 #[derive_where(Clone)]
 #[must_use = "the instance is registered as long as the handle lives"]
 pub struct Registration<P = RawJson> {
@@ -50,8 +52,8 @@ pub struct Registration<P = RawJson> {
 
 /// The contents of an instance: the accepted ones, and those of updates in progress.
 struct Contents<P> {
-    /// The contents as registered, or of the latest update that was not refused and whose future has completed or was
-    /// dropped.
+    /// The contents as registered, or of the latest update that was not refused and whose future
+    /// has completed or was dropped.
     accepted: Arc<ServiceInstance<P>>,
     /// The later updates whose outcome is not known yet.
     pending: Vec<Arc<ServiceInstance<P>>>,
@@ -64,7 +66,13 @@ impl<P> Contents<P> {
 
     /// Records the outcome of an update. An accepted update replaces those before it.
     fn settle(&mut self, update: &Arc<ServiceInstance<P>>, is_refused: bool) {
-        let Some(at) = self.pending.iter().position(|pending| Arc::ptr_eq(pending, update)) else { return };
+        let Some(at) = self
+            .pending
+            .iter()
+            .position(|pending| Arc::ptr_eq(pending, update))
+        else {
+            return;
+        };
         let update = self.pending.remove(at);
         if !is_refused {
             self.pending.drain(..at);
@@ -73,8 +81,9 @@ impl<P> Contents<P> {
     }
 }
 
-/// An update in progress. Dropping this value records the update's outcome. If the future of the update was dropped,
-/// the update counts as accepted, because [`PersistentNode`] still carries it out.
+/// An update in progress. Dropping this value records the update's outcome. If the future of the
+/// update was dropped, the update counts as accepted, because [`PersistentNode`] still carries it
+/// out.
 struct Update<P> {
     contents: Arc<Mutex<Contents<P>>>,
     instance: Arc<ServiceInstance<P>>,
@@ -94,10 +103,22 @@ fn lock<P>(contents: &Mutex<Contents<P>>) -> MutexGuard<'_, Contents<P>> {
 debug_line!(Registration, |registration| node: registration.node);
 
 impl<P: Payload> Registration<P> {
-    pub(crate) fn start(client: &CuratorClient, path: &ZPath, instance: ServiceInstance<P>) -> Result<Self> {
-        let node = PersistentNode::builder(client, path)?.data(instance.to_json()?).start();
-        let contents = Contents { accepted: Arc::new(instance), pending: Vec::new() };
-        Ok(Self { node, contents: Arc::new(Mutex::new(contents)) })
+    pub(crate) fn start(
+        client: &CuratorClient,
+        path: &ZPath,
+        instance: ServiceInstance<P>,
+    ) -> Result<Self> {
+        let node = PersistentNode::builder(client, path)?
+            .data(instance.to_json()?)
+            .start();
+        let contents = Contents {
+            accepted: Arc::new(instance),
+            pending: Vec::new(),
+        };
+        Ok(Self {
+            node,
+            contents: Arc::new(Mutex::new(contents)),
+        })
     }
 
     /// The node on the server.
@@ -106,22 +127,23 @@ impl<P: Payload> Registration<P> {
         self.node.path()
     }
 
-    /// The instance as registered or last updated, including updates in progress. An update that is refused is discarded
-    /// when its call returns. If the future of the call was dropped, the update stays, even if it is refused: see
-    /// [`update`](Self::update).
+    /// The instance as registered or last updated, including updates in progress. An update that is
+    /// refused is discarded when its call returns. If the future of the call was dropped, the
+    /// update stays, even if it is refused: see [`update`](Self::update).
     #[must_use]
     pub fn instance(&self) -> ServiceInstance<P> {
         lock(&self.contents).latest().clone()
     }
 
-    /// The state of the registration, and its changes: the instance is registered, waits for another session that has
-    /// the id, or is refused. See [`PersistentNode::state`].
+    /// The state of the registration, and its changes: the instance is registered, waits for
+    /// another session that has the id, or is refused. See [`PersistentNode::state`].
     #[must_use]
     pub fn state(&self) -> Latest<PersistentNodeState> {
         self.node.state()
     }
 
-    /// Why the last attempt to register failed; `None` while the instance is registered, or waits for another session.
+    /// Why the last attempt to register failed; `None` while the instance is registered, or waits
+    /// for another session.
     #[must_use]
     pub fn last_error(&self) -> Option<PersistentNodeError> {
         self.node.last_error()
@@ -140,11 +162,13 @@ impl<P: Payload> Registration<P> {
         Ok(self.node.created().await.map(drop)?)
     }
 
-    /// As [`registered`](Self::registered), but waits at most `timeout`. After a timeout, the registration continues.
+    /// As [`registered`](Self::registered), but waits at most `timeout`. After a timeout, the
+    /// registration continues.
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::created_timeout`]: [`ForeignOwner`](PersistentNodeError::ForeignOwner) if the id is taken.
+    /// Those of [`PersistentNode::created_timeout`]:
+    /// [`ForeignOwner`](PersistentNodeError::ForeignOwner) if the id is taken.
     ///
     /// # Cancel safety
     ///
@@ -153,19 +177,21 @@ impl<P: Payload> Registration<P> {
         Ok(self.node.created_timeout(timeout).await.map(drop)?)
     }
 
-    /// Replaces the contents of the instance, for all clones of the handle. Returns when the servers have them, or
-    /// later contents. During an outage, the call waits.
+    /// Replaces the contents of the instance, for all clones of the handle. Returns when the
+    /// servers have them, or later contents. During an outage, the call waits.
     ///
     /// Curator's `updateService`.
     ///
     /// # Errors
     ///
-    /// When the payload cannot be serialized, or name, id or type differ; and those of [`PersistentNode::set_data`].
+    /// When the payload cannot be serialized, or name, id or type differ; and those of
+    /// [`PersistentNode::set_data`].
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the update is carried out even if the future is dropped. If the servers then refuse
-    /// the update, [`instance`](Self::instance) returns the refused contents until a later update is accepted.
+    /// Once the future was polled, the update is carried out even if the future is dropped. If the
+    /// servers then refuse the update, [`instance`](Self::instance) returns the refused contents
+    /// until a later update is accepted.
     pub async fn update(&self, instance: ServiceInstance<P>) -> Result<()> {
         self.set(|registered| {
             let is_same = registered.name == instance.name
@@ -173,23 +199,32 @@ impl<P: Payload> Registration<P> {
                 && registered.service_type == instance.service_type;
             if !is_same {
                 let text = |of: &ServiceInstance<P>| {
-                    format!("{}/{} ({:?})", Escaped(&of.name), Escaped(&of.id), of.service_type)
+                    format!(
+                        "{}/{} ({:?})",
+                        Escaped(&of.name),
+                        Escaped(&of.id),
+                        of.service_type
+                    )
                 };
-                return Err(InvalidInstance::OtherInstance { registered: text(registered), update: text(&instance) });
+                return Err(InvalidInstance::OtherInstance {
+                    registered: text(registered),
+                    update: text(&instance),
+                });
             }
             Ok(instance)
         })
         .await
     }
 
-    /// Takes the instance out of service without deregistering it: sets [enabled](ServiceInstance::enabled) to false,
-    /// so that clients send no new requests. An [`update`](Self::update) with an enabled instance reverses this.
+    /// Takes the instance out of service without deregistering it: sets
+    /// [enabled](ServiceInstance::enabled) to false, so that clients send no new requests. An
+    /// [`update`](Self::update) with an enabled instance reverses this.
     ///
-    /// During an outage, the call waits. On shutdown, wrap it in `tokio::time::timeout`, and continue whatever the
-    /// result.
+    /// During an outage, the call waits. On shutdown, wrap it in `tokio::time::timeout`, and
+    /// continue whatever the result.
     ///
-    /// Providers of Curator and of this crate skip the instance. A Java program that queries or caches instances has to
-    /// check `enabled`.
+    /// Providers of Curator and of this crate skip the instance. A Java program that queries or
+    /// caches instances has to check `enabled`.
     ///
     /// # Errors
     ///
@@ -199,18 +234,25 @@ impl<P: Payload> Registration<P> {
     ///
     /// As for `update`.
     pub async fn drain(&self) -> Result<()> {
-        self.set(|registered| Ok(ServiceInstance { enabled: false, ..registered.clone() })).await
+        self.set(|registered| {
+            Ok(ServiceInstance {
+                enabled: false,
+                ..registered.clone()
+            })
+        })
+        .await
     }
 
-    /// Deregisters the instance, for all clones. Returns when its node is deleted or its session has ended. After the
-    /// client's close timeout, the call fails and can be repeated. If the servers refuse the delete, the node exists
-    /// until the session ends: close the client.
+    /// Deregisters the instance, for all clones. Returns when its node is deleted or its session
+    /// has ended. After the client's close timeout, the call fails and can be repeated. If the
+    /// servers refuse the delete, the node exists until the session ends: close the client.
     ///
     /// Curator's `unregisterService`.
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`]: [`DeletePending`](PersistentNodeError::DeletePending) at the timeout.
+    /// Those of [`PersistentNode::close`]: [`DeletePending`](PersistentNodeError::DeletePending) at
+    /// the timeout.
     ///
     /// # Cancel safety
     ///
@@ -222,18 +264,30 @@ impl<P: Payload> Registration<P> {
     /// Writes the contents that `change` makes from the latest ones.
     async fn set(
         &self,
-        change: impl FnOnce(&ServiceInstance<P>) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
+        change: impl FnOnce(
+            &ServiceInstance<P>,
+        ) -> std::result::Result<ServiceInstance<P>, InvalidInstance>,
     ) -> Result<()> {
         let (setting, mut update) = {
-            // The data is handed to the node under the lock, so that concurrent calls keep their order.
+            // The data is handed to the node under the lock, so that concurrent calls keep their
+            // order.
             let mut contents = lock(&self.contents);
             let instance = Arc::new(change(contents.latest())?);
             let setting = self.node.set_data(instance.to_json()?);
             contents.pending.push(Arc::clone(&instance));
-            (setting, Update { contents: Arc::clone(&self.contents), instance, is_refused: false })
+            (
+                setting,
+                Update {
+                    contents: Arc::clone(&self.contents),
+                    instance,
+                    is_refused: false,
+                },
+            )
         };
         let done = setting.await;
-        update.is_refused = done.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied);
+        update.is_refused = done
+            .as_ref()
+            .is_err_and(|error| error.outcome() == Outcome::NotApplied);
         Ok(done?)
     }
 }
@@ -246,14 +300,23 @@ mod tests {
     fn contents(pending: u16) -> (Contents<RawJson>, Vec<Arc<ServiceInstance>>) {
         let of = |port| Arc::new(ServiceInstance::new("orders").port(port));
         let pending: Vec<_> = (1..=pending).map(of).collect();
-        (Contents { accepted: of(0), pending: pending.clone() }, pending)
+        (
+            Contents {
+                accepted: of(0),
+                pending: pending.clone(),
+            },
+            pending,
+        )
     }
 
     #[test]
     fn an_accepted_update_replaces_the_updates_before_it() {
         let (mut contents, updates) = contents(3);
         contents.settle(&updates[1], false);
-        assert_eq!((contents.accepted.port, contents.latest().port), (Some(2), Some(3)));
+        assert_eq!(
+            (contents.accepted.port, contents.latest().port),
+            (Some(2), Some(3))
+        );
         // The call of the first update returns later, with the same outcome.
         contents.settle(&updates[0], false);
         contents.settle(&updates[2], true);
@@ -265,9 +328,16 @@ mod tests {
         let (contents, updates) = contents(3);
         let contents = Arc::new(Mutex::new(contents));
         for instance in updates {
-            drop(Update { contents: Arc::clone(&contents), instance, is_refused: false });
+            drop(Update {
+                contents: Arc::clone(&contents),
+                instance,
+                is_refused: false,
+            });
         }
         let contents = lock(&contents);
-        assert_eq!((contents.pending.len(), contents.latest().port), (0, Some(3)));
+        assert_eq!(
+            (contents.pending.len(), contents.latest().port),
+            (0, Some(3))
+        );
     }
 }

@@ -10,8 +10,8 @@ pub enum ServiceType {
     /// Until the session of the registering process ends.
     #[default]
     Dynamic,
-    /// Like `Dynamic`, and the node's name has a sequence number after the id. This crate finds such instances, but
-    /// cannot register them.
+    /// Like `Dynamic`, and the node's name has a sequence number after the id. This crate finds
+    /// such instances, but cannot register them.
     DynamicSequential,
     /// Until removed. Java removes the instance when its `ServiceDiscovery` is closed.
     Static,

@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 /// The most characters of one text.
 const LONGEST: usize = 300;
 
-/// The first 300 characters of a text, followed by `…` if it is longer. Control characters are escaped.
+/// The first 300 characters of a text, followed by `…` if it is longer. Control characters are
+/// escaped.
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl Display for Escaped<'_> {
@@ -14,7 +15,11 @@ impl Display for Escaped<'_> {
         for character in characters.by_ref().take(LONGEST) {
             write!(f, "{}", character.escape_debug())?;
         }
-        if characters.next().is_some() { f.write_char('…') } else { Ok(()) }
+        if characters.next().is_some() {
+            f.write_char('…')
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -25,9 +30,15 @@ mod tests {
     #[test]
     fn a_text_is_escaped_and_truncated() {
         assert_eq!(Escaped("/orders/ä").to_string(), "/orders/ä");
-        assert_eq!(Escaped("a\nb\u{1b}\u{202e}\u{2028}").to_string(), "a\\nb\\u{1b}\\u{202e}\\u{2028}");
+        assert_eq!(
+            Escaped("a\nb\u{1b}\u{202e}\u{2028}").to_string(),
+            "a\\nb\\u{1b}\\u{202e}\\u{2028}"
+        );
         let exact = "é".repeat(LONGEST);
         assert_eq!(Escaped(&exact).to_string(), exact);
-        assert_eq!(Escaped(&format!("{exact}é")).to_string(), format!("{exact}…"));
+        assert_eq!(
+            Escaped(&format!("{exact}é")).to_string(),
+            format!("{exact}…")
+        );
     }
 }

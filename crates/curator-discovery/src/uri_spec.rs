@@ -33,7 +33,10 @@ pub struct UriPart {
 /// The length of the value, not the value.
 impl fmt::Debug for UriPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UriPart").field("value", &Length::of(&self.value)).field("variable", &self.variable).finish()
+        f.debug_struct("UriPart")
+            .field("value", &Length::of(&self.value))
+            .field("variable", &self.variable)
+            .finish()
     }
 }
 
@@ -53,26 +56,35 @@ impl From<Read> for UriSpec {
     fn from(read: Read) -> Self {
         match read {
             Read::Pattern(pattern) => Self::parse(&pattern),
-            Read::Parts { parts } => {
-                Self { parts: parts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect() }
-            }
+            Read::Parts { parts } => Self {
+                parts: parts
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(Option::unwrap_or_default)
+                    .collect(),
+            },
         }
     }
 }
 
 impl UriSpec {
-    /// Parses a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is text.
+    /// Parses a pattern such as `{scheme}://{address}:{port}/orders`. A brace that is not closed is
+    /// text.
     #[must_use]
     pub fn parse(pattern: &str) -> Self {
         let mut parts = Vec::new();
         let mut add = |value: &str, variable| {
             if variable || !value.is_empty() {
-                parts.push(UriPart { value: value.trim_matches(|c| variable && c == ' ').to_owned(), variable });
+                parts.push(UriPart {
+                    value: value.trim_matches(|c| variable && c == ' ').to_owned(),
+                    variable,
+                });
             }
         };
         let mut rest = pattern;
-        while let Some((text, (variable, behind))) =
-            rest.split_once('{').and_then(|(text, open)| Some((text, open.split_once('}')?)))
+        while let Some((text, (variable, behind))) = rest
+            .split_once('{')
+            .and_then(|(text, open)| Some((text, open.split_once('}')?)))
         {
             add(text, false);
             add(variable, true);

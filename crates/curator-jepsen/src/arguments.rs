@@ -10,8 +10,8 @@ use curator_jepsen::peer::Peer;
 use curator_jepsen::run::{Cast, Choice, Options};
 use curator_jepsen::work::{LockKind, Part, Transport, Variant};
 
-/// Tests the recipes under faults: clients do work under locks while servers, networks and clients fail. Afterwards, a
-/// checker reads the histories that the clients have recorded.
+/// Tests the recipes under faults: clients do work under locks while servers, networks and clients
+/// fail. Afterwards, a checker reads the histories that the clients have recorded.
 #[derive(Debug, Parser)]
 #[command(name = "curator-jepsen", version)]
 pub(crate) struct Arguments {
@@ -24,18 +24,20 @@ pub(crate) struct Arguments {
 pub(crate) enum Program {
     /// Conducts a run and checks it. Needs a real ZooKeeper, see `cargo xtask prepare`.
     ///
-    /// Ends with status 0 if the run was clean: there were no violations, every client recovered from each nemesis,
-    /// nothing was left behind, and each part of the work (a lock in one variant, a counter, the caches or the
-    /// services) had a result: an acknowledged write or a completed read. Otherwise ends with 1; with 2 if the
-    /// arguments are invalid, and with 3 if the run could not be completed.
+    /// Ends with status 0 if the run was clean: there were no violations, every client recovered
+    /// from each nemesis, nothing was left behind, and each part of the work (a lock in one
+    /// variant, a counter, the caches or the services) had a result: an acknowledged write or a
+    /// completed read. Otherwise ends with 1; with 2 if the arguments are invalid, and with 3 if
+    /// the run could not be completed.
     Run(RunArguments),
-    /// Checks a run again, from the files in its directory. The status is that of `run` without `--expect-violations`.
+    /// Checks a run again, from the files in its directory. The status is that of `run` without
+    /// `--expect-violations`.
     Check {
         /// The directory.
         directory: PathBuf,
     },
-    /// Checks several runs again, and prints their numbers in common tables, as Markdown. Ends with status 0 if all
-    /// runs can be read, even if they have violations.
+    /// Checks several runs again, and prints their numbers in common tables, as Markdown. Ends with
+    /// status 0 if all runs can be read, even if they have violations.
     Summary {
         /// Also write the numbers to this file: `docs/faults/results.json` for published runs.
         #[arg(long, requires = "section", value_name = "FILE")]
@@ -65,37 +67,46 @@ pub(crate) enum Program {
 /// The options of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// For how many seconds nemeses strike. The run takes longer, as it also starts and ends all processes.
+    /// For how many seconds nemeses strike. The run takes longer, as it also starts and ends all
+    /// processes.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 60 * 60))]
     seconds: u64,
-    /// The nemeses, separated by commas. They strike one after the other, in an order that the seed determines. `all`:
-    /// all but `clock-rate`; every fourth strike is of two at once. `none`: no nemeses. `mixed`, alone or with names,
-    /// as in `kill-leader,cut-client,mixed`: every strike is of two at once, of all but `clock-rate` or of the named
-    /// ones; a nemesis that cannot be mixed with another strikes alone. Next to `all`, `mixed` has no effect.
-    #[arg(long, default_value = "all", value_delimiter = ',', value_name = "NAMES")]
+    /// The nemeses, separated by commas. They strike one after the other, in an order that the seed
+    /// determines. `all`: all but `clock-rate`; every fourth strike is of two at once. `none`: no
+    /// nemeses. `mixed`, alone or with names, as in `kill-leader,cut-client,mixed`: every strike is
+    /// of two at once, of all but `clock-rate` or of the named ones; a nemesis that cannot be mixed
+    /// with another strikes alone. Next to `all`, `mixed` has no effect.
+    #[arg(
+        long,
+        default_value = "all",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
     nemesis: Vec<Choice>,
-    /// The locks, separated by commas: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`, `leader-selector`;
-    /// or `all`; or `none`, for a run with only caches, counters or services.
+    /// The locks, separated by commas: `mutex`, `read-write`, `semaphore`, `multi`, `leader-latch`,
+    /// `leader-selector`; or `all`; or `none`, for a run with only caches, counters or services.
     #[arg(long, default_value = "all", value_parser = all_or::<LockKind>, value_name = "LOCKS")]
     lock: Several<LockKind>,
-    /// How a client that has lost its lock is kept from writing, separated by commas: `plain`, not at all; `guarded`,
-    /// by `guard.run(..)` and a check of the guard before each write; `transaction`, by writes in the guard's
-    /// transactions; `token`, by fencing tokens, which the store compares; or `all`.
+    /// How a client that has lost its lock is kept from writing, separated by commas: `plain`, not
+    /// at all; `guarded`, by `guard.run(..)` and a check of the guard before each write;
+    /// `transaction`, by writes in the guard's transactions; `token`, by fencing tokens, which the
+    /// store compares; or `all`.
     #[arg(long, default_value = "all", value_parser = all_or::<Variant>, value_name = "VARIANTS")]
     variant: Several<Variant>,
-    /// Each client also keeps a cache of nodes that all clients write to. After each strike, the caches are compared
-    /// with the servers.
+    /// Each client also keeps a cache of nodes that all clients write to. After each strike, the
+    /// caches are compared with the servers.
     #[arg(long)]
     cache: bool,
-    /// Each client also increments shared counters, one of each kind. At the end, their values are compared with the
-    /// reported increments.
+    /// Each client also increments shared counters, one of each kind. At the end, their values are
+    /// compared with the reported increments.
     #[arg(long)]
     counter: bool,
-    /// Each client also registers an instance of a service, and watches the instances of all clients.
+    /// Each client also registers an instance of a service, and watches the instances of all
+    /// clients.
     #[arg(long)]
     service: bool,
-    /// The seed of the random choices: the same seed repeats the choices of another run. By default a random seed,
-    /// which is printed.
+    /// The seed of the random choices: the same seed repeats the choices of another run. By default
+    /// a random seed, which is printed.
     #[arg(long)]
     seed: Option<u64>,
     /// The number of our clients.
@@ -104,25 +115,28 @@ pub(crate) struct RunArguments {
     /// Which code speaks ZooKeeper's protocol for our clients.
     #[arg(long, default_value = "zookeeper-client", value_name = "NAME")]
     transport: Transport,
-    /// Other ZooKeeper clients that do the same work, separated by commas. `kazoo`: three processes that use kazoo's
-    /// lock. `curator`: if `--lock` includes a lock, three processes that use Curator's mutex; if `--lock` includes a
-    /// leader recipe, three processes that use its leader latch and its leader selector, under each of its two error
-    /// policies. For `--cache`: `curator-caches` and `kazoo-caches`, two processes each, with caches of the same nodes.
-    /// For `--counter`: `curator-counters` and `kazoo-counters`, three processes each; the processes of a client share
-    /// one counter. For `--service`: `curator-services`, three processes, each with an instance.
+    /// Other ZooKeeper clients that do the same work, separated by commas. `kazoo`: three processes
+    /// that use kazoo's lock. `curator`: if `--lock` includes a lock, three processes that use
+    /// Curator's mutex; if `--lock` includes a leader recipe, three processes that use its leader
+    /// latch and its leader selector, under each of its two error policies. For `--cache`:
+    /// `curator-caches` and `kazoo-caches`, two processes each, with caches of the same nodes. For
+    /// `--counter`: `curator-counters` and `kazoo-counters`, three processes each; the processes of
+    /// a client share one counter. For `--service`: `curator-services`, three processes, each with
+    /// an instance.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     peers: Vec<Peer>,
-    /// The directory for the histories: empty or new. By default a temporary one, which is kept unless the run was
-    /// clean.
+    /// The directory for the histories: empty or new. By default a temporary one, which is kept
+    /// unless the run was clean.
     #[arg(long)]
     directory: Option<PathBuf>,
     /// Expects the violations of `clock-rate`, and fails without them.
     ///
-    /// Expected are the violations by a client that relies on its session for too long: exclusivity (more holders at
-    /// once than the lock allows), promise (a lock acquired before the `valid_until()` of another holder), token (a
-    /// fencing token that is not greater than an earlier one) and fifo (a waiter was overtaken); and lost updates and
-    /// changed reads of the variant `guarded`. All other violations, and everything else that makes a run unclean,
-    /// still fail the run.
+    /// Expected are the violations by a client that relies on its session for too long: exclusivity
+    /// (more holders at once than the lock allows), promise (a lock acquired before the
+    /// `valid_until()` of another holder), token (a fencing token that is not greater than an
+    /// earlier one) and fifo (a waiter was overtaken); and lost updates and changed reads of the
+    /// variant `guarded`. All other violations, and everything else that makes a run unclean, still
+    /// fail the run.
     #[arg(long)]
     pub(crate) expect_violations: bool,
 }
@@ -141,12 +155,20 @@ fn all_or<T: ValueEnum>(text: &str) -> Result<Several<T>, String> {
     }
     let read = |name: &str| {
         T::from_str(name, false).map_err(|_| {
-            let known = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let known = T::value_variants()
+                .iter()
+                .filter_map(ValueEnum::to_possible_value);
             let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
-            format!("unknown name {name:?}; give some of {}, or all, or none", known.join(", "))
+            format!(
+                "unknown name {name:?}; give some of {}, or all, or none",
+                known.join(", ")
+            )
         })
     };
-    text.split(',').map(read).collect::<Result<_, _>>().map(Several)
+    text.split(',')
+        .map(read)
+        .collect::<Result<_, _>>()
+        .map(Several)
 }
 
 /// The help text on the nemeses, with a line for each.
@@ -162,7 +184,12 @@ impl RunArguments {
     /// The options of the run, with a random seed if no seed was given.
     pub(crate) fn options(&self, program: PathBuf) -> Options {
         let part = |lock, variant| Part { lock, variant };
-        let parts = self.lock.0.iter().flat_map(|lock| self.variant.0.iter().map(move |variant| part(*lock, *variant)));
+        let parts = self.lock.0.iter().flat_map(|lock| {
+            self.variant
+                .0
+                .iter()
+                .map(move |variant| part(*lock, *variant))
+        });
         let cast = Cast {
             program,
             clients: self.clients,
@@ -176,6 +203,11 @@ impl RunArguments {
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
         };
         let (duration, nemeses) = (Duration::from_secs(self.seconds), self.nemesis.clone());
-        Options { cast, duration, nemeses, directory: self.directory.clone() }
+        Options {
+            cast,
+            duration,
+            nemeses,
+            directory: self.directory.clone(),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The events that each process records, one per line, in the order in which they happened there.
 //!
-//! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is written as one line
-//! of JSON with one `write`, so a process that is killed loses no recorded event; at most its last line is incomplete.
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is
+//! written as one line of JSON with one `write`, so a process that is killed loses no recorded
+//! event; at most its last line is incomplete.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +30,11 @@ pub struct Event {
     pub what: What,
 }
 
-/// A part of a resource that a hold claims. At any time the claims of all holds must be within the resource's capacity.
+/// A part of a resource that a hold claims. At any time the claims of all holds must be within the
+/// resource's capacity.
 ///
-/// A mutex claims 1 of 1. Of a read-write lock, a writer claims all of [`READERS`], and a reader 1. The holder of two
-/// leases claims 2 of the limit. A multi-lock claims 1 of 1 of each path.
+/// A mutex claims 1 of 1. Of a read-write lock, a writer claims all of [`READERS`], and a reader 1.
+/// The holder of two leases claims 2 of the limit. A multi-lock claims 1 of 1 of each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The path of the lock.
@@ -52,7 +54,11 @@ pub const READERS: u32 = 1_000_000;
 
 /// Formats a time in nanoseconds for reports: `12.345678 s`.
 pub(crate) fn seconds(nanoseconds: u64) -> String {
-    format!("{}.{:06} s", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000 / 1_000)
+    format!(
+        "{}.{:06} s",
+        nanoseconds / 1_000_000_000,
+        nanoseconds % 1_000_000_000 / 1_000
+    )
 }
 
 /// The number of a hold within its process, in the order of their start.
@@ -78,8 +84,8 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
-    /// By the conductor: a nemesis begins or ends. The time is read before the fault is injected, or after it is
-    /// healed.
+    /// By the conductor: a nemesis begins or ends. The time is read before the fault is injected,
+    /// or after it is healed.
     Nemesis {
         /// Its name on the command line.
         name: String,
@@ -88,26 +94,27 @@ pub enum What {
         /// The affected servers or clients, for readers of the report.
         detail: String,
     },
-    /// By the conductor: it is about to request the first clients to finish. From here on, clients may have no events,
-    /// which is not a violation.
+    /// By the conductor: it is about to request the first clients to finish. From here on, clients
+    /// may have no events, which is not a violation.
     Finishing,
-    /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before the signal is sent.
+    /// By the conductor: a client process is about to be stopped (SIGSTOP). The time is read before
+    /// the signal is sent.
     Stopped {
         /// Which process.
         process: u32,
         /// Which life of it.
         of_life: u32,
     },
-    /// By the conductor: a stopped client process is resumed (SIGCONT) or killed. The time is read after the signal was
-    /// sent.
+    /// By the conductor: a stopped client process is resumed (SIGCONT) or killed. The time is read
+    /// after the signal was sent.
     Continued {
         /// Which process.
         process: u32,
         /// Which life of it.
         of_life: u32,
     },
-    /// By the conductor, which acts as an operator: it has deleted a node of a lock, or the outcome of the delete is
-    /// unknown.
+    /// By the conductor, which acts as an operator: it has deleted a node of a lock, or the outcome
+    /// of the delete is unknown.
     Deleted {
         /// The path of the node.
         node: String,
@@ -117,8 +124,8 @@ pub enum What {
         created: i64,
         /// Read before the delete was sent.
         before: u64,
-        /// Whether the server has confirmed the delete: then the node was gone at the time of this event. Otherwise it
-        /// may have been deleted later, or not at all.
+        /// Whether the server has confirmed the delete: then the node was gone at the time of this
+        /// event. Otherwise it may have been deleted later, or not at all.
         #[serde(default)]
         is_confirmed: bool,
     },
@@ -146,8 +153,8 @@ pub enum What {
         hold: HoldId,
         /// Which part of the work: a key of [`Part`](crate::work::Part).
         part: String,
-        /// The owner. Simultaneous holds of one owner are re-entries of one hold. If the lock is not reentrant, the
-        /// owner is unique to the hold.
+        /// The owner. Simultaneous holds of one owner are re-entries of one hold. If the lock is
+        /// not reentrant, the owner is unique to the hold.
         owner: String,
         /// When the acquire was called.
         asked: u64,
@@ -157,8 +164,8 @@ pub enum What {
         claims: Vec<Claim>,
         /// Whether the owner already held the lock.
         reentry: bool,
-        /// The write hold that this read hold continues (a downgrade) or was acquired in addition to (a re-entry). Both
-        /// have the same owner and token, and this hold has no place.
+        /// The write hold that this read hold continues (a downgrade) or was acquired in addition
+        /// to (a re-entry). Both have the same owner and token, and this hold has no place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         continues: Option<HoldId>,
     },
@@ -168,7 +175,8 @@ pub enum What {
         hold: HoldId,
         /// Read before the call.
         before: u64,
-        /// The guard's `valid_until()`, called after `before` and before `is_valid()`; 0 for clients without it.
+        /// The guard's `valid_until()`, called after `before` and before `is_valid()`; 0 for
+        /// clients without it.
         until: u64,
     },
     /// `is_valid()` returned false, or the loss was reported.
@@ -197,7 +205,8 @@ pub enum What {
         /// The error; `None` if the acquire timed out.
         error: Option<String>,
     },
-    /// A reader has read a set, which it will not write. Later reads under the same hold must return the same elements.
+    /// A reader has read a set, which it will not write. Later reads under the same hold must
+    /// return the same elements.
     Read {
         /// Under which hold.
         hold: HoldId,
@@ -222,12 +231,12 @@ pub enum What {
         set: String,
         /// The new element: unique in its set.
         element: String,
-        /// Read before the last check whether to write; 0 if there was no check. If the write was applied, it was
-        /// applied between this time and `answered`.
+        /// Read before the last check whether to write; 0 if there was no check. If the write was
+        /// applied, it was applied between this time and `answered`.
         checked: u64,
-        /// The guard's `valid_until()`, called after `checked` and before the write was sent: if the reply is not
-        /// later, the write was within the guard's promise. 0 for clients without `valid_until()`, and if nothing was
-        /// sent.
+        /// The guard's `valid_until()`, called after `checked` and before the write was sent: if
+        /// the reply is not later, the write was within the guard's promise. 0 for clients without
+        /// `valid_until()`, and if nothing was sent.
         until: u64,
         /// Read after the reply. If absent, the time of this event is used.
         #[serde(default, skip_serializing_if = "Option::is_none")]

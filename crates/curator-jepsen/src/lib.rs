@@ -1,5 +1,5 @@
-//! Tests locks under faults: client processes work under locks while servers, networks and clients fail, and afterwards
-//! a checker reads the histories that the clients have recorded.
+//! Tests locks under faults: client processes work under locks while servers, networks and clients
+//! fail, and afterwards a checker reads the histories that the clients have recorded.
 
 pub mod checker;
 pub mod history;

@@ -16,27 +16,40 @@ use crate::arguments::{Arguments, Program, RunArguments, nemeses};
 
 /// The exit status if the run was not clean, or expected violations were not found.
 const NOT_CLEAN: u8 = 1;
-/// The exit status if the run could not be completed. That for invalid arguments is 2, by convention.
+/// The exit status if the run could not be completed. That for invalid arguments is 2, by
+/// convention.
 const FAILED: u8 = 3;
 
 fn main() -> ExitCode {
     let command = Arguments::command().mut_subcommand("run", |run| run.after_help(nemeses()));
-    let arguments = Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
+    let arguments =
+        Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     match arguments.program {
         Program::Run(arguments) => exit_code(conduct(&arguments), arguments.expect_violations),
-        Program::Check { directory } => {
-            exit_code(report::check_directory(&directory).inspect(|report| println!("{}", report.text())), false)
-        }
-        Program::Summary { json, section, directories } => match summarize(&directories) {
+        Program::Check { directory } => exit_code(
+            report::check_directory(&directory).inspect(|report| println!("{}", report.text())),
+            false,
+        ),
+        Program::Summary {
+            json,
+            section,
+            directories,
+        } => match summarize(&directories) {
             Ok(summary) => {
                 print!("{}", summary.markdown());
-                let published = json.zip(section).map_or(Ok(()), |(file, section)| publish(summary, &file, section));
+                let published = json
+                    .zip(section)
+                    .map_or(Ok(()), |(file, section)| publish(summary, &file, section));
                 published.map_or_else(|error| failed(&error.into()), |()| ExitCode::SUCCESS)
             }
             Err(error) => failed(&error),
         },
         Program::Worker => worker::run(),
-        Program::Tied { parent, program, arguments } => {
+        Program::Tied {
+            parent,
+            program,
+            arguments,
+        } => {
             let error = exec_tied(parent, process::Command::new(&program).args(arguments));
             eprintln!("curator-jepsen: cannot run {}: {error}", program.display());
             ExitCode::from(FAILED)
@@ -45,14 +58,22 @@ fn main() -> ExitCode {
 }
 
 fn summarize(directories: &[PathBuf]) -> anyhow::Result<Summary> {
-    let reports = directories.iter().map(|directory| report::check_directory(directory));
-    Ok(report::summary(&reports.collect::<Result<Vec<_>, _>>()?, report::kind))
+    let reports = directories
+        .iter()
+        .map(|directory| report::check_directory(directory));
+    Ok(report::summary(
+        &reports.collect::<Result<Vec<_>, _>>()?,
+        report::kind,
+    ))
 }
 
 /// Replaces this section of the file. Creates the file if it is missing.
 fn publish(summary: Summary, file: &Path, section: String) -> io::Result<()> {
-    let mut results: Results =
-        if file.exists() { serde_json::from_slice(&fs::read(file)?)? } else { Results::default() };
+    let mut results: Results = if file.exists() {
+        serde_json::from_slice(&fs::read(file)?)?
+    } else {
+        Results::default()
+    };
     results.insert(section, summary);
     fs::write(file, serde_json::to_string_pretty(&results)? + "\n")
 }
@@ -60,8 +81,11 @@ fn publish(summary: Summary, file: &Path, section: String) -> io::Result<()> {
 fn conduct(arguments: &RunArguments) -> anyhow::Result<Report> {
     let program = env::current_exe()?;
     let options: Options = arguments.options(program);
-    // A client is killed when the thread that started it ends, so the main thread starts the clients.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // A client is killed when the thread that started it ends, so the main thread starts the
+    // clients.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(run::run(&options))
 }
 
@@ -106,12 +130,22 @@ mod tests {
     fn publishing_replaces_one_section() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("results.json");
-        let runs = |number| Summary { runs: vec![Run::default(); number], ..Summary::default() };
+        let runs = |number| Summary {
+            runs: vec![Run::default(); number],
+            ..Summary::default()
+        };
         for (section, number) in [("locks", 1), ("caches", 2), ("locks", 3)] {
             publish(runs(number), &file, section.to_owned()).unwrap();
         }
         let results: Results = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        assert_eq!(results, [("locks".to_owned(), runs(3)), ("caches".to_owned(), runs(2))].into());
+        assert_eq!(
+            results,
+            [
+                ("locks".to_owned(), runs(3)),
+                ("caches".to_owned(), runs(2))
+            ]
+            .into()
+        );
         // A file that cannot be parsed is not overwritten.
         fs::write(&file, "{").unwrap();
         publish(runs(1), &file, "locks".to_owned()).unwrap_err();

@@ -14,7 +14,8 @@ use crate::work::{LockKind, display_name};
 /// The environment variable with a Python that can import kazoo. The tests with kazoo use it too.
 pub const KAZOO_PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 
-/// The environment variable with the class path of our programs that use Curator: their classes and Curator's jars.
+/// The environment variable with the class path of our programs that use Curator: their classes and
+/// Curator's jars.
 pub const CURATOR_CLASSPATH: &str = "CURATOR_TEST_CURATOR_CLASSPATH";
 
 /// The directory of the workers with kazoo.
@@ -22,19 +23,20 @@ const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
 /// A worker that uses another client's recipes. `cargo xtask jepsen` prepares the client.
 ///
-/// Workers with locks or leaders run `lock-set` in the variant `plain`. Workers with caches only read: they copy the
-/// nodes that our workers write. Workers with counters increment a node that no other kind of worker uses. Workers with
-/// services register instances, which our caches watch.
+/// Workers with locks or leaders run `lock-set` in the variant `plain`. Workers with caches only
+/// read: they copy the nodes that our workers write. Workers with counters increment a node that no
+/// other kind of worker uses. Workers with services register instances, which our caches watch.
 ///
-/// The programs are in `peers/`. They read the same standard input as our worker, but ignore the parts of the
-/// [`Work`](crate::work::Work) and its seed. Each has a separate path and separate sets, as their locks do not exclude
-/// each other.
+/// The programs are in `peers/`. They read the same standard input as our worker, but ignore the
+/// parts of the [`Work`](crate::work::Work) and its seed. Each has a separate path and separate
+/// sets, as their locks do not exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Peer {
     /// Curator's `InterProcessMutex`, in Java.
     Curator,
-    /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client with Curator's standard error policy,
-    /// and with a client with its session error policy. On the command line, `curator` selects this peer too.
+    /// Curator's `LeaderLatch` and `LeaderSelector`, in Java: each with a client with Curator's
+    /// standard error policy, and with a client with its session error policy. On the command line,
+    /// `curator` selects this peer too.
     #[value(hide = true)]
     CuratorLeaders,
     /// Curator's `CuratorCache`, in Java.
@@ -57,9 +59,12 @@ impl Peer {
     pub fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Curator => &["curator-plain"],
-            Self::CuratorLeaders => {
-                &["curator-latch", "curator-latch-session", "curator-selector", "curator-selector-session"]
-            }
+            Self::CuratorLeaders => &[
+                "curator-latch",
+                "curator-latch-session",
+                "curator-selector",
+                "curator-selector-session",
+            ],
             Self::CuratorCaches => &["curator-cache"],
             Self::CuratorCounters => &["curator-counter"],
             Self::CuratorServices => &["curator-service"],
@@ -78,11 +83,15 @@ impl Peer {
     /// The peers that take part in a run with these locks if this peer is requested.
     #[must_use]
     pub fn beside(self, locks: &[LockKind]) -> Vec<Self> {
-        let [leaders, others] = [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
+        let [leaders, others] =
+            [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
         match self {
             Self::Curator => {
                 let both = [(Self::Curator, others), (Self::CuratorLeaders, leaders)];
-                both.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(peer, _)| peer).collect()
+                both.into_iter()
+                    .filter(|(_, is_wanted)| *is_wanted)
+                    .map(|(peer, _)| peer)
+                    .collect()
             }
             _ => vec![self],
         }
@@ -116,7 +125,15 @@ impl Peer {
         }
         let mut command = Command::new(java());
         // Several JVMs run on one machine, each with little work.
-        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp"]).arg(location).arg(program);
+        command
+            .args([
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Xmx128m",
+                "-cp",
+            ])
+            .arg(location)
+            .arg(program);
         Ok(command)
     }
 }
@@ -124,7 +141,10 @@ impl Peer {
 /// The Java command, found as the servers find it: in `JAVA_HOME`, or else in `PATH`.
 #[must_use]
 pub fn java() -> OsString {
-    env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java").into())
+    env::var_os("JAVA_HOME").map_or_else(
+        || "java".into(),
+        |home| Path::new(&home).join("bin/java").into(),
+    )
 }
 
 display_name!(Peer);

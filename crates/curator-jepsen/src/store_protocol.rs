@@ -1,7 +1,8 @@
-//! The protocol between workers and the store, over TCP: each request and each reply is one line of JSON.
+//! The protocol between workers and the store, over TCP: each request and each reply is one line of
+//! JSON.
 //!
-//! The store is a process that no nemesis affects. It keeps sets of strings, and for each set the highest fencing token
-//! that it has received.
+//! The store is a process that no nemesis affects. It keeps sets of strings, and for each set the
+//! highest fencing token that it has received.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use curator_recipes::client;
 use serde::{Deserialize, Serialize};
 
-/// The work of a worker: the first line of its standard input, as JSON. When its standard input ends, the worker
-/// finishes: it ends its loops, releases its locks, closes its session and exits with status 0.
+/// The work of a worker: the first line of its standard input, as JSON. When its standard input
+/// ends, the worker finishes: it ends its loops, releases its locks, closes its session and exits
+/// with status 0.
 ///
 /// Further lines may follow, such as [`REST`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +37,8 @@ pub struct Work {
     pub set_ms: u64,
     /// The longest wait between reading a set and writing it back, in milliseconds.
     pub think_ms: u64,
-    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only the latter.
+    /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC` in nanoseconds, for languages that can read only
+    /// the latter.
     pub boottime_offset: i64,
     /// The parts of the work, each for a separate task.
     pub parts: Vec<Part>,
@@ -46,12 +48,14 @@ pub struct Work {
     /// Whether the process increments the counters of all [kinds](crate::history::CounterKind).
     #[serde(default)]
     pub counters: bool,
-    /// Whether the process registers an instance of a service, and watches the instances of all processes.
+    /// Whether the process registers an instance of a service, and watches the instances of all
+    /// processes.
     #[serde(default)]
     pub services: bool,
 }
 
-/// Which code speaks ZooKeeper's protocol for our workers, in the words of a client's configuration file.
+/// Which code speaks ZooKeeper's protocol for our workers, in the words of a client's configuration
+/// file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -71,17 +75,18 @@ impl From<Transport> for client::Transport {
     }
 }
 
-/// A line of a worker's standard input: the worker must end its loops, release its locks, and report
-/// [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its session stays open, so that
-/// the conductor can count the nodes and watches that it has left on the servers.
+/// A line of a worker's standard input: the worker must end its loops, release its locks, and
+/// report [`Resting`](crate::history::What::Resting) when its client has nothing left to do. Its
+/// session stays open, so that the conductor can count the nodes and watches that it has left on
+/// the servers.
 pub const REST: &str = "rest";
 
-/// A line of a worker's standard input, followed by the number of a comparison of caches: a process that writes to
-/// cached nodes must pause, and report [`Quiet`](crate::history::CacheSeen::Quiet).
+/// A line of a worker's standard input, followed by the number of a comparison of caches: a process
+/// that writes to cached nodes must pause, and report [`Quiet`](crate::history::CacheSeen::Quiet).
 pub const QUIET: &str = "quiet ";
 
-/// A line of a worker's standard input, followed by the number of a comparison of caches: a process with a cache must
-/// record the cache's content.
+/// A line of a worker's standard input, followed by the number of a comparison of caches: a process
+/// with a cache must record the cache's content.
 pub const LOOK: &str = "look ";
 
 /// A line of a worker's standard input: a process that has paused its writes may write again.
@@ -104,11 +109,16 @@ impl CacheOrder {
     /// Parses a line of standard input. `None` if it is not about caches.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
-        let number = |prefix| line.strip_prefix(prefix).and_then(|number| number.parse().ok());
+        let number = |prefix| {
+            line.strip_prefix(prefix)
+                .and_then(|number| number.parse().ok())
+        };
         match line {
             AGAIN => Some(Self::Work),
             REST => Some(Self::Rest),
-            _ => number(QUIET).map(Self::Quiet).or_else(|| number(LOOK).map(Self::Look)),
+            _ => number(QUIET)
+                .map(Self::Quiet)
+                .or_else(|| number(LOOK).map(Self::Look)),
         }
     }
 }
@@ -123,23 +133,28 @@ pub struct Part {
 }
 
 impl Part {
-    /// The name of the part in histories, and the last component of its paths, such as `mutex-guarded`.
+    /// The name of the part in histories, and the last component of its paths, such as
+    /// `mutex-guarded`.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}-{}", self.lock, self.variant)
     }
 }
 
-/// The locks. The owner of a reentrant lock sometimes re-enters it: all locks but the semaphore and the leaders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+/// The locks. The owner of a reentrant lock sometimes re-enters it: all locks but the semaphore and
+/// the leaders.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
     /// `InterProcessMutex`.
     Mutex,
-    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must read the same elements. Some
-    /// writers also acquire the read lock.
+    /// `InterProcessReadWriteLock`. Writers write; readers read twice, and must read the same
+    /// elements. Some writers also acquire the read lock.
     ReadWrite,
-    /// `InterProcessSemaphoreV2`. The holder of all leases writes; holders of fewer leases only hold them.
+    /// `InterProcessSemaphoreV2`. The holder of all leases writes; holders of fewer leases only
+    /// hold them.
     Semaphore,
     /// `InterProcessMultiLock` of paths. Its holder writes to a set for each path.
     Multi,
@@ -158,17 +173,20 @@ impl LockKind {
 }
 
 /// How a client that has lost its lock is kept from writing the set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
     /// Not at all: the guard is ignored. The set is in the store.
     Plain,
-    /// By `guard.run(..)` around the work (but not around a re-entry), and `is_valid()` before the write. The set is in
-    /// the store.
+    /// By `guard.run(..)` around the work (but not around a re-entry), and `is_valid()` before the
+    /// write. The set is in the store.
     Guarded,
     /// By `guard.transaction()`. The set is a node of the same ensemble.
     Transaction,
-    /// By the fencing token in each read and each write. The set is in the store, which compares the tokens.
+    /// By the fencing token in each read and each write. The set is in the store, which compares
+    /// the tokens.
     Token,
 }
 

@@ -1,13 +1,13 @@
 //! Compiles the code on the pages as users paste it.
 
-/// Compiles the unchanged code of the README at the top of the repository. The other pages are part of the
-/// documentation of the packages, and are tested there.
+/// Compiles the unchanged code of the README at the top of the repository. The other pages are part
+/// of the documentation of the packages, and are tested there.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// Compiles the code of all pages in spawned tasks, and in functions that return the error of the locks: see
-/// `build.rs`.
+/// Compiles the code of all pages in spawned tasks, and in functions that return the error of the
+/// locks: see `build.rs`.
 #[cfg(test)]
 #[allow(
     warnings,
@@ -40,7 +40,9 @@ mod testing_sample {
         let text = failure.downcast::<String>().unwrap();
         let (text, command) = text.split_once("\n  CURATOR_SEED=").unwrap();
         let seed = command.split_once(' ').unwrap().0;
-        let text = format!("{text}\n  CURATOR_SEED={seed} cargo test -p orders no_write_is_late -- --exact");
+        let text = format!(
+            "{text}\n  CURATOR_SEED={seed} cargo test -p orders no_write_is_late -- --exact"
+        );
         println!("{text}");
         let (mut lines, mut skips) = (text.lines(), false);
         for shown in sample() {
@@ -48,7 +50,10 @@ mod testing_sample {
                 skips = true;
             } else {
                 assert!(
-                    lines.by_ref().take(if skips { usize::MAX } else { 1 }).any(|line| line == shown),
+                    lines
+                        .by_ref()
+                        .take(if skips { usize::MAX } else { 1 })
+                        .any(|line| line == shown),
                     "not printed: {shown}"
                 );
                 skips = false;

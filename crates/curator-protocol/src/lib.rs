@@ -1,8 +1,8 @@
 //! The protocol of the locks of `curator-recipes`, without I/O.
 //!
-//! Nothing in this crate sends a request, reads a clock or needs a runtime. So `tests/model` can check the published
-//! code in every order of events and with every fault at every moment, within bounds. This crate is to
-//! `curator-recipes` what `quinn-proto` is to `quinn`.
+//! Nothing in this crate sends a request, reads a clock or needs a runtime. So `tests/model` can
+//! check the published code in every order of events and with every fault at every moment, within
+//! bounds. This crate is to `curator-recipes` what `quinn-proto` is to `quinn`.
 //!
 //! Applications use `curator-recipes`, which re-exports what they need of this crate: the
 //! [`LockInternalsDriver`] and its [`Queue`].
@@ -20,19 +20,28 @@
 //!
 //! ZooKeeper's lock recipe, as in Curator's `LockInternals`, with three changes:
 //!
-//! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create and the list go out
-//!   together.
-//! - A waiter lists in advance, when the contender before it becomes the owner. So the waiter owns the lock as soon as
-//!   that contender's node is deleted, and a hand-over takes one round trip instead of two. Exceptions: readers behind
-//!   several writers do not look ahead, since all of them would be woken; and a writer always lists again, since a
-//!   write lock before it may become a read lock.
-//! - If the answer to a create is lost, the contender adopts a node with its id only if its session owns the node.
+//! - Requests are pipelined. ZooKeeper answers the requests of a session in order, so the create
+//!   and the list go out together.
+//! - A waiter lists in advance, when the contender before it becomes the owner. So the waiter owns
+//!   the lock as soon as that contender's node is deleted, and a hand-over takes one round trip
+//!   instead of two. Exceptions: readers behind several writers do not look ahead, since all of
+//!   them would be woken; and a writer always lists again, since a write lock before it may become
+//!   a read lock.
+//! - If the answer to a create is lost, the contender adopts a node with its id only if its session
+//!   owns the node.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Types that may grow are `non_exhaustive`; the others give their reason.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::iter_over_hash_type
+    )
+)]
 
 mod contest;
 mod driver;
@@ -45,7 +54,7 @@ pub use crate::contest::{
     Answer, Contest, ContestError, Event, LeaseLimit, Limit, OwnNode, Pace, Request, Standing, Step,
 };
 pub use crate::driver::{
-    LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver, Verdict,
-    WriteLockInternalsDriver, downgraded_read_name, sequence_after,
+    LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver,
+    Verdict, WriteLockInternalsDriver, downgraded_read_name, sequence_after,
 };
 pub use crate::queue::{Queue, QueueEntry, SequenceOverflow};

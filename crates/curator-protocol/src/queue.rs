@@ -2,8 +2,9 @@
 
 /// The contenders of one lock, in order.
 ///
-/// Ordered by sequence number, which is the order of the creates. Nodes of one contender that share a number are
-/// ordered by name. Children that do not contend for the lock are left out, so foreign children block no contender.
+/// Ordered by sequence number, which is the order of the creates. Nodes of one contender that share
+/// a number are ordered by name. Children that do not contend for the lock are left out, so foreign
+/// children block no contender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     pub(crate) entries: Vec<QueueEntry>,
@@ -21,12 +22,14 @@ pub struct QueueEntry {
 
 /// A directory's sequence numbers are used up, or repeat.
 ///
-/// When the directory's 32-bit counter is exhausted, ZooKeeper assigns its last number, [`i32::MAX`], to each node that
-/// is created alone, and negative numbers to nodes that are created together. Then the order of the queue is no longer
-/// the order of the creates, and the owner is undefined. Use another directory, or delete this one while there are no
-/// contenders.
+/// When the directory's 32-bit counter is exhausted, ZooKeeper assigns its last number,
+/// [`i32::MAX`], to each node that is created alone, and negative numbers to nodes that are created
+/// together. Then the order of the queue is no longer the order of the creates, and the owner is
+/// undefined. Use another directory, or delete this one while there are no contenders.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("the sequence numbers of the lock's directory are used up or repeat, as the node {name:?} shows")]
+#[error(
+    "the sequence numbers of the lock's directory are used up or repeat, as the node {name:?} shows"
+)]
 #[non_exhaustive]
 pub struct SequenceOverflow {
     /// A node with the last number, a negative number, or the same number as another node.
@@ -67,7 +70,9 @@ impl Queue {
     #[must_use]
     pub fn without(&self, place: usize) -> Self {
         let others = self.entries.iter().enumerate().filter(|(i, _)| *i != place);
-        Self { entries: others.map(|(_, entry)| entry.clone()).collect() }
+        Self {
+            entries: others.map(|(_, entry)| entry.clone()).collect(),
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use crate::forked::LeakedInChild;
 
 /// The changes of a recipe, for one consumer.
 ///
-/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. Each alias of this type, such as
-/// [`CacheEvents`](crate::CacheEvents), documents its first items and its end.
+/// Implements [`Stream`]; [`next`](Self::next) works without importing the trait. Each alias of
+/// this type, such as [`CacheEvents`](crate::CacheEvents), documents its first items and its end.
 ///
 /// # Cancel safety
 ///
@@ -25,7 +25,9 @@ pub struct Changes<I> {
 impl<I> Changes<I> {
     /// Wraps a stream.
     pub fn new(items: impl Stream<Item = I> + Send + 'static) -> Self {
-        Self { items: LeakedInChild::new(items.fuse().boxed()) }
+        Self {
+            items: LeakedInChild::new(items.fuse().boxed()),
+        }
     }
 
     /// Waits for the next item. Returns `None` once the stream has ended.
@@ -42,7 +44,9 @@ impl<I> Stream for Changes<I> {
     type Item = I;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<I>> {
-        self.items.as_mut().map_or(Poll::Ready(None), |items| items.as_mut().poll_next(cx))
+        self.items
+            .as_mut()
+            .map_or(Poll::Ready(None), |items| items.as_mut().poll_next(cx))
     }
 }
 

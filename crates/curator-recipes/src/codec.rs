@@ -8,9 +8,9 @@ use std::string::FromUtf8Error;
 
 /// Why data cannot be decoded.
 ///
-/// Its text may quote the data, as that of `serde_json` does. So the log, and the texts of our errors, contain it only if
-/// its type is one of the standard library that quotes nothing, such as [`ParseIntError`]. It is the
-/// [source](Error::source) of the error.
+/// Its text may quote the data, as that of `serde_json` does. So the log, and the texts of our
+/// errors, contain it only if its type is one of the standard library that quotes nothing, such as
+/// [`ParseIntError`]. It is the [source](Error::source) of the error.
 pub type CodecError = Box<dyn Error + Send + Sync>;
 
 /// Data of another length than [`BigEndian`] needs.
@@ -23,18 +23,28 @@ struct WrongLength {
     is_gzip: bool,
 }
 
-const GZIP_HINT: &str = ", which begin like gzip data: has a Java client with compression written them?";
+const GZIP_HINT: &str =
+    ", which begin like gzip data: has a Java client with compression written them?";
 
 impl WrongLength {
     fn of(data: &[u8], expected: usize) -> CodecError {
-        Self { expected, found: data.len(), is_gzip: data.starts_with(&[0x1f, 0x8b]) }.into()
+        Self {
+            expected,
+            found: data.len(),
+            is_gzip: data.starts_with(&[0x1f, 0x8b]),
+        }
+        .into()
     }
 }
 
 /// The error, if its type quotes no data.
-pub(crate) fn unquoting<'a>(error: &'a (dyn Error + Send + Sync + 'static)) -> Option<&'a dyn fmt::Display> {
-    let is_number = error.is::<WrongLength>() || error.is::<ParseIntError>() || error.is::<ParseFloatError>();
-    let is_text = error.is::<ParseBoolError>() || error.is::<Utf8Error>() || error.is::<FromUtf8Error>();
+pub(crate) fn unquoting<'a>(
+    error: &'a (dyn Error + Send + Sync + 'static),
+) -> Option<&'a dyn fmt::Display> {
+    let is_number =
+        error.is::<WrongLength>() || error.is::<ParseIntError>() || error.is::<ParseFloatError>();
+    let is_text =
+        error.is::<ParseBoolError>() || error.is::<Utf8Error>() || error.is::<FromUtf8Error>();
     (is_number || is_text).then_some(error as &dyn fmt::Display)
 }
 
@@ -49,7 +59,8 @@ impl fmt::Display for Suffix<'_> {
 
 /// Encodes values of type `T` as the data of a node, and decodes them.
 ///
-/// A pair of functions is a codec: `(|value: &String| value.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()))`.
+/// A pair of functions is a codec: `(|value: &String| value.clone().into_bytes(), |data: &[u8]|
+/// String::from_utf8(data.to_vec()))`.
 pub trait ValueCodec<T>: Send + Sync + 'static {
     /// Returns the node data that represents this value.
     fn encode(&self, value: &T) -> Vec<u8>;
@@ -77,7 +88,8 @@ where
     }
 }
 
-/// The codec of numbers: their bytes, the most significant first, as Java's `ByteBuffer` writes them.
+/// The codec of numbers: their bytes, the most significant first, as Java's `ByteBuffer` writes
+/// them.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::exhaustive_structs, reason = "a rule without parameters")]
 pub struct BigEndian;
@@ -89,12 +101,14 @@ impl ValueCodec<i32> for BigEndian {
     }
 
     fn decode(&self, data: &[u8]) -> Result<i32, CodecError> {
-        data.try_into().map(i32::from_be_bytes).map_err(|_| WrongLength::of(data, 4))
+        data.try_into()
+            .map(i32::from_be_bytes)
+            .map_err(|_| WrongLength::of(data, 4))
     }
 }
 
-/// Eight bytes. As in Curator, empty data decodes to 0. Decoding rejects any other length; Curator ignores bytes after the
-/// eighth.
+/// Eight bytes. As in Curator, empty data decodes to 0. Decoding rejects any other length; Curator
+/// ignores bytes after the eighth.
 impl ValueCodec<i64> for BigEndian {
     fn encode(&self, value: &i64) -> Vec<u8> {
         value.to_be_bytes().to_vec()
@@ -120,16 +134,27 @@ mod tests {
         assert_eq!(BigEndian.encode(&1_i32), [0, 0, 0, 1]);
         assert_eq!(BigEndian.encode(&-2_i32), [0xff, 0xff, 0xff, 0xfe]);
         assert_eq!(BigEndian.encode(&0x0102_0304_i32), [1, 2, 3, 4]);
-        assert_eq!(BigEndian.encode(&0x0102_0304_0506_0708_i64), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            BigEndian.encode(&0x0102_0304_0506_0708_i64),
+            [1, 2, 3, 4, 5, 6, 7, 8]
+        );
     }
 
     #[test]
     fn a_long_decodes_from_no_bytes_as_zero() {
         let decode = |data: &[u8]| -> Result<i64, CodecError> { BigEndian.decode(data) };
         assert_eq!(decode(b"").unwrap(), 0);
-        assert_eq!(decode(&[1; 7]).unwrap_err().to_string(), "expected 8 bytes, found 7");
-        let gzip = decode(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).unwrap_err().to_string();
-        assert!(gzip.starts_with("expected 8 bytes, found 10, which begin like gzip data"), "{gzip}");
+        assert_eq!(
+            decode(&[1; 7]).unwrap_err().to_string(),
+            "expected 8 bytes, found 7"
+        );
+        let gzip = decode(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            gzip.starts_with("expected 8 bytes, found 10, which begin like gzip data"),
+            "{gzip}"
+        );
     }
 
     proptest! {

@@ -15,16 +15,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a lock that was held is no longer held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum LossReason {
     /// The session that the lock belongs to is over, or may be over.
     SessionLost(SessionEnd),
     /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
-    /// This program gave up the lock: it released, dropped or downgraded the last guard. This is set before the release
-    /// is sent; the release returns whether it succeeded. Only a [`LossHandle`](crate::LossHandle) and a
-    /// [`Leadership`](crate::Leadership) report this, as they can outlive the hold.
+    /// This program gave up the lock: it released, dropped or downgraded the last guard. This is
+    /// set before the release is sent; the release returns whether it succeeded. Only a
+    /// [`LossHandle`](crate::LossHandle) and a [`Leadership`](crate::Leadership) report this, as
+    /// they can outlive the hold.
     Released,
 }
 
@@ -61,19 +66,21 @@ pub struct LockLost {
 
 /// An error of a lock. `?` converts a [`ValueError`] of a shared value to this type.
 ///
-/// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and [`outcome`](Self::outcome) whether the
-/// operation may have been applied. Each call documents its errors, as does the [page](crate::guide) of each lock.
+/// [`is_retryable`](Self::is_retryable) returns whether a retry can help, and
+/// [`outcome`](Self::outcome) whether the operation may have been applied. Each call documents its
+/// errors, as does the [page](crate::guide) of each lock.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An error of the client: a retry cannot help, or the retry policy did not allow one.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// The lock could not be acquired, because there was no session or requests kept failing, and the retry policy gave
-    /// up. A call that retries nothing, such as `try_acquire`, fails at the first failure.
+    /// The lock could not be acquired, because there was no session or requests kept failing, and
+    /// the retry policy gave up. A call that retries nothing, such as `try_acquire`, fails at the
+    /// first failure.
     ///
-    /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for this reason. Only
-    /// consecutive failures count: a success resets the count.
+    /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for
+    /// this reason. Only consecutive failures count: a success resets the count.
     #[error(
         "cannot acquire the lock {lock}: {}{cause}",
         repeated(*attempts, *failing_for)
@@ -92,7 +99,8 @@ pub enum Error {
     /// The lock had been lost before its release, or before the operation that needs it.
     #[error(transparent)]
     Lost(#[from] LockLost),
-    /// The release is not confirmed. The client keeps trying until the node is deleted or the session is over.
+    /// The release is not confirmed. The client keeps trying until the node is deleted or the
+    /// session is over.
     #[error("the release of {path} is not confirmed yet, and continues in the background: {cause}")]
     ReleasePending {
         /// The full path of the lock's node on the server.
@@ -101,9 +109,9 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// The server refuses the release, for example because a permission is missing. The node stays, and the lock is
-    /// neither held nor free, until the session is over or another client deletes the node. Waiters in the same session
-    /// get the same error.
+    /// The server refuses the release, for example because a permission is missing. The node stays,
+    /// and the lock is neither held nor free, until the session is over or another client deletes
+    /// the node. Waiters in the same session get the same error.
     // The cause names the node.
     #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
     ReleaseRefused {
@@ -113,30 +121,33 @@ pub enum Error {
         #[source]
         cause: curator_client::Error,
     },
-    /// Other clients deleted the node of this acquire more often than the retry policy allows. A call that does not
-    /// wait fails at the first deletion.
+    /// Other clients deleted the node of this acquire more often than the retry policy allows. A
+    /// call that does not wait fails at the first deletion.
     #[error("waiting for {dir}: another client keeps deleting this contender's node")]
     PlaceDeleted {
         /// The full path of the lock's directory on the server.
         dir: ZPath,
     },
-    /// The sequence counter of the lock's directory is used up (after 2^31, about two billion, nodes), or the queue
-    /// contains a number twice. The order of the queue is lost, so no client can acquire the lock; current holders keep
-    /// it.
+    /// The sequence counter of the lock's directory is used up (after 2^31, about two billion,
+    /// nodes), or the queue contains a number twice. The order of the queue is lost, so no client
+    /// can acquire the lock; current holders keep it.
     ///
-    /// To recover, delete the directory while no client holds the lock or waits for it, which resets the counter to
-    /// zero, or use another path.
+    /// To recover, delete the directory while no client holds the lock or waits for it, which
+    /// resets the counter to zero, or use another path.
     #[error(
         "the sequence numbers of {dir} are used up or repeat, as {node:?} shows: delete the directory when no client \
          holds the lock or waits for it, or use another path"
     )]
     SequenceOverflow {
-        /// The full path of the lock's directory on the server. For a semaphore, it is the one called `locks`.
+        /// The full path of the lock's directory on the server. For a semaphore, it is the one
+        /// called `locks`.
         dir: ZPath,
-        /// The node with the offending number: the last possible one, a negative one, or a duplicate.
+        /// The node with the offending number: the last possible one, a negative one, or a
+        /// duplicate.
         node: String,
     },
-    /// A custom driver breaks a rule of [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
+    /// A custom driver breaks a rule of
+    /// [`LockInternalsDriver`](crate::driver::LockInternalsDriver).
     #[error("the driver's node name {prefix:?} cannot be used: expected {expected}")]
     InvalidDriver {
         /// The beginning of the node names that the driver makes.
@@ -144,18 +155,21 @@ pub enum Error {
         /// What the driver should make.
         expected: &'static str,
     },
-    /// The owner holds the read lock and requests the write lock. It would wait for itself, and two such owners would
-    /// wait for each other: release the read lock first.
-    #[error("{owner} holds the read lock of {dir} and requests the write lock: release the read lock first")]
+    /// The owner holds the read lock and requests the write lock. It would wait for itself, and two
+    /// such owners would wait for each other: release the read lock first.
+    #[error(
+        "{owner} holds the read lock of {dir} and requests the write lock: release the read lock first"
+    )]
     UpgradeRefused {
         /// The full path of the lock's directory on the server.
         dir: ZPath,
         /// The owner.
         owner: OwnerId,
     },
-    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a tokio task, and the
-    /// library cannot distinguish the tasks of other executors. Nothing was sent. A multi-lock of locks wraps this
-    /// error in a [`MultiLockMember`](Self::MultiLockMember).
+    /// An asynchronous acquire of a reentrant lock outside a tokio runtime: a lock belongs to a
+    /// tokio task, and the library cannot distinguish the tasks of other executors. Nothing was
+    /// sent. A multi-lock of locks wraps this error in a
+    /// [`MultiLockMember`](Self::MultiLockMember).
     #[error(
         "the reentrant lock {dir} is acquired outside a tokio runtime, where its owner is unknown: name the owner by \
          `acquire_as`, or make the lock `non_reentrant`"
@@ -182,34 +196,43 @@ pub enum Error {
         /// What the paths should be.
         expected: &'static str,
     },
-    /// One lock of a multi-lock could not be acquired. The locks acquired before it were released, the last one first.
-    /// [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) and
+    /// One lock of a multi-lock could not be acquired. The locks acquired before it were released,
+    /// the last one first. [`Closed`](curator_client::Error::Closed),
+    /// [`ClientEnded`](curator_client::Error::ClientEnded) and
     /// [`Forked`](curator_client::Error::Forked) are returned unwrapped.
-    #[error("the lock {member} of a multi-lock: {cause}{}", rollback_suffix(rollback))]
+    #[error(
+        "the lock {member} of a multi-lock: {cause}{}",
+        rollback_suffix(rollback)
+    )]
     MultiLockMember {
         /// The lock that failed.
         member: String,
         /// Why it failed.
         #[source]
         cause: Box<Error>,
-        /// The errors from releasing the others, including releases that continue in the background.
+        /// The errors from releasing the others, including releases that continue in the
+        /// background.
         rollback: Vec<Error>,
     },
-    /// Several locks of a multi-lock, or several leases, were not released properly; the others were released. A release
-    /// returns a single failure unwrapped. An acquire of a multi-lock made from locks that gives up (at its deadline, or
-    /// because a lock is held) also wraps a single failure.
+    /// Several locks of a multi-lock, or several leases, were not released properly; the others
+    /// were released. A release returns a single failure unwrapped. An acquire of a multi-lock made
+    /// from locks that gives up (at its deadline, or because a lock is held) also wraps a single
+    /// failure.
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
         /// The failures, in the order of the releases.
         failures: Vec<Error>,
     },
     /// The guard's locks belong to different clients, so no transaction can check them all.
-    #[error("{path} belongs to a different client than the guard's other locks, so no transaction can check them all")]
+    #[error(
+        "{path} belongs to a different client than the guard's other locks, so no transaction can check them all"
+    )]
     SeveralSessions {
         /// A node of another session than the first node's.
         path: ZPath,
     },
-    /// An error of a shared or atomic value, such as the [`SharedCount`](crate::SharedCount) that limits a semaphore.
+    /// An error of a shared or atomic value, such as the [`SharedCount`](crate::SharedCount) that
+    /// limits a semaphore.
     #[error(transparent)]
     Value(Box<ValueError>),
     /// The recipe was closed, such as a leader latch by [`close`](crate::LeaderLatch::close).
@@ -218,8 +241,8 @@ pub enum Error {
         /// The recipe's full path on the server.
         path: ZPath,
     },
-    /// The task of a recipe has panicked, in user code that it calls (an ACL provider, a retry policy) or by a defect.
-    /// It does not restart, and has given up its nodes.
+    /// The task of a recipe has panicked, in user code that it calls (an ACL provider, a retry
+    /// policy) or by a defect. It does not restart, and has given up its nodes.
     #[error("the task of the recipe at {path} panicked: {message}")]
     RecipePanicked {
         /// The recipe's full path on the server.
@@ -284,15 +307,27 @@ fn repeated(attempts: u32, failing_for: Duration) -> String {
 
 /// The errors of a rollback, as a suffix for a message.
 fn rollback_suffix(errors: &[Error]) -> String {
-    if errors.is_empty() { String::new() } else { format!("; the rollback also failed: {}", listed(errors)) }
+    if errors.is_empty() {
+        String::new()
+    } else {
+        format!("; the rollback also failed: {}", listed(errors))
+    }
 }
 
 fn from_one_to(max: usize) -> String {
-    if max == usize::MAX { "at least 1".to_owned() } else { format!("1 to {max}") }
+    if max == usize::MAX {
+        "at least 1".to_owned()
+    } else {
+        format!("1 to {max}")
+    }
 }
 
 fn listed(errors: &[Error]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 impl Error {
@@ -310,9 +345,10 @@ impl Error {
         }
     }
 
-    /// Whether the call can succeed if repeated unchanged. For [`Lost`](Self::Lost), whether the lock can be acquired
-    /// again: the guard stays lost, and the work may have run, with or without the lock. False for
-    /// [`ReleasePending`](Self::ReleasePending), as the release continues in the background.
+    /// Whether the call can succeed if repeated unchanged. For [`Lost`](Self::Lost), whether the
+    /// lock can be acquired again: the guard stays lost, and the work may have run, with or without
+    /// the lock. False for [`ReleasePending`](Self::ReleasePending), as the release continues in
+    /// the background.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -327,9 +363,9 @@ impl Error {
         }
     }
 
-    /// Whether the cause is that this program closed the client or the recipe: a loop should end, without reporting a
-    /// failure. False if the client's runtime has ended or the process was forked. [`Lost`](Self::Lost) cannot
-    /// distinguish these; the error of the next acquire can.
+    /// Whether the cause is that this program closed the client or the recipe: a loop should end,
+    /// without reporting a failure. False if the client's runtime has ended or the process was
+    /// forked. [`Lost`](Self::Lost) cannot distinguish these; the error of the next acquire can.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         match self {
@@ -342,10 +378,10 @@ impl Error {
         }
     }
 
-    /// Whether the operation may have been applied. A node that a failed acquire may have left is deleted in the
-    /// background; if the server refuses the delete because a permission is missing, the
-    /// [`Janitor`](curator_client::Janitor) reports it. For [`Lost`](Self::Lost), this is the outcome of the failed
-    /// call, not of the work under the lock.
+    /// Whether the operation may have been applied. A node that a failed acquire may have left is
+    /// deleted in the background; if the server refuses the delete because a permission is missing,
+    /// the [`Janitor`](curator_client::Janitor) reports it. For [`Lost`](Self::Lost), this is the
+    /// outcome of the failed call, not of the work under the lock.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -353,7 +389,11 @@ impl Error {
             Self::AcquireFailed { cause, .. } => cause.outcome(),
             Self::ReleasePending { .. } => Outcome::Unknown,
             Self::Value(error) => error.outcome(),
-            Self::ReleasesFailed { failures } if failures.iter().any(|each| each.outcome() == Outcome::Unknown) => {
+            Self::ReleasesFailed { failures }
+                if failures
+                    .iter()
+                    .any(|each| each.outcome() == Outcome::Unknown) =>
+            {
                 Outcome::Unknown
             }
             _ => Outcome::NotApplied,
@@ -366,7 +406,11 @@ mod tests {
     use super::*;
 
     fn member(cause: Error) -> Error {
-        Error::MultiLockMember { member: "/b".to_owned(), cause: Box::new(cause), rollback: Vec::new() }
+        Error::MultiLockMember {
+            member: "/b".to_owned(),
+            cause: Box::new(cause),
+            rollback: Vec::new(),
+        }
     }
 
     /// The messages of an error and of all its sources.
@@ -395,24 +439,53 @@ mod tests {
             after: Duration::from_secs(15),
         };
         let once = failed(1, Duration::ZERO, &lost);
-        assert_eq!(once.to_string(), format!("cannot acquire the lock /locks/a: {lost}"));
+        assert_eq!(
+            once.to_string(),
+            format!("cannot acquire the lock /locks/a: {lost}")
+        );
         let slow = failed(1, Duration::from_secs(15), &lost);
-        assert_eq!(slow.to_string(), format!("cannot acquire the lock /locks/a: an attempt of 15.0 s failed: {lost}"));
+        assert_eq!(
+            slow.to_string(),
+            format!("cannot acquire the lock /locks/a: an attempt of 15.0 s failed: {lost}")
+        );
         let often = failed(4, Duration::from_millis(46_049), &lost);
-        let text = format!("cannot acquire the lock /locks/a: 4 attempts in 46.0 s failed, the last one with: {lost}");
+        let text = format!(
+            "cannot acquire the lock /locks/a: 4 attempts in 46.0 s failed, the last one with: {lost}"
+        );
         assert_eq!(chain(&often), [text, lost.to_string()]);
-        assert_eq!((often.is_retryable(), often.outcome()), (true, Outcome::Unknown));
-        let unsent = curator_client::Error::Disconnected { operation: "create", path: path.clone() };
-        assert_eq!(failed(1, Duration::ZERO, &unsent).outcome(), Outcome::NotApplied);
+        assert_eq!(
+            (often.is_retryable(), often.outcome()),
+            (true, Outcome::Unknown)
+        );
+        let unsent = curator_client::Error::Disconnected {
+            operation: "create",
+            path: path.clone(),
+        };
+        assert_eq!(
+            failed(1, Duration::ZERO, &unsent).outcome(),
+            Outcome::NotApplied
+        );
         assert!(member(often).is_retryable());
     }
 
     #[test]
     fn a_lost_lock_is_retryable_unless_its_session_was_closed_or_forked() {
-        let lost = |reason| Error::from(LockLost { path: ZPath::root(), reason });
+        let lost = |reason| {
+            Error::from(LockLost {
+                path: ZPath::root(),
+                reason,
+            })
+        };
         let ended = |end| lost(LossReason::SessionLost(end));
-        let both = |lost: &Error| Error::ReleasesFailed { failures: vec![lost.clone(); 2] };
-        let ends = [SessionEnd::Expired, SessionEnd::LeaseOver, SessionEnd::AuthFailed].map(ended);
+        let both = |lost: &Error| Error::ReleasesFailed {
+            failures: vec![lost.clone(); 2],
+        };
+        let ends = [
+            SessionEnd::Expired,
+            SessionEnd::LeaseOver,
+            SessionEnd::AuthFailed,
+        ]
+        .map(ended);
         for lost in ends.into_iter().chain([lost(LossReason::NodeDeleted)]) {
             assert!(lost.is_retryable() && both(&lost).is_retryable(), "{lost}");
             // As from a multi-lock that lost a member while it acquired the next.
@@ -420,7 +493,9 @@ mod tests {
         }
         for lost in [SessionEnd::Closed, SessionEnd::Forked].map(ended) {
             assert!(
-                !lost.is_retryable() && !both(&lost).is_retryable() && !member(lost.clone()).is_retryable(),
+                !lost.is_retryable()
+                    && !both(&lost).is_retryable()
+                    && !member(lost.clone()).is_retryable(),
                 "{lost}"
             );
             // The cause may also be that the runtime has ended.
@@ -432,17 +507,28 @@ mod tests {
 
     #[test]
     fn is_closed_is_true_if_every_cause_is_a_closed_client() {
-        let pending = |cause| Error::ReleasePending { path: ZPath::root(), cause };
+        let pending = |cause| Error::ReleasePending {
+            path: ZPath::root(),
+            cause,
+        };
         let (closed, forked) = (curator_client::Error::Closed, curator_client::Error::Forked);
         for closed in [Error::Client(closed.clone()), pending(closed.clone())] {
-            assert!(closed.is_closed() && member(closed.clone()).is_closed(), "{closed}");
+            assert!(
+                closed.is_closed() && member(closed.clone()).is_closed(),
+                "{closed}"
+            );
         }
         for other in [Error::Client(forked.clone()), pending(forked.clone())] {
-            assert!(!other.is_closed() && !member(other.clone()).is_closed(), "{other}");
+            assert!(
+                !other.is_closed() && !member(other.clone()).is_closed(),
+                "{other}"
+            );
         }
         let several = |causes: [&curator_client::Error; 2]| Error::ReleasesFailed {
             failures: causes.map(|cause| pending(cause.clone())).to_vec(),
         };
-        assert!(several([&closed, &closed]).is_closed() && !several([&closed, &forked]).is_closed());
+        assert!(
+            several([&closed, &closed]).is_closed() && !several([&closed, &forked]).is_closed()
+        );
     }
 }

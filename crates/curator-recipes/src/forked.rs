@@ -1,4 +1,5 @@
-//! Leaks values in a forked child: their drop could wait forever for a lock that was held at the `fork`.
+//! Leaks values in a forked child: their drop could wait forever for a lock that was held at the
+//! `fork`.
 
 use curator_client::process::Process;
 use curator_client::{CuratorClient, Error};
@@ -11,7 +12,8 @@ pub(crate) fn check_fork(client: &CuratorClient) -> Result<(), Error> {
     }
 }
 
-/// A value that belongs to the process that made it. A forked child leaks it instead of dropping it.
+/// A value that belongs to the process that made it. A forked child leaks it instead of dropping
+/// it.
 pub(crate) struct LeakedInChild<T> {
     process: Process,
     /// `None` only during the drop.
@@ -20,7 +22,10 @@ pub(crate) struct LeakedInChild<T> {
 
 impl<T> LeakedInChild<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { process: Process::current(), value: Some(value) }
+        Self {
+            process: Process::current(),
+            value: Some(value),
+        }
     }
 
     /// Whether this is a copy in a forked child.

@@ -8,8 +8,9 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeErr
 
 /// A member of a group of processes, which also follows all members.
 ///
-/// Curator's `GroupMember`; both can use the same group. It consists of a [`PersistentNode`], with the member's id
-/// below the group's path, and a [`CuratorCache`] of the group's [children](CuratorCacheBuilder::children_only).
+/// Curator's `GroupMember`; both can use the same group. It consists of a [`PersistentNode`], with
+/// the member's id below the group's path, and a [`CuratorCache`] of the group's
+/// [children](CuratorCacheBuilder::children_only).
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -34,20 +35,20 @@ use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeErr
 ///
 /// # Guarantees
 ///
-/// - The member belongs to the group until it is closed, through lost connections and sessions, as [`PersistentNode`]
-///   guarantees.
-/// - *One process for each id*: if the id is taken, this member waits, and its node's [state](PersistentNode::state)
-///   names the owning session. A restarted process joins once the servers have ended the
-///   session of its last run.
+/// - The member belongs to the group until it is closed, through lost connections and sessions, as
+///   [`PersistentNode`] guarantees.
+/// - *One process for each id*: if the id is taken, this member waits, and its node's
+///   [state](PersistentNode::state) names the owning session. A restarted process joins once the
+///   servers have ended the session of its last run.
 /// - The members are read from the servers, with the guarantees of [`CuratorCache`].
 ///
 /// # Caveats
 ///
-/// A process that has crashed or lost its connection belongs to the group until its session ends on the servers.
-/// Without a connection, the members are [stale](crate::CacheState::Stale).
+/// A process that has crashed or lost its connection belongs to the group until its session ends on
+/// the servers. Without a connection, the members are [stale](crate::CacheState::Stale).
 ///
-/// The members include this member's id only once it is read from the servers; Curator's `getCurrentMembers` always
-/// includes it.
+/// The members include this member's id only once it is read from the servers; Curator's
+/// `getCurrentMembers` always includes it.
 ///
 /// To follow the members without joining, use a [`CuratorCache`].
 ///
@@ -70,22 +71,29 @@ pub struct GroupMemberBuilder {
 debug_line!(GroupMemberBuilder, |builder| node: builder.node);
 
 impl GroupMemberBuilder {
-    /// Sets the data of this member, which all members can read. Defaults to none. Curator's default is the client's
-    /// address.
+    /// Sets the data of this member, which all members can read. Defaults to none. Curator's
+    /// default is the client's address.
     pub fn data(self, data: impl AsRef<[u8]>) -> Self {
-        Self { node: self.node.data(data), ..self }
+        Self {
+            node: self.node.data(data),
+            ..self
+        }
     }
 
     /// Starts to join. Returns immediately, and works before there is a connection.
     #[must_use = "the member leaves when its last handle is dropped"]
     pub fn start(self) -> GroupMember {
         // The default options of a cache are valid.
-        GroupMember { node: self.node.start(), members: CuratorCache::started(self.members) }
+        GroupMember {
+            node: self.node.start(),
+            members: CuratorCache::started(self.members),
+        }
     }
 }
 
 impl GroupMember {
-    /// Configures the member `id` of the group at `group`. Nothing is sent before [`start`](GroupMemberBuilder::start).
+    /// Configures the member `id` of the group at `group`. Nothing is sent before
+    /// [`start`](GroupMemberBuilder::start).
     ///
     /// # Errors
     ///
@@ -97,7 +105,10 @@ impl GroupMember {
     ) -> Result<GroupMemberBuilder, PersistentNodeError> {
         let group = client.resolve(group)?;
         let node = PersistentNode::builder(client, group.child(id.as_ref())?)?;
-        Ok(GroupMemberBuilder { node, members: CuratorCacheBuilder::new(client, group).children_only() })
+        Ok(GroupMemberBuilder {
+            node,
+            members: CuratorCacheBuilder::new(client, group).children_only(),
+        })
     }
 
     /// The node of this member: its state, and its data.
@@ -124,13 +135,14 @@ impl GroupMember {
         self.members.path()
     }
 
-    /// Leaves the group and closes the cache, for all clones. Returns when the node is deleted, or after the client's
-    /// close timeout. The known members stay readable. A second call is harmless.
+    /// Leaves the group and closes the cache, for all clones. Returns when the node is deleted, or
+    /// after the client's close timeout. The known members stay readable. A second call is
+    /// harmless.
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`]. If an error has ended the cache before, [`last_error`](CuratorCache::last_error)
-    /// of the members returns it.
+    /// Those of [`PersistentNode::close`]. If an error has ended the cache before,
+    /// [`last_error`](CuratorCache::last_error) of the members returns it.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,5 @@
-//! The guide: what the locks guarantee, a page for each lock, how to run a service in production and how to test it.
+//! The guide: what the locks guarantee, a page for each lock, how to run a service in production
+//! and how to test it.
 //!
 //! | Page | What it is about |
 //! |---|---|
@@ -22,15 +23,18 @@
 //!
 //! # Pages in the repository
 //!
-//! Other pages are only in the repository: in `docs`, service discovery (`discovery.md`), the command `zklock`
-//! (`zklock.md`), the runbook, the alert rules and the dashboard (`operations`), defects of other crates
-//! (`upstream.md`), measurements (`performance.md`), the architecture and the decision records (ADR); in `examples`, a
-//! program for each task, among them a whole service (`service`).
+//! Other pages are only in the repository: in `docs`, service discovery (`discovery.md`), the
+//! command `zklock` (`zklock.md`), the runbook, the alert rules and the dashboard (`operations`),
+//! defects of other crates (`upstream.md`), measurements (`performance.md`), the architecture and
+//! the decision records (ADR); in `examples`, a program for each task, among them a whole service
+//! (`service`).
 //!
-//! A *pipeline* is a group of requests that are sent together, without waiting in between, and so cost one round trip.
+//! A *pipeline* is a group of requests that are sent together, without waiting in between, and so
+//! cost one round trip.
 
-// The pages are Markdown files with relative links, which work in the repository. Each module below defines the labels
-// of these links again, for rustdoc: in Markdown, the first definition of a label wins.
+// The pages are Markdown files with relative links, which work in the repository. Each module below
+// defines the labels of these links again, for rustdoc: in Markdown, the first definition of a
+// label wins.
 
 /// What every lock guarantees, and under which assumptions.
 ///
@@ -240,6 +244,9 @@ pub mod interop {}
 pub mod from_curator {}
 
 /// Testing your own service, with the crate `curator-test`.
-#[allow(clippy::test_attr_in_doctest, reason = "shows whole tests; `curator-pages` runs them")]
+#[allow(
+    clippy::test_attr_in_doctest,
+    reason = "shows whole tests; `curator-pages` runs them"
+)]
 #[doc = include_str!("../docs/testing.md")]
 pub mod testing {}

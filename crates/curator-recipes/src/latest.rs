@@ -6,9 +6,9 @@ use curator_client::source::watch;
 
 /// The latest value of a recipe's state, and its changes. A slow reader gets the latest value only.
 ///
-/// Like a [`watch::Receiver`], but its methods return copies. A receiver lends its value, and while it is borrowed, the
-/// task of the recipe waits: on a runtime with one thread, a `match` on a borrowed state that awaits the recipe in an arm
-/// would wait forever.
+/// Like a [`watch::Receiver`], but its methods return copies. A receiver lends its value, and while
+/// it is borrowed, the task of the recipe waits: on a runtime with one thread, a `match` on a
+/// borrowed state that awaits the recipe in an arm would wait forever.
 ///
 /// ```no_run
 /// # use curator_recipes::{LeaderLatch, LeaderState, Error};
@@ -34,7 +34,9 @@ pub struct RecipeEnded;
 
 impl<T: Clone> Latest<T> {
     pub(crate) fn new(values: &watch::Receiver<T>) -> Self {
-        Self { values: values.clone() }
+        Self {
+            values: values.clone(),
+        }
     }
 
     /// The present value.
@@ -61,7 +63,8 @@ impl<T: Clone> Latest<T> {
         self.values.changed().await.map_err(|_| RecipeEnded)
     }
 
-    /// Waits until the value meets a condition, and returns it. Returns immediately if the present one does.
+    /// Waits until the value meets a condition, and returns it. Returns immediately if the present
+    /// one does.
     ///
     /// # Errors
     ///
@@ -70,7 +73,10 @@ impl<T: Clone> Latest<T> {
     /// # Cancel safety
     ///
     /// No change is lost when the future is dropped.
-    pub async fn wait_for(&mut self, mut condition: impl FnMut(&T) -> bool) -> Result<T, RecipeEnded> {
+    pub async fn wait_for(
+        &mut self,
+        mut condition: impl FnMut(&T) -> bool,
+    ) -> Result<T, RecipeEnded> {
         loop {
             // A copy, so that the condition can call the recipe.
             let value = self.get_and_update();
@@ -90,7 +96,8 @@ impl<T: Clone> Latest<T> {
         self.values.has_changed().map_err(|_| RecipeEnded)
     }
 
-    /// Counts the present value as not seen: the next [`changed`](Self::changed) returns immediately.
+    /// Counts the present value as not seen: the next [`changed`](Self::changed) returns
+    /// immediately.
     pub fn mark_changed(&mut self) {
         self.values.mark_changed();
     }
@@ -103,7 +110,9 @@ impl<T: Clone> Latest<T> {
 
 impl<T> Clone for Latest<T> {
     fn clone(&self) -> Self {
-        Self { values: self.values.clone() }
+        Self {
+            values: self.values.clone(),
+        }
     }
 }
 
@@ -135,7 +144,10 @@ mod tests {
             *value == other.get()
         });
         assert_eq!(found.now_or_never(), Some(Ok(3)));
-        assert_eq!((latest.has_changed(), latest.changed().now_or_never()), (Ok(false), None));
+        assert_eq!(
+            (latest.has_changed(), latest.changed().now_or_never()),
+            (Ok(false), None)
+        );
     }
 
     #[test]
@@ -145,9 +157,18 @@ mod tests {
         sender.send_replace(2);
         drop(sender);
         assert_eq!(latest.changed().now_or_never(), Some(Ok(())));
-        assert_eq!((latest.get(), latest.changed().now_or_never()), (2, Some(Err(RecipeEnded))));
-        assert_eq!(latest.wait_for(|value| *value == 2).now_or_never(), Some(Ok(2)));
-        assert_eq!(latest.wait_for(|value| *value == 1).now_or_never(), Some(Err(RecipeEnded)));
+        assert_eq!(
+            (latest.get(), latest.changed().now_or_never()),
+            (2, Some(Err(RecipeEnded)))
+        );
+        assert_eq!(
+            latest.wait_for(|value| *value == 2).now_or_never(),
+            Some(Ok(2))
+        );
+        assert_eq!(
+            latest.wait_for(|value| *value == 1).now_or_never(),
+            Some(Err(RecipeEnded))
+        );
         assert_eq!(latest.has_changed(), Err(RecipeEnded));
     }
 }

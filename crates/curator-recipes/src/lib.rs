@@ -1,8 +1,9 @@
-//! Distributed locks, leadership, live settings, caches and group membership on Apache ZooKeeper, after Apache
-//! Curator's recipes.
+//! Distributed locks, leadership, live settings, caches and group membership on Apache ZooKeeper,
+//! after Apache Curator's recipes.
 //!
-//! The locks are fair, herd-free and cancel-safe, and a holder is notified of a lost lock before another client can
-//! acquire it. Exclusive locks have fencing tokens. Java programs that use Curator can share the lock paths.
+//! The locks are fair, herd-free and cancel-safe, and a holder is notified of a lost lock before
+//! another client can acquire it. Exclusive locks have fencing tokens. Java programs that use
+//! Curator can share the lock paths.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -85,33 +86,44 @@
 //!
 //! # Features
 //!
-//! `zookeeper-client` is enabled by default. One of the two transports, that and `native`, must be enabled.
+//! `zookeeper-client` is enabled by default. One of the two transports, that and `native`, must be
+//! enabled.
 //!
-//! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry policy. That crate and
-//!   its dependency `instant` are no longer maintained (RUSTSEC-2025-0012, RUSTSEC-2024-0384).
-//!   [`ExponentialBackoffRetry`](client::ExponentialBackoffRetry) needs neither.
-//! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and a transport of this project's own, beside
-//!   `zookeeper-client` or in its place.
-//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and [`client::ConnectString`] implement
-//!   `Serialize` and `Deserialize`; [`Participant`], [`LossReason`] and paths implement `Serialize`. A client's options
-//!   can come from a configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A
+//! - `backoff`: `client::BackoffRetry`, which turns a backoff of the crate `backoff` into a retry
+//!   policy. That crate and its dependency `instant` are no longer maintained (RUSTSEC-2025-0012,
+//!   RUSTSEC-2024-0384). [`ExponentialBackoffRetry`](client::ExponentialBackoffRetry) needs
+//!   neither.
+//! - `native`: `CuratorClientBuilder::transport` in the module [`client`], and a transport of this
+//!   project's own, beside `zookeeper-client` or in its place.
+//! - `serde`: [`FencingToken`], [`VersionedValue`], [`client::ConnectionState`] and
+//!   [`client::ConnectString`] implement `Serialize` and `Deserialize`; [`Participant`],
+//!   [`LossReason`] and paths implement `Serialize`. A client's options can come from a
+//!   configuration file ([`client::CuratorClientBuilder`], `client::ConfiguredRetryPolicy`). A
 //!   [`Config`] whose decoder uses `serde_json` does not need this feature.
-//! - `sasl-digest-md5` and `sasl-gssapi`: SASL authentication of the client, with `SaslOptions` in the module
-//!   [`client`]. `sasl-gssapi` needs the system's Kerberos library to build.
+//! - `sasl-digest-md5` and `sasl-gssapi`: SASL authentication of the client, with `SaslOptions` in
+//!   the module [`client`]. `sasl-gssapi` needs the system's Kerberos library to build.
 //! - `tls`: connections over TLS, with `TlsOptions` in the module [`client`].
-//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when the lock is no longer
-//!   held, and `LockGuard::cancellation_token_on_loss`: [a program](guide::locks#cancellation-tokens).
+//! - `tokio-util`: `LockGuard::cancellation_token`, a `CancellationToken` that is cancelled when
+//!   the lock is no longer held, and `LockGuard::cancellation_token_on_loss`: [a
+//!   program](guide::locks#cancellation-tokens).
 //!
 //! # Versions
 //!
-//! The types of other crates in this crate's interface, and the changes that a new version may make:
-//! `docs/stability.md` in the repository.
+//! The types of other crates in this crate's interface, and the changes that a new version may
+//! make: `docs/stability.md` in the repository.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Each public type is `non_exhaustive`, or gives the reason why it is not.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 // A simulation repeats a run: no other clock, no other source of chance, no thread.
-#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        clippy::iter_over_hash_type
+    )
+)]
 
 mod atomic;
 mod cache;
@@ -144,7 +156,8 @@ pub mod client {
 
 pub use crate::atomic::{AtomicValue, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};
 pub use crate::cache::{
-    CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot,
+    CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder,
+    Lookup, Snapshot,
 };
 pub use crate::changes::Changes;
 pub use crate::codec::{BigEndian, CodecError, ValueCodec};
@@ -159,17 +172,21 @@ pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupMember, GroupMemberBuilder};
 pub use crate::latest::{Latest, RecipeEnded};
 pub use crate::leader::{
-    LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError,
-    LeaderState, Leadership, ObservedLeader,
+    LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder,
+    LeaderSelectorError, LeaderState, Leadership, ObservedLeader,
 };
 pub use crate::lock::{
-    GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, LossHandle, Participant, ReadLock, SemaphoreLease,
-    WriteGuard, WriteLock, revoke,
+    GuardedTransaction, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard,
+    LossHandle, Participant, ReadLock, SemaphoreLease, WriteGuard, WriteLock, revoke,
 };
 pub use crate::owner::OwnerId;
-pub use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
-pub use crate::shared::{CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue};
+pub use crate::persistent::{
+    PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState,
+};
+pub use crate::shared::{
+    CountChanges, SharedCount, SharedValue, ValueChanges, VersionedCount, VersionedValue,
+};
 pub use crate::wait::Wait;
 
 /// Compiles the example of the README.
@@ -187,49 +204,143 @@ mod tests {
 
     /// The public types, by module.
     const _: () = assert_send_and_sync::<(
-        (AtomicValue<u8>, BigEndian, CodecError, DistributedAtomicLong, DistributedAtomicValue<u8>, IdGenerator),
-        (CacheError, CacheEvent, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder, Lookup, Snapshot),
-        (Config<u8>, ConfigBuilder<u8>, ConfigError, ConfigStatus, IfAbsent<u8>),
+        (
+            AtomicValue<u8>,
+            BigEndian,
+            CodecError,
+            DistributedAtomicLong,
+            DistributedAtomicValue<u8>,
+            IdGenerator,
+        ),
+        (
+            CacheError,
+            CacheEvent,
+            CacheState,
+            CachedNode,
+            CuratorCache,
+            CuratorCacheBuilder,
+            Lookup,
+            Snapshot,
+        ),
+        (
+            Config<u8>,
+            ConfigBuilder<u8>,
+            ConfigError,
+            ConfigStatus,
+            IfAbsent<u8>,
+        ),
         (Error, LockLost, LossReason, LossHandle, OwnerId, Wait),
-        (fencing::FencedResource<u8>, fencing::FencingChecker, fencing::InvalidFencingToken, fencing::StaleToken),
+        (
+            fencing::FencedResource<u8>,
+            fencing::FencingChecker,
+            fencing::InvalidFencingToken,
+            fencing::StaleToken,
+        ),
         (FencingToken, GroupMember, GroupMemberBuilder),
-        (LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder),
-        (LeaderSelectorError<u8>, LeaderState, Leadership, ObservedLeader),
-        (std::sync::Arc<dyn InterProcessLock>, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock),
-        (InterProcessSemaphoreMutex, InterProcessSemaphoreV2, ReadLock, WriteLock),
-        (GuardedTransaction<'static>, LockGuard, SemaphoreLease, WriteGuard, Participant, ParticipantKind),
-        (PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState),
-        (SharedCount, SharedValue<u8>, UnsuitableNode, ValueError, VersionedCount, VersionedValue<u8>),
+        (
+            LeaderLatch,
+            LeaderLatchBuilder,
+            LeaderObserver,
+            LeaderSelector,
+            LeaderSelectorBuilder,
+        ),
+        (
+            LeaderSelectorError<u8>,
+            LeaderState,
+            Leadership,
+            ObservedLeader,
+        ),
+        (
+            std::sync::Arc<dyn InterProcessLock>,
+            InterProcessMultiLock,
+            InterProcessMutex,
+            InterProcessReadWriteLock,
+        ),
+        (
+            InterProcessSemaphoreMutex,
+            InterProcessSemaphoreV2,
+            ReadLock,
+            WriteLock,
+        ),
+        (
+            GuardedTransaction<'static>,
+            LockGuard,
+            SemaphoreLease,
+            WriteGuard,
+            Participant,
+            ParticipantKind,
+        ),
+        (
+            PersistentNode,
+            PersistentNodeBuilder,
+            PersistentNodeError,
+            PersistentNodeState,
+        ),
+        (
+            SharedCount,
+            SharedValue<u8>,
+            UnsuitableNode,
+            ValueError,
+            VersionedCount,
+            VersionedValue<u8>,
+        ),
     )>();
     /// A stream has one consumer.
     const _: () = assert_type_is_send::<(CacheEvents, CountChanges, ValueChanges<u8>)>();
 
     /// The futures that no test spawns.
-    const _: fn(InterProcessMutex, InterProcessSemaphoreV2, InterProcessMultiLock) = |mutex, semaphore, lock| {
-        assert_send(&(mutex.participants(), semaphore.participants(), lock.participants()));
-    };
-    const _: fn(LockGuard, WriteGuard, SemaphoreLease, client::CuratorClient) = |guard, writing, lease, client| {
-        assert_send(&(guard.run(async {}), guard.try_run(async { Ok::<_, Error>(()) })));
-        assert_send(&revoke(&client, guard.node()));
-        assert_send(&guard.release_timeout(std::time::Duration::ZERO));
-        assert_send(&writing.release_timeout(std::time::Duration::ZERO));
-        assert_send(&lease.release_timeout(std::time::Duration::ZERO));
-    };
+    const _: fn(InterProcessMutex, InterProcessSemaphoreV2, InterProcessMultiLock) =
+        |mutex, semaphore, lock| {
+            assert_send(&(
+                mutex.participants(),
+                semaphore.participants(),
+                lock.participants(),
+            ));
+        };
+    const _: fn(LockGuard, WriteGuard, SemaphoreLease, client::CuratorClient) =
+        |guard, writing, lease, client| {
+            assert_send(&(
+                guard.run(async {}),
+                guard.try_run(async { Ok::<_, Error>(()) }),
+            ));
+            assert_send(&revoke(&client, guard.node()));
+            assert_send(&guard.release_timeout(std::time::Duration::ZERO));
+            assert_send(&writing.release_timeout(std::time::Duration::ZERO));
+            assert_send(&lease.release_timeout(std::time::Duration::ZERO));
+        };
     const _: fn(LeaderLatch, Leadership, LeaderObserver) = |latch, leadership, observer| {
         assert_send(&(latch.leadership(), latch.participants(), latch.leader()));
         assert_send(&(latch.resign(), latch.stand_aside(), latch.close()));
-        assert_send(&(leadership.lost(), leadership.run(async {}), leadership.try_run(async { Ok::<_, Error>(()) })));
+        assert_send(&(
+            leadership.lost(),
+            leadership.run(async {}),
+            leadership.try_run(async { Ok::<_, Error>(()) }),
+        ));
         assert_send(&(observer.leader(), observer.changes()));
     };
     const _: fn(CuratorCache, SharedCount) = |cache, count| {
-        assert_send(&(cache.ready(), cache.caught_up(), cache.close(), cache.events(), cache.events().next()));
+        assert_send(&(
+            cache.ready(),
+            cache.caught_up(),
+            cache.close(),
+            cache.events(),
+            cache.events().next(),
+        ));
         assert_send(&(count.get(), count.changes().next()));
     };
     const _: fn(ConfigBuilder<u8>, ConfigBuilder<u8>, Config<u8>) = |builder, again, config| {
-        assert_send(&(builder.open(), again.open_timeout(std::time::Duration::ZERO), config.ended()));
+        assert_send(&(
+            builder.open(),
+            again.open_timeout(std::time::Duration::ZERO),
+            config.ended(),
+        ));
     };
     const _: fn(PersistentNode, GroupMember) = |node, member| {
-        assert_send(&(node.created(), node.created_timeout(std::time::Duration::ZERO), node.set_data("")));
+        assert_send(&(
+            node.created(),
+            node.created_timeout(std::time::Duration::ZERO),
+            node.set_data(""),
+        ));
         assert_send(&(node.close(), member.close()));
     };
 }

@@ -23,19 +23,26 @@ impl<'de> Deserialize<'de> for FencingToken {
     }
 }
 
-/// For status pages. The path and the kind are text. The session's id is text, in hexadecimal digits as in ZooKeeper's
-/// logs, because JavaScript cannot represent such large numbers exactly. The time of creation is in milliseconds since
+/// For status pages. The path and the kind are text. The session's id is text, in hexadecimal
+/// digits as in ZooKeeper's logs, because JavaScript cannot represent such large numbers exactly.
+/// The time of creation is in milliseconds since
 /// 1970. The data is text, in which bytes that are not UTF-8 are replaced.
 impl Serialize for Participant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let created = self
+            .created
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let mut fields = serializer.serialize_struct("Participant", 8)?;
         fields.serialize_field("path", &self.path)?;
         fields.serialize_field("sequence", &self.sequence)?;
         fields.serialize_field("kind", &self.kind.to_string())?;
         fields.serialize_field("owns", &self.owns)?;
         fields.serialize_field("session_id", &format!("{:#x}", self.session_id))?;
-        fields.serialize_field("created", &u64::try_from(created.as_millis()).unwrap_or(u64::MAX))?;
+        fields.serialize_field(
+            "created",
+            &u64::try_from(created.as_millis()).unwrap_or(u64::MAX),
+        )?;
         fields.serialize_field("fencing_token", &self.fencing_token)?;
         fields.serialize_field("data", &String::from_utf8_lossy(&self.data))?;
         fields.end()
@@ -57,9 +64,13 @@ mod tests {
     fn a_token_serializes_as_a_number_and_rejects_zero_and_strings() {
         let token: FencingToken = serde_json::from_str("4294967299").unwrap();
         assert_eq!(serde_json::to_string(&token).unwrap(), "4294967299");
-        for (text, reason) in [("0", "invalid fencing token \"0\": expected"), ("\"7\"", "invalid type: string \"7\"")]
-        {
-            let error = serde_json::from_str::<FencingToken>(text).unwrap_err().to_string();
+        for (text, reason) in [
+            ("0", "invalid fencing token \"0\": expected"),
+            ("\"7\"", "invalid type: string \"7\""),
+        ] {
+            let error = serde_json::from_str::<FencingToken>(text)
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(reason), "{error}");
         }
     }
@@ -86,10 +97,19 @@ mod tests {
     #[test]
     fn counts_and_loss_reasons_serialize_and_unknown_fields_are_rejected() {
         let count: VersionedCount = serde_json::from_str(r#"{"value":3,"version":7}"#).unwrap();
-        assert_eq!(serde_json::to_string(&count).unwrap(), r#"{"value":3,"version":7}"#);
+        assert_eq!(
+            serde_json::to_string(&count).unwrap(),
+            r#"{"value":3,"version":7}"#
+        );
         serde_json::from_str::<VersionedCount>(r#"{"value":3,"version":7,"more":1}"#).unwrap_err();
-        assert_eq!(serde_json::to_string(&LossReason::NodeDeleted).unwrap(), r#""node-deleted""#);
+        assert_eq!(
+            serde_json::to_string(&LossReason::NodeDeleted).unwrap(),
+            r#""node-deleted""#
+        );
         let lost = LossReason::SessionLost(SessionEnd::Expired);
-        assert_eq!(serde_json::to_string(&lost).unwrap(), r#"{"session-lost":"expired"}"#);
+        assert_eq!(
+            serde_json::to_string(&lost).unwrap(),
+            r#"{"session-lost":"expired"}"#
+        );
     }
 }

@@ -3,26 +3,32 @@
 use std::future::pending;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, RecipeSupport as _, SessionEnd};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, RecipeSupport as _, SessionEnd,
+};
 
 use crate::error::{Error, Result};
 
-/// How long an acquire waits for other contenders: the argument of [`InterProcessLock::acquire_within`].
+/// How long an acquire waits for other contenders: the argument of
+/// [`InterProcessLock::acquire_within`].
 ///
 /// [`InterProcessLock::acquire_within`]: crate::InterProcessLock::acquire_within
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "an implementation of a lock handles every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "an implementation of a lock handles every case"
+)]
 pub enum Wait {
-    /// The acquire does not wait. It creates its node, reads the queue, and deletes its node again if another contender
-    /// is ahead. It does not retry.
+    /// The acquire does not wait. It creates its node, reads the queue, and deletes its node again
+    /// if another contender is ahead. It does not retry.
     ///
-    /// In a semaphore, contenders pass through the queue even if leases are free for all of them. There, the acquire
-    /// waits for the contenders ahead while enough leases are left: see
+    /// In a semaphore, contenders pass through the queue even if leases are free for all of them.
+    /// There, the acquire waits for the contenders ahead while enough leases are left: see
     /// [`try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
     No,
-    /// The acquire waits until a deadline, which covers connecting, queueing and requests. If the deadline has already
-    /// passed, the acquire ends immediately, unless the owner holds the lock; it may create its node and delete it
-    /// again.
+    /// The acquire waits until a deadline, which covers connecting, queueing and requests. If the
+    /// deadline has already passed, the acquire ends immediately, unless the owner holds the lock;
+    /// it may create its node and delete it again.
     Until(Deadline),
 }
 
@@ -33,12 +39,16 @@ impl Wait {
     /// Until `timeout` has passed. A timeout of zero is [`No`](Self::No).
     #[must_use]
     pub fn timeout(timeout: Duration) -> Self {
-        if timeout.is_zero() { Self::No } else { Self::Until(Deadline::after(timeout)) }
+        if timeout.is_zero() {
+            Self::No
+        } else {
+            Self::Until(Deadline::after(timeout))
+        }
     }
 
-    /// Runs `work` until the deadline or until the client closes. At the deadline, returns `None`, or an error if there
-    /// is no connection; when the client closes, returns its error. In both cases `work` is dropped, and its contender
-    /// deletes its nodes in the background.
+    /// Runs `work` until the deadline or until the client closes. At the deadline, returns `None`,
+    /// or an error if there is no connection; when the client closes, returns its error. In both
+    /// cases `work` is dropped, and its contender deletes its nodes in the background.
     pub(crate) async fn bound<T>(
         self,
         client: &CuratorClient,
@@ -50,13 +60,14 @@ impl Wait {
         };
         let time_is_up = async {
             match deadline {
-                // No timer, because it would use memory for each waiter. If the runtime ends, the client ends too, which
-                // completes `closing` below.
+                // No timer, because it would use memory for each waiter. If the runtime ends, the
+                // client ends too, which completes `closing` below.
                 Deadline::NEVER => pending().await,
                 deadline => client.sleep_until(deadline).await,
             }
-            // `None` means that another contender is ahead, which is unknown without a connection. Check the connection
-            // before `work` is dropped, because the drop sends a delete, which may find the connection broken.
+            // `None` means that another contender is ahead, which is unknown without a connection.
+            // Check the connection before `work` is dropped, because the drop sends a delete, which
+            // may find the connection broken.
             client.check_connected()
         };
         let done = tokio::select! {
@@ -67,9 +78,10 @@ impl Wait {
         };
         match done {
             // `work` noticed the end of the session before that of the client, which caused it.
-            Err(Error::Client(ClientError::SessionEnded { end: SessionEnd::Closed | SessionEnd::Forked, .. })) => {
-                Err(client.closing().await.into())
-            }
+            Err(Error::Client(ClientError::SessionEnded {
+                end: SessionEnd::Closed | SessionEnd::Forked,
+                ..
+            })) => Err(client.closing().await.into()),
             done => done,
         }
     }

@@ -1,7 +1,7 @@
 //! A table in Markdown.
 
-/// Rows of cells below a head. The first column is aligned to the left. The others are aligned to the right, unless the
-/// table is made by [`of_words`](Self::of_words).
+/// Rows of cells below a head. The first column is aligned to the left. The others are aligned to
+/// the right, unless the table is made by [`of_words`](Self::of_words).
 #[derive(Debug)]
 pub struct Table {
     /// Whether all columns but the first contain numbers.
@@ -13,13 +13,19 @@ impl Table {
     /// A table with this head, and no rows.
     #[must_use]
     pub fn new(head: &[&str]) -> Self {
-        Self { numbers: true, rows: vec![head.iter().map(ToString::to_string).collect()] }
+        Self {
+            numbers: true,
+            rows: vec![head.iter().map(ToString::to_string).collect()],
+        }
     }
 
     /// A table with these rows, each of whose cells is named by the head of its column.
     #[must_use]
     pub fn of_cells(rows: impl IntoIterator<Item = Vec<(&'static str, String)>>) -> Self {
-        let mut table = Self { numbers: true, rows: Vec::new() };
+        let mut table = Self {
+            numbers: true,
+            rows: Vec::new(),
+        };
         for row in rows {
             let (head, cells): (Vec<_>, Vec<_>) = row.into_iter().unzip();
             if table.rows.is_empty() {
@@ -33,7 +39,10 @@ impl Table {
     /// A table with this head, no rows, and all columns aligned to the left.
     #[must_use]
     pub fn of_words(head: &[&str]) -> Self {
-        Self { numbers: false, ..Self::new(head) }
+        Self {
+            numbers: false,
+            ..Self::new(head)
+        }
     }
 
     /// Adds a row.
@@ -50,8 +59,13 @@ impl Table {
     /// Removes the column with this head if all its cells have this text.
     #[must_use]
     pub fn without(mut self, head: &str, cell: &str) -> Self {
-        let column = self.rows.first().and_then(|row| row.iter().position(|known| known == head));
-        if let Some(column) = column.filter(|column| self.rows.iter().skip(1).all(|row| row[*column] == cell)) {
+        let column = self
+            .rows
+            .first()
+            .and_then(|row| row.iter().position(|known| known == head));
+        if let Some(column) =
+            column.filter(|column| self.rows.iter().skip(1).all(|row| row[*column] == cell))
+        {
             for row in &mut self.rows {
                 row.remove(column);
             }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future a number of times, and then drops it if it has not completed. Returns its output, or `None`.
+/// Polls a future a number of times, and then drops it if it has not completed. Returns its output,
+/// or `None`.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct DropAt<F> {
@@ -15,7 +16,10 @@ pub struct DropAt<F> {
 impl<F> DropAt<F> {
     /// Drops the future instead of polling it a further time after `polls` polls.
     pub fn new(future: F, polls: usize) -> Self {
-        Self { future: Some(Box::pin(future)), polls }
+        Self {
+            future: Some(Box::pin(future)),
+            polls,
+        }
     }
 }
 

@@ -44,14 +44,29 @@ impl Life {
     ) -> Self {
         let random = Mutex::new(random.fork());
         let (world, client, job) = (Arc::clone(world), client.clone(), world.job());
-        Self { world, client, name, random, ends, is_last, job, terms: Mutex::default() }
+        Self {
+            world,
+            client,
+            name,
+            random,
+            ends,
+            is_last,
+            job,
+            terms: Mutex::default(),
+        }
     }
 
     /// Another job with the same client, at the same time.
     #[must_use]
     pub fn part(&self, name: &str) -> Self {
         let name = format!("{}/{name}", self.name);
-        Self::new(&self.world, &self.client, name, &mut lock(&self.random), (self.ends, self.is_last))
+        Self::new(
+            &self.world,
+            &self.client,
+            name,
+            &mut lock(&self.random),
+            (self.ends, self.is_last),
+        )
     }
 
     /// One or two jobs with the same client, at the same time.
@@ -122,7 +137,8 @@ impl Life {
         }
     }
 
-    /// Makes a call, which is dropped in the middle in some of the cases: then the result is `None`.
+    /// Makes a call, which is dropped in the middle in some of the cases: then the result is
+    /// `None`.
     pub async fn call<F: Future>(&self, name: &str, call: F) -> Option<F::Output> {
         let _open = self.world.call(format!("{}: {name}", self.name));
         let choice = self.below(20);
@@ -157,7 +173,8 @@ impl Life {
         call.await
     }
 
-    /// Waits until something holds, which must soon be so. Fails with the last reason why it does not.
+    /// Waits until something holds, which must soon be so. Fails with the last reason why it does
+    /// not.
     pub async fn eventually(&self, what: &str, mut holds: impl FnMut() -> Result<(), String>) {
         let _open = self.world.call(format!("{}: {what}", self.name));
         let mut tries = SOON.as_millis() / PAUSE.as_millis();
@@ -171,7 +188,12 @@ impl Life {
     }
 
     /// Waits for a future, and fails if it takes longer than a time in which the process runs.
-    pub async fn within<F: Future>(&self, most: Duration, what: &str, future: F) -> Option<F::Output> {
+    pub async fn within<F: Future>(
+        &self,
+        most: Duration,
+        what: &str,
+        future: F,
+    ) -> Option<F::Output> {
         let _open = self.world.call(format!("{}: {what}", self.name));
         let mut future = pin!(future);
         // A pause of the process counts as one try.
@@ -180,7 +202,8 @@ impl Life {
                 return Some(result);
             }
         }
-        self.world.fail(format!("{}: does not {what} within {most:?}", self.name));
+        self.world
+            .fail(format!("{}: does not {what} within {most:?}", self.name));
         None
     }
 
@@ -199,8 +222,9 @@ impl Life {
         view
     }
 
-    /// Waits until the jobs of all processes have completed their last steps. Returns whether to check the state at
-    /// rest, with calls that must succeed: false if the process starts another client.
+    /// Waits until the jobs of all processes have completed their last steps. Returns whether to
+    /// check the state at rest, with calls that must succeed: false if the process starts another
+    /// client.
     pub async fn at_rest(&self) -> bool {
         if self.is_last {
             self.job.wait_for(Phase::Rest).await;
@@ -211,10 +235,15 @@ impl Life {
     /// Waits for parts of this life, and rests meanwhile. A part is polled only if it is woken.
     pub async fn joined<F: Future<Output = ()>>(&self, parts: impl IntoIterator<Item = F>) {
         self.job.leave();
-        parts.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
+        parts
+            .into_iter()
+            .collect::<FuturesUnordered<_>>()
+            .collect::<()>()
+            .await;
     }
 
-    /// Waits until the requests at rest have been counted; not at all if the process starts another client.
+    /// Waits until the requests at rest have been counted; not at all if the process starts another
+    /// client.
     pub async fn idle(&self) {
         if self.is_last {
             self.job.wait_for(Phase::Close).await;

@@ -13,7 +13,8 @@ const LAST_EVENTS: usize = 40;
 /// How many failures are reported with their events.
 const REPORTED: usize = 5;
 
-/// Searches over schedules in simulated time: three processes use a recipe while servers, network and processes fail.
+/// Searches over schedules in simulated time: three processes use a recipe while servers, network
+/// and processes fail.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask simulate", version)]
 struct Arguments {
@@ -65,9 +66,16 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     }
     let workloads = match &arguments.workload {
         None => workload::names().collect(),
-        Some(name) => vec![workload::names().find(|known| known == name).ok_or_else(|| {
-            format!("no workload {name}; there are {}", workload::names().collect::<Vec<_>>().join(", "))
-        })?],
+        Some(name) => vec![
+            workload::names()
+                .find(|known| known == name)
+                .ok_or_else(|| {
+                    format!(
+                        "no workload {name}; there are {}",
+                        workload::names().collect::<Vec<_>>().join(", ")
+                    )
+                })?,
+        ],
     };
     let threads = match arguments.threads {
         Some(threads) => threads.max(1),
@@ -77,7 +85,13 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         Some(seed) => (seed, 1),
         None => (first_seed(&arguments.from)?, arguments.seeds),
     };
-    let search = Search { from, seeds, workloads, threads, stops: arguments.first };
+    let search = Search {
+        from,
+        seeds,
+        workloads,
+        threads,
+        stops: arguments.first,
+    };
     if arguments.trace {
         return Ok(trace(from, search.workload(from)));
     }
@@ -90,7 +104,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
             if reported.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < REPORTED {
                 print_failure(found);
             } else {
-                println!("FAILURE of {} with seed {}: {}", found.workload, found.seed, found.failure.what);
+                println!(
+                    "FAILURE of {} with seed {}: {}",
+                    found.workload, found.seed, found.failure.what
+                );
             }
         },
     );
@@ -101,7 +118,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
 /// The seed in the arguments.
 fn first_seed(from: &str) -> Result<u64, String> {
     if from != "commit" {
-        return from.parse().map_err(|_| format!("--from: \"{from}\" is neither a number nor `commit`"));
+        return from
+            .parse()
+            .map_err(|_| format!("--from: \"{from}\" is neither a number nor `commit`"));
     }
     seed_of_commit()
 }
@@ -113,28 +132,55 @@ fn trace(seed: u64, workload: &'static str) -> bool {
     verdict.events.iter().for_each(|event| println!("{event}"));
     match &verdict.failure {
         None => println!("\n{workload} passes with seed {seed}"),
-        Some(failure) => println!("\nFAILURE after {:.3} s: {}", failure.at.as_secs_f64(), failure.what),
+        Some(failure) => println!(
+            "\nFAILURE after {:.3} s: {}",
+            failure.at.as_secs_f64(),
+            failure.what
+        ),
     }
     verdict.failure.is_none()
 }
 
 /// Runs the schedule again, and prints its last events.
 fn print_failure(found: &Found) {
-    let Found { seed, workload, failure } = found;
+    let Found {
+        seed,
+        workload,
+        failure,
+    } = found;
     let (again, _) = simulated::run(*seed, workload, true);
-    let mut text =
-        format!("FAILURE of {workload} with seed {seed} after {:.3} s: {}\n", failure.at.as_secs_f64(), failure.what);
+    let mut text = format!(
+        "FAILURE of {workload} with seed {seed} after {:.3} s: {}\n",
+        failure.at.as_secs_f64(),
+        failure.what
+    );
     if again.failure.as_ref() != Some(failure) {
-        text += &format!("  It does not repeat: the second time, the failure is {:?}.\n", again.failure);
+        text += &format!(
+            "  It does not repeat: the second time, the failure is {:?}.\n",
+            again.failure
+        );
     }
     let skipped = again.events.len().saturating_sub(LAST_EVENTS);
-    again.events.iter().skip(skipped).for_each(|event| text += &format!("  {event}\n"));
+    again
+        .events
+        .iter()
+        .skip(skipped)
+        .for_each(|event| text += &format!("  {event}\n"));
     println!("{text}  Repeat it: cargo xtask simulate --workload {workload} --seed {seed} --trace");
 }
 
 fn print_report(report: &Report, processor: Duration) {
-    let Report { schedules, simulated, took, found, hash } = report;
-    let (seconds, count) = (took.as_secs_f64(), u32::try_from(*schedules).unwrap_or(u32::MAX));
+    let Report {
+        schedules,
+        simulated,
+        took,
+        found,
+        hash,
+    } = report;
+    let (seconds, count) = (
+        took.as_secs_f64(),
+        u32::try_from(*schedules).unwrap_or(u32::MAX),
+    );
     println!(
         "{schedules} schedules in {seconds:.1} s: {:.1} per second; {:.1} simulated seconds and {:.1} ms of processor time each",
         f64::from(count) / seconds,
@@ -144,12 +190,19 @@ fn print_report(report: &Report, processor: Duration) {
     println!("hash of all traces: {hash:016x}");
     match found.first() {
         None => println!("no failures"),
-        Some(first) => println!("{} failures, the first with seed {}", found.len(), first.seed),
+        Some(first) => println!(
+            "{} failures, the first with seed {}",
+            found.len(),
+            first.seed
+        ),
     }
 }
 
 /// The processor time of this process.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
 }

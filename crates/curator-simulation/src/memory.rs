@@ -1,8 +1,12 @@
-//! Counts the memory that each thread has allocated and not freed, to find what a schedule leaves behind.
+//! Counts the memory that each thread has allocated and not freed, to find what a schedule leaves
+//! behind.
 //!
 //! A schedule runs in one thread, so its memory is counted exactly, also beside other schedules.
 
-#![expect(unsafe_code, reason = "an allocator is unsafe; this one only counts what it passes to that of the system")]
+#![expect(
+    unsafe_code,
+    reason = "an allocator is unsafe; this one only counts what it passes to that of the system"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -18,14 +18,18 @@ struct Defect {
     workload: String,
 }
 
-/// Plants each defect whose name contains `only`. Prints a table, and returns whether all are found.
+/// Plants each defect whose name contains `only`. Prints a table, and returns whether all are
+/// found.
 ///
 /// # Errors
 ///
 /// If the workspace cannot be copied, or a patch does not apply.
 pub fn run(only: Option<&str>) -> Result<bool, String> {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let workspace = package.ancestors().nth(2).ok_or("the workspace is missing")?;
+    let workspace = package
+        .ancestors()
+        .nth(2)
+        .ok_or("the workspace is missing")?;
     let copy = workspace.join("target/planted");
     let mut defects = read_all(&package.join("planted"))?;
     defects.retain(|defect| only.is_none_or(|only| defect.name.contains(only)));
@@ -37,35 +41,65 @@ pub fn run(only: Option<&str>) -> Result<bool, String> {
         let found = search(defect, &copy)?;
         all &= found.is_some();
         let (seeds, failure) = found.unwrap_or_else(|| (format!("not in {SEEDS}"), String::new()));
-        println!("| {}: {} | {} | {seeds} | {failure} |", defect.name, defect.what, defect.workload);
+        println!(
+            "| {}: {} | {} | {seeds} | {failure} |",
+            defect.name, defect.what, defect.workload
+        );
     }
     Ok(all)
 }
 
 fn read_all(directory: &Path) -> Result<Vec<Defect>, String> {
-    let entries = fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let mut patches: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    let entries =
+        fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut patches: Vec<_> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .collect();
+    patches.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "patch")
+    });
     patches.sort();
     patches.into_iter().map(read).collect()
 }
 
 fn read(patch: PathBuf) -> Result<Defect, String> {
-    let text = fs::read_to_string(&patch).map_err(|error| format!("{}: {error}", patch.display()))?;
+    let text =
+        fs::read_to_string(&patch).map_err(|error| format!("{}: {error}", patch.display()))?;
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.map(|value| value.trim().to_owned()).ok_or_else(|| format!("{}: no line {name}", patch.display()))
+        line.map(|value| value.trim().to_owned())
+            .ok_or_else(|| format!("{}: no line {name}", patch.display()))
     };
-    let name = patch.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = patch
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let (what, workload) = (field("Defect:")?, field("Workload:")?);
-    Ok(Defect { name, what, workload, patch })
+    Ok(Defect {
+        name,
+        what,
+        workload,
+        patch,
+    })
 }
 
-/// Copies the sources. Files that have not changed are not written, so that cargo does not compile them again.
+/// Copies the sources. Files that have not changed are not written, so that cargo does not compile
+/// them again.
 fn copy_workspace(from: &Path, to: &Path) -> Result<(), String> {
     fs::create_dir_all(to).map_err(|error| format!("cannot create {}: {error}", to.display()))?;
-    for name in ["Cargo.toml", "Cargo.lock", "clippy.toml", "README.md", "crates", "examples", "docs"] {
-        copy(&from.join(name), &to.join(name)).map_err(|error| format!("cannot copy {name}: {error}"))?;
+    for name in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "clippy.toml",
+        "README.md",
+        "crates",
+        "examples",
+        "docs",
+    ] {
+        copy(&from.join(name), &to.join(name))
+            .map_err(|error| format!("cannot copy {name}: {error}"))?;
     }
     Ok(())
 }
@@ -82,33 +116,63 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     let contents = fs::read(from)?;
-    if fs::read(to).is_ok_and(|before| before == contents) { Ok(()) } else { fs::write(to, contents) }
+    if fs::read(to).is_ok_and(|before| before == contents) {
+        Ok(())
+    } else {
+        fs::write(to, contents)
+    }
 }
 
 fn apply(defect: &Defect, workspace: &Path) -> Result<(), String> {
     let mut git = Command::new("git");
     // The copy is inside the repository, but not a part of it.
-    git.args(["apply", "--whitespace=nowarn"]).arg(&defect.patch).current_dir(workspace);
-    git.env("GIT_CEILING_DIRECTORIES", workspace.parent().unwrap_or(workspace));
-    let output = git.output().map_err(|error| format!("cannot run git: {error}"))?;
+    git.args(["apply", "--whitespace=nowarn"])
+        .arg(&defect.patch)
+        .current_dir(workspace);
+    git.env(
+        "GIT_CEILING_DIRECTORIES",
+        workspace.parent().unwrap_or(workspace),
+    );
+    let output = git
+        .output()
+        .map_err(|error| format!("cannot run git: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{} does not apply: {}", defect.patch.display(), String::from_utf8_lossy(&output.stderr)))
+    Err(format!(
+        "{} does not apply: {}",
+        defect.patch.display(),
+        String::from_utf8_lossy(&output.stderr)
+    ))
 }
 
 /// How many seeds it took, and the failure that they found.
 fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, String> {
     let seeds = SEEDS.to_string();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(copy.join("workspace")).env("CARGO_TARGET_DIR", copy.join("target"));
+    cargo
+        .current_dir(copy.join("workspace"))
+        .env("CARGO_TARGET_DIR", copy.join("target"));
     // Each defect is compiled, but most are found by a few seeds.
     cargo.env("CARGO_PROFILE_SIMULATION_OPT_LEVEL", "1");
-    cargo.args(["run", "--quiet", "--profile", "simulation", "--package", "curator-simulation", "--"]);
+    cargo.args([
+        "run",
+        "--quiet",
+        "--profile",
+        "simulation",
+        "--package",
+        "curator-simulation",
+        "--",
+    ]);
     cargo.args(["--first", "--seeds", &seeds]);
     cargo.args(["--workload", &defect.workload]);
-    let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output = cargo
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let (text, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     if output.status.success() {
         return Ok(None);
     }
@@ -126,7 +190,9 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
 
 /// The seed in the first line of a failure.
 fn seed(failure: &str) -> Option<u64> {
-    let mut words = failure.split_whitespace().skip_while(|word| *word != "seed");
+    let mut words = failure
+        .split_whitespace()
+        .skip_while(|word| *word != "seed");
     words.nth(1)?.trim_end_matches(':').parse().ok()
 }
 
@@ -139,8 +205,14 @@ mod tests {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
         for defect in read_all(&package.join("planted")).unwrap() {
             let mut git = Command::new("git");
-            git.args(["apply", "--check"]).arg(&defect.patch).current_dir(package.ancestors().nth(2).unwrap());
-            assert!(git.status().unwrap().success(), "{} does not apply", defect.patch.display());
+            git.args(["apply", "--check"])
+                .arg(&defect.patch)
+                .current_dir(package.ancestors().nth(2).unwrap());
+            assert!(
+                git.status().unwrap().success(),
+                "{} does not apply",
+                defect.patch.display()
+            );
         }
     }
 }

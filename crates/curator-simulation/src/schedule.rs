@@ -60,17 +60,29 @@ pub struct Verdict {
 }
 
 /// Runs a workload with these servers, inside their simulation.
-pub async fn run(servers: Arc<Servers>, workload: Arc<dyn Workload>, times: Times, traces: bool) -> Verdict {
+pub async fn run(
+    servers: Arc<Servers>,
+    workload: Arc<dyn Workload>,
+    times: Times,
+    traces: bool,
+) -> Verdict {
     let mut random = fastrand::Rng::with_seed(fastrand::u64(..));
     let world = World::new(servers, traces);
-    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
     tokio::select! {
         biased;
         () = world.failed() => {}
         () = conduct(&world, &workload, &mut random, times, tasks) => {}
     }
     let trace_hash = world.servers().trace_hash();
-    Verdict { failure: world.failure(), events: world.events(), time: world.elapsed(), trace_hash }
+    Verdict {
+        failure: world.failure(),
+        events: world.events(),
+        time: world.elapsed(),
+        trace_hash,
+    }
 }
 
 async fn conduct(
@@ -85,7 +97,11 @@ async fn conduct(
     let end = Instant::now() + times.faults;
     let mut processes = tokio::task::JoinSet::new();
     for number in 0..PROCESSES {
-        let process = Process { world: Arc::clone(world), workload: Arc::clone(workload), name: format!("p{number}") };
+        let process = Process {
+            world: Arc::clone(world),
+            workload: Arc::clone(workload),
+            name: format!("p{number}"),
+        };
         let (name, random) = (process.name.clone(), random.fork());
         let future = Box::pin(async move { process.live_until(end, random).await });
         processes.spawn(world.servers().in_process(&name, future));
@@ -93,10 +109,16 @@ async fn conduct(
     sleep(times.faults).await;
     world.servers().heal();
     world.begin(Phase::Healed);
-    within(world, "complete its last step", times.healing, || world.all_wait_for(Phase::Rest)).await;
+    within(world, "complete its last step", times.healing, || {
+        world.all_wait_for(Phase::Rest)
+    })
+    .await;
     sleep(times.settling).await;
     world.begin(Phase::Rest);
-    within(world, "do its work at rest", times.healing, || world.all_wait_for(Phase::Close)).await;
+    within(world, "do its work at rest", times.healing, || {
+        world.all_wait_for(Phase::Close)
+    })
+    .await;
     count_idle_requests(world, workload, times.idle, shortest).await;
     world.begin(Phase::Close);
     let closed = timeout(times.closing, async {
@@ -107,7 +129,11 @@ async fn conduct(
         }
     });
     if closed.await.is_err() {
-        world.fail(format!("not closed within {:?}; open calls: {:?}", times.closing, world.open_calls()));
+        world.fail(format!(
+            "not closed within {:?}; open calls: {:?}",
+            times.closing,
+            world.open_calls()
+        ));
     }
     sleep(times.settling).await;
     check_left(world, workload, tasks);
@@ -118,7 +144,10 @@ async fn prepare(world: &Arc<World>, workload: &Arc<dyn Workload>) {
     let (shared, workload) = (Arc::clone(world), Arc::clone(workload));
     let future = Box::pin(async move {
         let prepared = async {
-            let client = CuratorClient::builder(shared.servers().connect_string()).name("prepare").connect().await?;
+            let client = CuratorClient::builder(shared.servers().connect_string())
+                .name("prepare")
+                .connect()
+                .await?;
             workload.prepare(&client).await?;
             client.close().await
         };
@@ -134,7 +163,9 @@ async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> b
     let deadline = Instant::now() + most;
     while !holds() {
         if Instant::now() >= deadline {
-            let mut text = format!("a process does not {what} within {most:?} after the faults; its open calls:");
+            let mut text = format!(
+                "a process does not {what} within {most:?} after the faults; its open calls:"
+            );
             for (call, since) in world.open_calls() {
                 let _ = write!(text, " {call}, for {:.1} s;", since.as_secs_f64());
             }
@@ -145,7 +176,12 @@ async fn within(world: &World, what: &str, most: Duration, holds: impl Fn() -> b
 }
 
 /// At rest, clients send nothing but probes.
-async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: Duration, shortest: Option<Duration>) {
+async fn count_idle_requests(
+    world: &World,
+    workload: &Arc<dyn Workload>,
+    time: Duration,
+    shortest: Option<Duration>,
+) {
     // What was just given back is deleted in the background.
     sleep(Duration::from_secs(2)).await;
     let before = world.servers().requests();
@@ -155,11 +191,20 @@ async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: 
     }
     let shortest = shortest.unwrap_or(Duration::from_secs(SESSION_TIMEOUTS[0]));
     // Each client has up to two sessions, and a probe may be just due.
-    let probes = u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
+    let probes =
+        u64::try_from(2 * (6 * time.as_millis() / shortest.as_millis() + 2)).unwrap_or(u64::MAX);
     for (process, operations) in &world.servers().requests() {
         for (operation, requests) in operations {
-            let sent = requests - before.get(process).and_then(|before| before.get(operation)).unwrap_or(&0);
-            let most = if *operation == OpCode::Sync { probes } else { 0 };
+            let sent = requests
+                - before
+                    .get(process)
+                    .and_then(|before| before.get(operation))
+                    .unwrap_or(&0);
+            let most = if *operation == OpCode::Sync {
+                probes
+            } else {
+                0
+            };
             world.check(sent <= most, || {
                 format!("{process} sends {sent} requests {operation:?} in {time:?} at rest, more than {most}")
             });
@@ -171,12 +216,17 @@ async fn count_idle_requests(world: &World, workload: &Arc<dyn Workload>, time: 
 fn check_left(world: &World, workload: &Arc<dyn Workload>, tasks_before: usize) {
     let nodes = world.servers().nodes();
     for (path, node) in &nodes {
-        let may_be_left = node.owner.is_none() && (node.data.is_empty() || workload.may_leave(path));
+        let may_be_left =
+            node.owner.is_none() && (node.data.is_empty() || workload.may_leave(path));
         world.check(may_be_left, || format!("{path} is left: {node:?}"));
     }
     workload.check_end(world, &nodes);
-    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    world.check(tasks <= tasks_before, || format!("{tasks} tasks are left of {tasks_before} before"));
+    let tasks = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
+    world.check(tasks <= tasks_before, || {
+        format!("{tasks} tasks are left of {tasks_before} before")
+    });
 }
 
 /// A process, with one client after another.
@@ -198,10 +248,21 @@ impl Process {
             let ends = if is_last { end } else { ends };
             let client = match start(&self.world, &self.name, &mut random) {
                 Ok(client) => client,
-                Err(error) => return self.world.fail(format!("{}: cannot start a client: {error}", self.name)),
+                Err(error) => {
+                    return self
+                        .world
+                        .fail(format!("{}: cannot start a client: {error}", self.name));
+                }
             };
-            self.world.note(&self.name, || format!("starts client {number}"));
-            let life = Life::new(&self.world, &client, self.name.clone(), &mut random, (ends, is_last));
+            self.world
+                .note(&self.name, || format!("starts client {number}"));
+            let life = Life::new(
+                &self.world,
+                &client,
+                self.name.clone(),
+                &mut random,
+                (ends, is_last),
+            );
             self.workload.live(&life).await;
             drop(life);
             self.end(client, &mut random).await;
@@ -214,12 +275,14 @@ impl Process {
     /// Closes the client, or drops it.
     async fn end(&self, client: CuratorClient, random: &mut fastrand::Rng) {
         if random.u32(0..3) == 0 {
-            self.world.note(&self.name, || "drops the client".to_owned());
+            self.world
+                .note(&self.name, || "drops the client".to_owned());
             return;
         }
         let _open = self.world.call(format!("{}: close the client", self.name));
         let closed = client.close().await;
-        self.world.note(&self.name, || format!("has closed the client: {closed:?}"));
+        self.world
+            .note(&self.name, || format!("has closed the client: {closed:?}"));
     }
 }
 
@@ -229,13 +292,16 @@ fn start(
     name: &str,
     random: &mut fastrand::Rng,
 ) -> Result<CuratorClient, curator_recipes::client::Error> {
-    let session_timeout = Duration::from_secs(SESSION_TIMEOUTS[random.usize(0..SESSION_TIMEOUTS.len())]);
+    let session_timeout =
+        Duration::from_secs(SESSION_TIMEOUTS[random.usize(0..SESSION_TIMEOUTS.len())]);
     let builder = CuratorClient::builder(world.servers().connect_string())
         .name(name)
         .session_timeout(session_timeout)
         .connection_timeout(Duration::from_millis(random.u64(500..4000)));
     match random.u32(0..4) {
-        0 => builder.retry_policy(RetryForever::new(Duration::from_millis(random.u64(20..1000)))?),
+        0 => builder.retry_policy(RetryForever::new(Duration::from_millis(
+            random.u64(20..1000),
+        ))?),
         1 => builder.retry_policy(RetryNTimes::new(0, Duration::from_millis(1))?),
         _ => builder,
     }

@@ -59,8 +59,13 @@ impl Search {
         self.workloads[usize::try_from(seed % number).unwrap_or_default()]
     }
 
-    /// Runs the schedules: `run` runs one, from its seed and workload. `found` is called for each failure.
-    pub fn run(&self, run: impl Fn(u64, &'static str) -> Verdict + Sync, found: impl Fn(&Found) + Sync) -> Report {
+    /// Runs the schedules: `run` runs one, from its seed and workload. `found` is called for each
+    /// failure.
+    pub fn run(
+        &self,
+        run: impl Fn(u64, &'static str) -> Verdict + Sync,
+        found: impl Fn(&Found) + Sync,
+    ) -> Report {
         let (next, ran, stopped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let (simulated, failures) = (Mutex::new(Duration::ZERO), Mutex::new(Vec::new()));
         // By their numbers, because the order in which schedules end differs.
@@ -74,12 +79,17 @@ impl Search {
                 }
                 let seed = self.from.wrapping_add(number);
                 let workload = self.workload(seed);
-                let verdict = catch_unwind(AssertUnwindSafe(|| run(seed, workload))).unwrap_or_else(|_| panicked());
+                let verdict = catch_unwind(AssertUnwindSafe(|| run(seed, workload)))
+                    .unwrap_or_else(|_| panicked());
                 ran.fetch_add(1, Ordering::Relaxed);
                 *lock(&simulated) += verdict.time;
                 lock(&hashes).insert(number, verdict.trace_hash);
                 if let Some(failure) = verdict.failure {
-                    let failed = Found { seed, workload, failure };
+                    let failed = Found {
+                        seed,
+                        workload,
+                        failure,
+                    };
                     found(&failed);
                     lock(&failures).push(failed);
                     stopped.fetch_or(self.stops, Ordering::Relaxed);
@@ -95,30 +105,50 @@ impl Search {
         found.sort_by_key(|failed| failed.seed.wrapping_sub(self.from));
         let simulated = *lock(&simulated);
         let hash = combined(lock(&hashes).values().copied());
-        Report { schedules: ran.load(Ordering::Relaxed), simulated, took: began.elapsed(), found, hash }
+        Report {
+            schedules: ran.load(Ordering::Relaxed),
+            simulated,
+            took: began.elapsed(),
+            found,
+            hash,
+        }
     }
 }
 
-/// A seed that changes with the commit: each commit searches schedules that none has searched before.
+/// A seed that changes with the commit: each commit searches schedules that none has searched
+/// before.
 ///
 /// # Errors
 ///
 /// If the working directory is not in a repository with a commit.
 pub fn seed_of_commit() -> Result<u64, String> {
-    let output = Command::new("git").args(["rev-parse", "--short=8", "HEAD"]).output();
+    let output = Command::new("git")
+        .args(["rev-parse", "--short=8", "HEAD"])
+        .output();
     let output = output.map_err(|error| format!("cannot run git: {error}"))?;
     let hash = String::from_utf8_lossy(&output.stdout);
-    u64::from_str_radix(hash.trim().get(..8).unwrap_or_default(), 16).map_err(|_| "git knows no commit".to_owned())
+    u64::from_str_radix(hash.trim().get(..8).unwrap_or_default(), 16)
+        .map_err(|_| "git knows no commit".to_owned())
 }
 
 /// The message of a panic is on the standard error.
 fn panicked() -> Verdict {
-    let failure = Failure { at: Duration::ZERO, what: "panicked".to_owned() };
-    Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO, trace_hash: 0 }
+    let failure = Failure {
+        at: Duration::ZERO,
+        what: "panicked".to_owned(),
+    };
+    Verdict {
+        failure: Some(failure),
+        events: Vec::new(),
+        time: Duration::ZERO,
+        trace_hash: 0,
+    }
 }
 
 /// One hash of many, in their order: FNV-1a.
 fn combined(hashes: impl Iterator<Item = u64>) -> u64 {
     let bytes = hashes.flat_map(u64::to_be_bytes);
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

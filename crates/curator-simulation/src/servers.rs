@@ -30,7 +30,8 @@ pub type Nodes = BTreeMap<String, Node>;
 /// The number of requests by process, and by operation.
 pub type Requests = BTreeMap<String, BTreeMap<OpCode, u64>>;
 
-/// The servers of a schedule, and the network between them and the clients. A drop ends the simulation of this thread.
+/// The servers of a schedule, and the network between them and the clients. A drop ends the
+/// simulation of this thread.
 #[derive(Debug)]
 pub struct Servers {
     processes: Mutex<BTreeMap<String, Process>>,
@@ -41,7 +42,9 @@ impl Servers {
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         SIMULATION.set(Some(simulation));
-        Self { processes: Mutex::default() }
+        Self {
+            processes: Mutex::default(),
+        }
     }
 
     /// The connect string of the clients.
@@ -49,7 +52,8 @@ impl Servers {
         simulation(Simulation::connect_string).unwrap_or_default()
     }
 
-    /// A future that runs in the process of this name: with its network, and not while it is paused.
+    /// A future that runs in the process of this name: with its network, and not while it is
+    /// paused.
     pub fn in_process(&self, name: &str, future: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         match self.process(name) {
             Some(process) => Box::pin(async move { process.run(future).await }),
@@ -77,7 +81,8 @@ impl Servers {
         simulation(|simulation| simulation.nodes_at(zxid)).unwrap_or_default()
     }
 
-    /// The zxid of the last transaction that the servers have agreed on; `None` while there is no leader.
+    /// The zxid of the last transaction that the servers have agreed on; `None` while there is no
+    /// leader.
     pub fn last_zxid(&self) -> Option<i64> {
         simulation(|simulation| simulation.leader().map(|_| simulation.last_zxid())).flatten()
     }
@@ -85,7 +90,10 @@ impl Servers {
     /// The node at this path and all below it, among those that the servers have agreed on.
     pub fn nodes_below(&self, path: &str) -> Nodes {
         let mut nodes = self.nodes().split_off(path);
-        nodes.retain(|its, _| its.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+        nodes.retain(|its, _| {
+            its.strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
         nodes
     }
 
@@ -94,7 +102,8 @@ impl Servers {
         simulation(|simulation| simulation.node(path)).flatten()
     }
 
-    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or without a leader.
+    /// Deletes a node and all below it, as an operator does. Returns false without such a node, or
+    /// without a leader.
     pub fn delete(&self, path: &str) -> bool {
         simulation(|simulation| simulation.delete(path).is_ok()).unwrap_or_default()
     }
@@ -102,15 +111,19 @@ impl Servers {
     /// The requests so far of each process, without pings.
     pub fn requests(&self) -> Requests {
         let of = |process: &Process| {
-            let mut counts = simulation(|simulation| simulation.requests_of(process)).unwrap_or_default();
+            let mut counts =
+                simulation(|simulation| simulation.requests_of(process)).unwrap_or_default();
             counts.remove(&OpCode::Ping);
             counts
         };
-        lock(&self.processes).iter().map(|(name, process)| (name.clone(), of(process))).collect()
+        lock(&self.processes)
+            .iter()
+            .map(|(name, process)| (name.clone(), of(process)))
+            .collect()
     }
 
-    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may be shorter than what
-    /// a client requests.
+    /// Begins faults by chance. Returns the shortest session timeout that may be granted, if it may
+    /// be shorter than what a client requests.
     pub fn begin_faults(&self, faults: Faults) -> Option<Duration> {
         let faults = faults.some(fastrand::u64(..));
         simulation(|simulation| simulation.set_faults(faults));

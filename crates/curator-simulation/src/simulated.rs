@@ -11,41 +11,56 @@ use crate::servers::{SHORTEST_TIMEOUT, Servers};
 use crate::workload::{self, Workload};
 use crate::world::Failure;
 
-/// How many lines of the trace are kept for the report of a schedule whose time stands still, if no trace is wanted.
+/// How many lines of the trace are kept for the report of a schedule whose time stands still, if no
+/// trace is wanted.
 const TRACE: usize = 40;
 
 /// How often a schedule that leaves memory allocated is repeated.
 const REPEATS: usize = 3;
 
-/// Runs the schedule of a seed, and checks that it leaves no memory allocated. Returns the trace of the servers too, if
-/// one is wanted.
+/// Runs the schedule of a seed, and checks that it leaves no memory allocated. Returns the trace of
+/// the servers too, if one is wanted.
 #[must_use]
 pub fn run(seed: u64, workload: &str, traces: bool) -> (Verdict, String) {
     let ((mut verdict, trace), left) = measured(seed, workload, traces);
     if verdict.failure.is_none() && left > 0 {
         // What a thread or a process allocates once is not allocated each time.
-        let left = (0..REPEATS).map(|_| measured(seed, workload, traces).1).min().unwrap_or_default();
+        let left = (0..REPEATS)
+            .map(|_| measured(seed, workload, traces).1)
+            .min()
+            .unwrap_or_default();
         if left > 0 {
             let what = format!("{left} bytes are left in memory");
-            verdict.failure = Some(Failure { at: verdict.time, what });
+            verdict.failure = Some(Failure {
+                at: verdict.time,
+                what,
+            });
         }
     }
     (verdict, trace)
 }
 
-/// Runs a schedule. Returns also how many more bytes are allocated after it than before, without its result.
+/// Runs a schedule. Returns also how many more bytes are allocated after it than before, without
+/// its result.
 fn measured(seed: u64, workload: &str, traces: bool) -> ((Verdict, String), isize) {
     let before = memory::live();
     let (verdict, trace) = match workload::make(workload) {
         Some(made) => {
             // With the variable, a schedule whose time stands still prints all events too.
-            let command = format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
-            run_made(seed, made, traces, Some(format!("{SEED_VARIABLE}={seed} {command}")))
+            let command =
+                format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
+            run_made(
+                seed,
+                made,
+                traces,
+                Some(format!("{SEED_VARIABLE}={seed} {command}")),
+            )
         }
         None => failed(format!("there is no workload {workload}")),
     };
     let events = verdict.events.capacity() * size_of::<String>();
-    let result = trace.capacity() + events + verdict.events.iter().map(String::capacity).sum::<usize>();
+    let result =
+        trace.capacity() + events + verdict.events.iter().map(String::capacity).sum::<usize>();
     let left = memory::live() - before - result.cast_signed();
     ((verdict, trace), left)
 }
@@ -56,8 +71,17 @@ pub fn run_workload(seed: u64, workload: Arc<dyn Workload>, traces: bool) -> (Ve
     run_made(seed, workload, traces, None)
 }
 
-fn run_made(seed: u64, workload: Arc<dyn Workload>, traces: bool, command: Option<String>) -> (Verdict, String) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {
+fn run_made(
+    seed: u64,
+    workload: Arc<dyn Workload>,
+    traces: bool,
+    command: Option<String>,
+) -> (Verdict, String) {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return failed(format!("no runtime: {error}")),
     };
@@ -76,12 +100,27 @@ fn run_made(seed: u64, workload: Arc<dyn Workload>, traces: bool, command: Optio
         }
         let servers = Arc::new(Servers::new(simulation.start()));
         let verdict = schedule::run(Arc::clone(&servers), workload, Times::default(), traces).await;
-        let trace = if traces { servers.trace() } else { String::new() };
+        let trace = if traces {
+            servers.trace()
+        } else {
+            String::new()
+        };
         (verdict, trace)
     })
 }
 
 fn failed(what: String) -> (Verdict, String) {
-    let failure = Failure { at: Duration::ZERO, what };
-    (Verdict { failure: Some(failure), events: Vec::new(), time: Duration::ZERO, trace_hash: 0 }, String::new())
+    let failure = Failure {
+        at: Duration::ZERO,
+        what,
+    };
+    (
+        Verdict {
+            failure: Some(failure),
+            events: Vec::new(),
+            time: Duration::ZERO,
+            trace_hash: 0,
+        },
+        String::new(),
+    )
 }

@@ -17,8 +17,8 @@ pub enum Phase {
     Faults,
     /// No more faults occur. The processes complete their last steps.
     Healed,
-    /// All processes have completed their last steps, and keep what they have open. They check it, and make calls that
-    /// must succeed.
+    /// All processes have completed their last steps, and keep what they have open. They check it,
+    /// and make calls that must succeed.
     Rest,
     /// The processes do nothing. Their requests are counted.
     Idle,
@@ -106,20 +106,33 @@ impl World {
 
     /// The owners of the lock in this directory.
     pub fn owners(&self, directory: &str) -> Arc<Owners> {
-        Arc::clone(lock(&self.owners).entry(directory.to_owned()).or_insert_with(|| Arc::new(Owners::new(directory))))
+        Arc::clone(
+            lock(&self.owners)
+                .entry(directory.to_owned())
+                .or_insert_with(|| Arc::new(Owners::new(directory))),
+        )
     }
 
     /// A store outside of ZooKeeper that compares tokens.
     pub fn store(&self, name: &str) -> Arc<Store> {
-        Arc::clone(lock(&self.stores).entry(name.to_owned()).or_insert_with(|| Arc::new(Store::new(name))))
+        Arc::clone(
+            lock(&self.stores)
+                .entry(name.to_owned())
+                .or_insert_with(|| Arc::new(Store::new(name))),
+        )
     }
 
-    /// The node at this path and all below it. Processes that look at the same time share the result.
+    /// The node at this path and all below it. Processes that look at the same time share the
+    /// result.
     pub fn nodes_below(&self, path: &str) -> Arc<Nodes> {
         let look = || Arc::new(self.servers.nodes_below(path));
-        let Some(zxid) = self.servers.last_zxid() else { return look() };
+        let Some(zxid) = self.servers.last_zxid() else {
+            return look();
+        };
         let mut latest = lock(&self.latest);
-        let (its, nodes) = latest.entry(path.to_owned()).or_insert_with(|| (zxid, look()));
+        let (its, nodes) = latest
+            .entry(path.to_owned())
+            .or_insert_with(|| (zxid, look()));
         if *its != zxid {
             (*its, *nodes) = (zxid, look());
         }
@@ -150,7 +163,11 @@ impl World {
     /// Adds an event to the log, if the schedule is traced.
     pub fn note(&self, who: &str, what: impl FnOnce() -> String) {
         if self.traces {
-            lock(&self.log).push(format!("{:>9.3} {who}: {}", self.elapsed().as_secs_f64(), what()));
+            lock(&self.log).push(format!(
+                "{:>9.3} {who}: {}",
+                self.elapsed().as_secs_f64(),
+                what()
+            ));
         }
     }
 
@@ -160,9 +177,13 @@ impl World {
         lock(&self.log).clone()
     }
 
-    /// Reports that a property does not hold, which ends the schedule. Only the first failure is kept.
+    /// Reports that a property does not hold, which ends the schedule. Only the first failure is
+    /// kept.
     pub fn fail(&self, what: impl Into<String>) {
-        let failure = Failure { at: self.elapsed(), what: what.into() };
+        let failure = Failure {
+            at: self.elapsed(),
+            what: what.into(),
+        };
         self.note("FAILURE", || failure.what.clone());
         self.failure.send_if_modified(|first| {
             let is_first = first.is_none();
@@ -204,7 +225,11 @@ impl World {
 
     /// Waits for the beginning of a phase.
     pub async fn reached(&self, phase: Phase) {
-        let _ = self.phase.subscribe().wait_for(|current| *current >= phase).await;
+        let _ = self
+            .phase
+            .subscribe()
+            .wait_for(|current| *current >= phase)
+            .await;
     }
 
     /// Notes that a call begins, until the result is dropped.
@@ -213,18 +238,28 @@ impl World {
         calls.number += 1;
         let number = calls.number;
         calls.open.insert(number, (name, Instant::now()));
-        Call { world: Arc::clone(self), number }
+        Call {
+            world: Arc::clone(self),
+            number,
+        }
     }
 
     /// The calls that have not ended, with the time since they began.
     #[must_use]
     pub fn open_calls(&self) -> Vec<(String, Duration)> {
-        lock(&self.calls).open.values().map(|(name, since)| (name.clone(), since.elapsed())).collect()
+        lock(&self.calls)
+            .open
+            .values()
+            .map(|(name, since)| (name.clone(), since.elapsed()))
+            .collect()
     }
 
     /// Notes that a job begins, until the result is dropped.
     pub fn job(self: &Arc<Self>) -> Job {
-        let job = Job { world: Arc::clone(self), waits_for: Mutex::new(Phase::Healed) };
+        let job = Job {
+            world: Arc::clone(self),
+            waits_for: Mutex::new(Phase::Healed),
+        };
         *lock(&self.jobs).entry(Phase::Healed).or_default() += 1;
         job
     }
@@ -278,7 +313,9 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        *lock(&self.world.jobs).entry(*lock(&self.waits_for)).or_default() -= 1;
+        *lock(&self.world.jobs)
+            .entry(*lock(&self.waits_for))
+            .or_default() -= 1;
     }
 }
 

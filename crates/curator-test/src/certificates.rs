@@ -8,14 +8,14 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
 };
 
 use crate::error::Error;
 
-/// A certificate authority for tests: issues certificates for servers ([`ServerTls`](crate::ServerTls)) and clients. Needs
-/// the feature `tls`.
+/// A certificate authority for tests: issues certificates for servers
+/// ([`ServerTls`](crate::ServerTls)) and clients. Needs the feature `tls`.
 ///
 /// ```
 /// # fn example() -> Result<(), curator_test::Error> {
@@ -51,7 +51,8 @@ pub struct TestingCertificate {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl TestingCa {
-    /// A new authority with a new key. Two authorities need different names, because a certificate names its issuer.
+    /// A new authority with a new key. Two authorities need different names, because a certificate
+    /// names its issuer.
     ///
     /// # Errors
     ///
@@ -63,7 +64,11 @@ impl TestingCa {
             parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
             let pem = parameters.self_signed(&key)?.pem();
-            Ok(Self { issuer: Issuer::new(parameters, key), pem, last: AtomicU64::new(0) })
+            Ok(Self {
+                issuer: Issuer::new(parameters, key),
+                pem,
+                last: AtomicU64::new(0),
+            })
         };
         make().map_err(failed(format!("a certificate authority named {name:?}")))
     }
@@ -74,12 +79,14 @@ impl TestingCa {
         &self.pem
     }
 
-    /// Issues a certificate for these host names and addresses, for a server or a client. The first name is also its
-    /// subject (`CN=..`), by which servers identify a client. Valid from yesterday to tomorrow.
+    /// Issues a certificate for these host names and addresses, for a server or a client. The first
+    /// name is also its subject (`CN=..`), by which servers identify a client. Valid from yesterday
+    /// to tomorrow.
     ///
     /// # Errors
     ///
-    /// [`Error::Certificate`] when a name is not allowed in a certificate, or the cryptography library fails.
+    /// [`Error::Certificate`] when a name is not allowed in a certificate, or the cryptography
+    /// library fails.
     pub fn issue(&self, names: &[&str]) -> Result<TestingCertificate, Error> {
         let now = SystemTime::now();
         self.issue_for(names, now - DAY..now + DAY)
@@ -90,17 +97,28 @@ impl TestingCa {
     /// # Errors
     ///
     /// As for [`issue`](Self::issue).
-    pub fn issue_for(&self, names: &[&str], valid: Range<SystemTime>) -> Result<TestingCertificate, Error> {
+    pub fn issue_for(
+        &self,
+        names: &[&str],
+        valid: Range<SystemTime>,
+    ) -> Result<TestingCertificate, Error> {
         let make = || -> Result<TestingCertificate, rcgen::Error> {
             let key = KeyPair::generate()?;
             let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let mut parameters = with_common_name(names.first().unwrap_or(&"unnamed"), CertificateParams::new(all)?);
+            let mut parameters = with_common_name(
+                names.first().unwrap_or(&"unnamed"),
+                CertificateParams::new(all)?,
+            );
             let serial_number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
             parameters.serial_number = Some(serial_number.into());
             parameters.not_before = date_time_ymd(1970, 1, 1) + since_1970(valid.start);
             parameters.not_after = date_time_ymd(1970, 1, 1) + since_1970(valid.end);
             let certificate_pem = parameters.signed_by(&key, &self.issuer)?.pem();
-            Ok(TestingCertificate { certificate_pem, key_pem: key.serialize_pem(), serial_number })
+            Ok(TestingCertificate {
+                certificate_pem,
+                key_pem: key.serialize_pem(),
+                serial_number,
+            })
         };
         make().map_err(failed(format!("a certificate for {names:?}")))
     }
@@ -141,7 +159,9 @@ impl fmt::Debug for TestingCa {
 /// Omits the key.
 impl fmt::Debug for TestingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestingCertificate").field("serial_number", &self.serial_number).finish_non_exhaustive()
+        f.debug_struct("TestingCertificate")
+            .field("serial_number", &self.serial_number)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,9 +172,13 @@ fn with_common_name(name: &str, mut parameters: CertificateParams) -> Certificat
 }
 
 fn since_1970(time: SystemTime) -> Duration {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 fn failed(what: String) -> impl FnOnce(rcgen::Error) -> Error {
-    move |error| Error::Certificate { what, problem: error.to_string() }
+    move |error| Error::Certificate {
+        what,
+        problem: error.to_string(),
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
-use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Decode, Reader, ReplyHeader, frame, framed};
+use curator_client::codec::{
+    ConnectRequest, ConnectResponse, Control, Decode, Reader, ReplyHeader, frame, framed,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -13,24 +15,29 @@ use crate::{
     real_time::{sleep, timeout},
 };
 
-/// The limit of a call. A running server replies in milliseconds; one on a busy machine, in seconds.
+/// The limit of a call. A running server replies in milliseconds; one on a busy machine, in
+/// seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The limit of the first attempt. If the session is already closing, ZooKeeper drops a request without a reply, and
-/// keeps the connection open. That happens when the client's reconnect has interrupted the previous attempt, whose
-/// request the server still processes. The server may also be slow: after an attempt that has exceeded its limit, the
-/// limit of the next one is twice as long.
+/// The limit of the first attempt. If the session is already closing, ZooKeeper drops a request
+/// without a reply, and keeps the connection open. That happens when the client's reconnect has
+/// interrupted the previous attempt, whose request the server still processes. The server may also
+/// be slow: after an attempt that has exceeded its limit, the limit of the next one is twice as
+/// long.
 const FIRST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The session timeout that the take-over requests. It must be longer than this call; the server limits it to its
-/// range.
+/// The session timeout that the take-over requests. It must be longer than this call; the server
+/// limits it to its range.
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// No reply in this exchange is longer than a few hundred bytes.
 const LONGEST_REPLY: i32 = 64 * 1024;
 
 /// What a client needs to resume a session: ZooKeeper's id and password for it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "the fields that ZooKeeper's handshake needs; callers construct it")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the fields that ZooKeeper's handshake needs; callers construct it"
+)]
 pub struct SessionCredentials {
     /// ZooKeeper's id of the session.
     pub session_id: i64,
@@ -41,32 +48,39 @@ pub struct SessionCredentials {
 /// Without the password.
 impl fmt::Debug for SessionCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionCredentials").field("session_id", &self.session_id).finish_non_exhaustive()
+        f.debug_struct("SessionCredentials")
+            .field("session_id", &self.session_id)
+            .finish_non_exhaustive()
     }
 }
 
-/// Closes a session on the server, without notice to its client: its ephemeral nodes and its watches are deleted when
-/// this returns.
+/// Closes a session on the server, without notice to its client: its ephemeral nodes and its
+/// watches are deleted when this returns.
 ///
-/// So another client may acquire the locks before the session's client is notified, as when an administrator closes the
-/// session. To simulate an expiry, see [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
+/// So another client may acquire the locks before the session's client is notified, as when an
+/// administrator closes the session. To simulate an expiry, see
+/// [`EmbeddedServer::expire_session`](crate::EmbeddedServer::expire_session).
 ///
-/// Works on any member of an ensemble. On the client's server, the take-over closes the client's connection; on another
-/// one, the client is notified at its next request. Curator's tests kill sessions in the same way.
+/// Works on any member of an ensemble. On the client's server, the take-over closes the client's
+/// connection; on another one, the client is notified at its next request. Curator's tests kill
+/// sessions in the same way.
 ///
 /// # Errors
 ///
-/// [`Error::NoSession`] when the session has already ended or the password is wrong. [`Error::Timeout`] after 20 s.
+/// [`Error::NoSession`] when the session has already ended or the password is wrong.
+/// [`Error::Timeout`] after 20 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
     let (mut is_granted, mut limit) = (false, FIRST_ATTEMPT_TIMEOUT);
     let close = async {
         loop {
-            let Ok(closed) = timeout(limit, attempt(address, session, &mut is_granted)).await else {
+            let Ok(closed) = timeout(limit, attempt(address, session, &mut is_granted)).await
+            else {
                 limit *= 2;
                 continue;
             };
             match closed {
-                // The client has reconnected and taken its session back, which has closed our connection.
+                // The client has reconnected and taken its session back, which has closed our
+                // connection.
                 Err(Error::Io { source, .. }) if is_disconnect(&source) => sleep(PAUSE).await,
                 // An earlier attempt succeeded, but its reply was lost.
                 Err(Error::NoSession(_)) if is_granted => return Ok(()),
@@ -75,12 +89,21 @@ pub async fn close_session(address: SocketAddr, session: &SessionCredentials) ->
         }
     };
     let what = format!("session {:#x} to be closed", session.session_id);
-    timeout(TIMEOUT, close).await.map_err(|_| Error::timeout(what, TIMEOUT))?
+    timeout(TIMEOUT, close)
+        .await
+        .map_err(|_| Error::timeout(what, TIMEOUT))?
 }
 
-/// Takes the session over and closes it. Sets `is_granted` when the server has granted the take-over.
-async fn attempt(address: SocketAddr, session: &SessionCredentials, is_granted: &mut bool) -> Result<(), Error> {
-    let mut stream = TcpStream::connect(address).await.map_err(Error::io(format!("connect to {address}")))?;
+/// Takes the session over and closes it. Sets `is_granted` when the server has granted the
+/// take-over.
+async fn attempt(
+    address: SocketAddr,
+    session: &SessionCredentials,
+    is_granted: &mut bool,
+) -> Result<(), Error> {
+    let mut stream = TcpStream::connect(address)
+        .await
+        .map_err(Error::io(format!("connect to {address}")))?;
     let connect = ConnectRequest::new(SESSION_TIMEOUT_MS, session.session_id, &*session.password);
     write(&mut stream, &connect.frame()).await?;
     let answer = receive(&mut stream).await?;
@@ -98,32 +121,50 @@ async fn attempt(address: SocketAddr, session: &SessionCredentials, is_granted: 
         match reply.error {
             _ if reply.xid != xid => {}
             0 => return Ok(()),
-            error => return Err(Error::Protocol(format!("closing the session failed with error {error}"))),
+            error => {
+                return Err(Error::Protocol(format!(
+                    "closing the session failed with error {error}"
+                )));
+            }
         }
     }
 }
 
 fn is_disconnect(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+    matches!(
+        error.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
+    )
 }
 
 /// The values at the start of a frame.
 fn read<'a, T: Decode<'a>>(frame: &'a [u8]) -> Result<T, Error> {
-    Reader::new(frame).read("a reply").map_err(|malformed| Error::Protocol(malformed.to_string()))
+    Reader::new(frame)
+        .read("a reply")
+        .map_err(|malformed| Error::Protocol(malformed.to_string()))
 }
 
 async fn write(stream: &mut TcpStream, frame: &[u8]) -> Result<(), Error> {
-    stream.write_all(&framed(frame)).await.map_err(Error::io("send to ZooKeeper"))
+    stream
+        .write_all(&framed(frame))
+        .await
+        .map_err(Error::io("send to ZooKeeper"))
 }
 
 async fn receive(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
-    let length = stream.read_i32().await.map_err(Error::io("read ZooKeeper's reply"))?;
+    let length = stream
+        .read_i32()
+        .await
+        .map_err(Error::io("read ZooKeeper's reply"))?;
     if !(0..=LONGEST_REPLY).contains(&length) {
         return Err(Error::Protocol(format!("a frame of {length} bytes")));
     }
     let mut payload = vec![0; length.unsigned_abs() as usize];
-    stream.read_exact(&mut payload).await.map_err(Error::io("read ZooKeeper's reply"))?;
+    stream
+        .read_exact(&mut payload)
+        .await
+        .map_err(Error::io("read ZooKeeper's reply"))?;
     Ok(payload)
 }
 
@@ -137,15 +178,26 @@ mod tests {
     /// The granted session; 0 refuses it.
     fn response(session_id: i64) -> Vec<u8> {
         let password = &[0_u8; 16][..];
-        ConnectResponse { protocol: 0, timeout: 30_000, session_id, password, read_only: Trailing(Some(false)) }.frame()
+        ConnectResponse {
+            protocol: 0,
+            timeout: 30_000,
+            session_id,
+            password,
+            read_only: Trailing(Some(false)),
+        }
+        .frame()
     }
 
-    /// The server acts as if the session were closing: it grants the take-over, and drops the request to close.
+    /// The server acts as if the session were closing: it grants the take-over, and drops the
+    /// request to close.
     #[tokio::test]
     async fn an_attempt_whose_request_is_dropped_is_repeated() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let credentials = SessionCredentials { session_id: 7, password: vec![0; 16] };
+        let credentials = SessionCredentials {
+            session_id: 7,
+            password: vec![0; 16],
+        };
         let server = tokio::spawn(async move {
             let mut silent = accept(&listener, &response(7)).await;
             // The request to close the session.
@@ -162,7 +214,10 @@ mod tests {
     async fn a_further_attempt_waits_longer_for_a_slow_server() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let credentials = SessionCredentials { session_id: 7, password: vec![0; 16] };
+        let credentials = SessionCredentials {
+            session_id: 7,
+            password: vec![0; 16],
+        };
         let server = tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();

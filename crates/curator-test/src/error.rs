@@ -6,8 +6,8 @@ use crate::{real::NotFound, server::UnknownKind};
 
 /// Why an operation of a server, an ensemble or a proxy failed.
 ///
-/// `Debug` prints the same text as `Display`, so that `unwrap` in a test shows the remedy, and the server's log line by
-/// line.
+/// `Debug` prints the same text as `Display`, so that `unwrap` in a test shows the remedy, and the
+/// server's log line by line.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,10 +18,14 @@ pub enum Error {
     #[error(transparent)]
     Kind(#[from] UnknownKind),
     /// A simulated server was requested, but this crate was built without the feature `simulation`.
-    #[error("there are no simulated servers: enable the feature `simulation` of the crate `curator-test`")]
+    #[error(
+        "there are no simulated servers: enable the feature `simulation` of the crate `curator-test`"
+    )]
     NoSimulation,
     /// The embedded server does not support this setting, or this value.
-    #[error("the embedded server cannot be started with {key}={value}: {problem}; a real server may accept it")]
+    #[error(
+        "the embedded server cannot be started with {key}={value}: {problem}; a real server may accept it"
+    )]
     Property {
         /// The name of the setting.
         key: String,
@@ -95,8 +99,11 @@ pub enum Error {
     /// An ensemble cannot have this many members.
     #[error("an ensemble of {0} members is not possible: choose 1 to 9")]
     Members(usize),
-    /// The members of the ensemble are connected directly, so they cannot be cut off from each other.
-    #[error("the members can only be cut off from each other if the cluster is built with `partitionable`")]
+    /// The members of the ensemble are connected directly, so they cannot be cut off from each
+    /// other.
+    #[error(
+        "the members can only be cut off from each other if the cluster is built with `partitionable`"
+    )]
     NotPartitionable,
 }
 
@@ -114,6 +121,9 @@ impl Error {
     }
 
     pub(crate) fn timeout(what: impl Into<String>, waited: Duration) -> Self {
-        Self::Timeout { what: what.into(), waited }
+        Self::Timeout {
+            what: what.into(),
+            waited,
+        }
     }
 }

@@ -55,14 +55,20 @@ pub(crate) async fn ask(address: SocketAddr, word: &str, limit: Duration) -> Res
         Ok(answer)
     };
     let what = || format!("a reply from {address} to `{word}`");
-    let answer = timeout(limit, exchange).await.map_err(|_| Error::timeout(what(), limit))?;
+    let answer = timeout(limit, exchange)
+        .await
+        .map_err(|_| Error::timeout(what(), limit))?;
     let answer = answer.map_err(Error::io(format!("get {}", what())))?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The mode in a reply to `srvr`; `None` while the server does not serve.
 pub(crate) fn mode(srvr: &str) -> Option<Mode> {
-    match srvr.lines().find_map(|line| line.strip_prefix("Mode: "))?.trim() {
+    match srvr
+        .lines()
+        .find_map(|line| line.strip_prefix("Mode: "))?
+        .trim()
+    {
         "standalone" => Some(Mode::Standalone),
         "leader" => Some(Mode::Leader),
         "follower" => Some(Mode::Follower),
@@ -73,24 +79,35 @@ pub(crate) fn mode(srvr: &str) -> Option<Mode> {
 
 /// The version in a reply to `srvr`, without the build id.
 pub(crate) fn version(srvr: &str) -> Option<&str> {
-    let line = srvr.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+    let line = srvr
+        .lines()
+        .find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     line.split(['-', ',', ' ']).next()
 }
 
 /// A number in a reply to `mntr`.
 pub(crate) fn metric(mntr: &str, name: &str) -> Option<u64> {
-    let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))?;
+    let value = mntr
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))?;
     value.trim().parse().ok()
 }
 
-/// The sessions in a reply to `cons`. Connections without a session, such as the one that sent `cons`, are left out.
+/// The sessions in a reply to `cons`. Connections without a session, such as the one that sent
+/// `cons`, are left out.
 pub(crate) fn sessions(cons: &str) -> Vec<SessionInfo> {
     cons.lines().filter_map(session).collect()
 }
 
 /// Parses a line such as ` /127.0.0.1:41234[1](queued=0,recved=1,sent=1,sid=0x100…,…)`
 fn session(line: &str) -> Option<SessionInfo> {
-    let client = line.trim().strip_prefix('/')?.split('[').next()?.parse().ok()?;
+    let client = line
+        .trim()
+        .strip_prefix('/')?
+        .split('[')
+        .next()?
+        .parse()
+        .ok()?;
     let id = line.split("sid=0x").nth(1)?.split([',', ')']).next()?;
     let session_id = u64::from_str_radix(id, 16).ok()?.cast_signed();
     Some(SessionInfo { session_id, client })
@@ -98,12 +115,20 @@ fn session(line: &str) -> Option<SessionInfo> {
 
 /// The total in a reply to `wchs`.
 pub(crate) fn watch_count(wchs: &str) -> Option<u64> {
-    wchs.lines().find_map(|line| line.strip_prefix("Total watches:"))?.trim().parse().ok()
+    wchs.lines()
+        .find_map(|line| line.strip_prefix("Total watches:"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// The number of watches of all kinds, from a reply to `mntr`.
 pub(crate) fn total_watch_count(mntr: &str) -> Option<u64> {
-    mntr.lines().find_map(|line| line.strip_prefix("zk_watch_count\t"))?.trim().parse().ok()
+    mntr.lines()
+        .find_map(|line| line.strip_prefix("zk_watch_count\t"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// The sessions that watch each path, from a reply to `wchp`.
@@ -133,7 +158,10 @@ mod tests {
         let cons = " /127.0.0.1:56906[0](queued=0,recved=1,sent=0)\n \
                     /127.0.0.1:40000[1](queued=0,recved=3,sent=3,sid=0xf00000000000000a,lop=PING,to=30000)\n\n";
         let client = "127.0.0.1:40000".parse().unwrap();
-        let expected = SessionInfo { session_id: 0xf000_0000_0000_000a_u64.cast_signed(), client };
+        let expected = SessionInfo {
+            session_id: 0xf000_0000_0000_000a_u64.cast_signed(),
+            client,
+        };
         assert_eq!(sessions(cons), [expected]);
     }
 }

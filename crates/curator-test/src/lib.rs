@@ -1,17 +1,19 @@
 //! ZooKeeper servers, ensembles and a faulty network, for tests.
 //!
-//! - [`Simulation`]: servers, network and time in one thread, without sockets. An hour takes milliseconds, and a seed
-//!   repeats a run; [`search`] runs many seeds, with faults by chance.
-//! - [`TestingServer`]: one server, deleted after the test. It is embedded (in this process, in memory, without Java),
-//!   a real ZooKeeper, or a follower of a simulated ensemble. All kinds have the same methods.
+//! - [`Simulation`]: servers, network and time in one thread, without sockets. An hour takes
+//!   milliseconds, and a seed repeats a run; [`search`] runs many seeds, with faults by chance.
+//! - [`TestingServer`]: one server, deleted after the test. It is embedded (in this process, in
+//!   memory, without Java), a real ZooKeeper, or a follower of a simulated ensemble. All kinds have
+//!   the same methods.
 //! - [`EmbeddedServer`]: the embedded server, with faults on demand.
-//! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by one.
-//! - [`FaultProxy`]: a proxy between a client and a server of any kind. It counts requests, round trips and watch
-//!   events. It loses, delays, holds or alters the frame that a test selects, or cuts the connection at that frame. In a
-//!   simulation, a [`Process`] does the same.
+//! - [`TestingCluster`]: a real ensemble, whose members can be stopped, killed and paused one by
+//!   one.
+//! - [`FaultProxy`]: a proxy between a client and a server of any kind. It counts requests, round
+//!   trips and watch events. It loses, delays, holds or alters the frame that a test selects, or
+//!   cuts the connection at that frame. In a simulation, a [`Process`] does the same.
 //! - [`close_session`]: ends a session on the server, without notice to its client.
-//! - [`until`] and [`soon`]: wait for a condition or a future, with a limit; [`unique_path`]: a path that no other test
-//!   uses.
+//! - [`until`] and [`soon`]: wait for a condition or a future, with a limit; [`unique_path`]: a
+//!   path that no other test uses.
 //!
 //! [`guide`] describes how to test your own service with them.
 //!
@@ -29,19 +31,21 @@
 //! # }
 //! ```
 //!
-//! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`] starts: `embedded`, `real`
-//! or `simulated`. It defaults to `embedded`. So the same test suite can run on each kind.
+//! The environment variable `CURATOR_TEST_SERVER` selects the kind that [`TestingServer::start`]
+//! starts: `embedded`, `real` or `simulated`. It defaults to `embedded`. So the same test suite can
+//! run on each kind.
 //!
-//! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask prepare`, then in
-//! Debian's package. If there is none, starting a real server fails with a message that has the remedy; no test is
-//! silently skipped.
+//! A real ZooKeeper is searched for in `ZOOKEEPER_HOME`, then in the directory of `cargo xtask
+//! prepare`, then in Debian's package. If there is none, starting a real server fails with a
+//! message that has the remedy; no test is silently skipped.
 //!
-//! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds `TestingCa`, which
-//! issues certificates for tests.
+//! A real server supports TLS ([`ServerTls`]); the embedded one does not. The feature `tls` adds
+//! `TestingCa`, which issues certificates for tests.
 //!
-//! The feature `simulation`, which is on by default, adds [`Simulation`]. The servers use the protocol's codec of
-//! `curator-client`, which does not compile without a transport: also on by default, the feature `native` enables one.
-//! Without default features, enable it, or a transport of the client.
+//! The feature `simulation`, which is on by default, adds [`Simulation`]. The servers use the
+//! protocol's codec of `curator-client`, which does not compile without a transport: also on by
+//! default, the feature `native` enables one. Without default features, enable it, or a transport
+//! of the client.
 //!
 //! This crate never sleeps for a fixed time. Every wait is for a condition, and has a limit.
 
@@ -82,15 +86,20 @@ pub use four_letter::{Mode, SessionInfo, four_letter_word};
 #[doc(inline)]
 pub use op_code::OpCode;
 pub use proxy::FaultProxy;
-pub use real::{Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder};
+pub use real::{
+    Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder,
+};
 // For `cargo xtask test` only.
 #[doc(hidden)]
 pub use report::REPORT_VARIABLE;
 pub use server::{
-    ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer, TestingServerBuilder, UnknownKind,
+    ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer,
+    TestingServerBuilder, UnknownKind,
 };
 #[cfg(feature = "simulation")]
-pub use simulation::{Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate};
+pub use simulation::{
+    Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate,
+};
 pub use traffic::Direction;
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};

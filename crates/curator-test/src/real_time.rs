@@ -1,7 +1,8 @@
 //! Timers in real time, for the test tools.
 //!
-//! A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is idle. Servers and
-//! networks are real: while the test waits for one of them, every limit on tokio's clock would expire immediately.
+//! A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is idle.
+//! Servers and networks are real: while the test waits for one of them, every limit on tokio's
+//! clock would expire immediately.
 
 use std::time::Duration;
 

@@ -23,10 +23,11 @@ pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 6
 /// The pause after a failed accept.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// A thread with a separate runtime, which serves the clients of one port. Dropping this ends the thread and closes all
-/// connections.
+/// A thread with a separate runtime, which serves the clients of one port. Dropping this ends the
+/// thread and closes all connections.
 ///
-/// The thread runs even while a test's runtime is busy, and can serve several tests, each with a separate runtime.
+/// The thread runs even while a test's runtime is busy, and can serve several tests, each with a
+/// separate runtime.
 #[derive(Debug)]
 pub(crate) struct ServingThread {
     /// `None` only while being dropped.
@@ -53,8 +54,14 @@ struct Listener<S> {
 struct Socket(TcpListener);
 
 impl ServingThread {
-    /// Starts the thread and listens. `serve` is called for each client; `background` runs alongside.
-    pub(crate) fn start<S, F, B>(name: &str, address: SocketAddr, serve: S, background: B) -> Result<Self, Error>
+    /// Starts the thread and listens. `serve` is called for each client; `background` runs
+    /// alongside.
+    pub(crate) fn start<S, F, B>(
+        name: &str,
+        address: SocketAddr,
+        serve: S,
+        background: B,
+    ) -> Result<Self, Error>
     where
         S: Fn(TcpStream) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -63,10 +70,22 @@ impl ServingThread {
         let (orders, inbox) = mpsc::unbounded_channel();
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::io("build a runtime"))?;
-        let work = move || runtime.block_on(Listener { address, serve, socket: None }.run(inbox, background));
+        let work = move || {
+            runtime.block_on(
+                Listener {
+                    address,
+                    serve,
+                    socket: None,
+                }
+                .run(inbox, background),
+            )
+        };
         let handle = thread::Builder::new().name(name.to_owned()).spawn(work);
         let handle = handle.map_err(Error::io("start a thread"))?;
-        let thread = Self { orders: Some(orders), handle: Some(handle) };
+        let thread = Self {
+            orders: Some(orders),
+            handle: Some(handle),
+        };
         thread.listen(true)?;
         Ok(thread)
     }
@@ -75,8 +94,15 @@ impl ServingThread {
     pub(crate) fn listen(&self, listen: bool) -> Result<(), Error> {
         let (done, answer) = std_mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread has ended");
-        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(Order { listen, done }).is_ok());
-        let result = if sent { answer.recv().unwrap_or_else(|_| Err(gone())) } else { Err(gone()) };
+        let sent = self
+            .orders
+            .as_ref()
+            .is_some_and(|orders| orders.send(Order { listen, done }).is_ok());
+        let result = if sent {
+            answer.recv().unwrap_or_else(|_| Err(gone()))
+        } else {
+            Err(gone())
+        };
         result.map_err(Error::io("listen on a port"))
     }
 }
@@ -138,8 +164,8 @@ async fn accept(socket: Option<&Socket>) -> Option<TcpStream> {
     loop {
         match socket.accept().await {
             Ok((client, _)) => return Some(client),
-            // The client has disconnected, or this process has too many open files. No event reports the end of either,
-            // so try again.
+            // The client has disconnected, or this process has too many open files. No event
+            // reports the end of either, so try again.
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }

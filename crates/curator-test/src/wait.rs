@@ -12,12 +12,12 @@ use async_io::Timer;
 
 use crate::real_time::sleep;
 
-/// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy machine, so only a
-/// failing test waits that long.
+/// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy
+/// machine, so only a failing test waits that long.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause after the first check of a condition. It doubles after each check, as most checks send requests, which take
-/// processor time from what the test waits for.
+/// The pause after the first check of a condition. It doubles after each check, as most checks send
+/// requests, which take processor time from what the test waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause between two checks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(32);
@@ -50,9 +50,14 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
 /// After the limit, with the location of the call.
 #[track_caller]
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
-    let mut limit = Limit { bound, timer: None, caller: Location::caller() };
-    // Boxed, because each layer around a future doubles its size. Not an `async` block with `select!`: such state machines, one for
-    // each of the hundreds of futures that tests wait for, take a tenth of the tests' compile time.
+    let mut limit = Limit {
+        bound,
+        timer: None,
+        caller: Location::caller(),
+    };
+    // Boxed, because each layer around a future doubles its size. Not an `async` block with
+    // `select!`: such state machines, one for each of the hundreds of futures that tests wait for,
+    // take a tenth of the tests' compile time.
     let mut future = Box::pin(future);
     poll_fn(move |context| {
         let output = future.as_mut().poll(context);
@@ -122,7 +127,8 @@ mod tests {
     async fn soon_returns_the_output_and_a_paused_clock_causes_no_timeout() {
         assert_eq!(soon(ready(7)).await, 7);
         let later = async {
-            // Meanwhile the runtime is idle, and there is no timer on tokio's paused clock to jump to.
+            // Meanwhile the runtime is idle, and there is no timer on tokio's paused clock to jump
+            // to.
             Timer::after(SHORT).await;
             7
         };
@@ -140,7 +146,10 @@ mod tests {
         let waiting = tokio::spawn(within(SHORT, pending::<()>()));
         let panic = waiting.await.unwrap_err().into_panic();
         let message = panic.downcast_ref::<String>().unwrap();
-        assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
+        assert!(
+            message.contains(&format!("{}:{line}:", file!())),
+            "{message}"
+        );
         assert!(message.ends_with("not ready within 20ms"), "{message}");
     }
 }

@@ -22,9 +22,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until the program ends or
-    /// `on_line` returns false.
-    pub fn start(mut command: Command, mut on_line: impl FnMut(String) -> bool + Send + 'static) -> Self {
+    /// Starts a program. Each line that it prints is passed to `on_line`, on another thread, until
+    /// the program ends or `on_line` returns false.
+    pub fn start(
+        mut command: Command,
+        mut on_line: impl FnMut(String) -> bool + Send + 'static,
+    ) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -47,10 +50,13 @@ impl Program {
         self.process.wait().unwrap();
     }
 
-    /// Stops the program with SIGSTOP: when this returns, it does nothing until [`resume`](Self::resume).
+    /// Stops the program with SIGSTOP: when this returns, it does nothing until
+    /// [`resume`](Self::resume).
     pub fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
-        let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap().unwrap();
+        let (_, status) = waitpid(Some(self.pid()), WaitOptions::UNTRACED)
+            .unwrap()
+            .unwrap();
         assert!(status.stopped(), "{status:?}");
     }
 
@@ -81,8 +87,8 @@ impl Drop for Program {
     }
 }
 
-/// A program with one session. It answers each command with a line that begins with `ok` or `error`; its first line is
-/// `ok`, when it has its session.
+/// A program with one session. It answers each command with a line that begins with `ok` or
+/// `error`; its first line is `ok`, when it has its session.
 pub struct Agent {
     /// The client library, for messages.
     client: &'static str,
@@ -102,7 +108,11 @@ impl Agent {
         command.args(arguments).arg(LONG.as_secs_f64().to_string());
         let (sender, answers) = channel();
         let program = Program::start(command, move |line| sender.send(line).is_ok());
-        let agent = Self { client, program, answers };
+        let agent = Self {
+            client,
+            program,
+            answers,
+        };
         assert_eq!(agent.answer(), "ok");
         agent
     }
@@ -117,8 +127,12 @@ impl Agent {
         // The program's timeouts are shorter.
         match self.answers.recv_timeout(DEFAULT_TIMEOUT) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => panic!("{} did not answer within {DEFAULT_TIMEOUT:?}", self.client),
-            Err(RecvTimeoutError::Disconnected) => panic!("the process of {} has ended", self.client),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("{} did not answer within {DEFAULT_TIMEOUT:?}", self.client)
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("the process of {} has ended", self.client)
+            }
         }
     }
 
@@ -141,7 +155,10 @@ impl Agent {
             if answer == expected {
                 return;
             }
-            assert!(Instant::now() < end, "`{command}`: still {answer:?}, not {expected:?}");
+            assert!(
+                Instant::now() < end,
+                "`{command}`: still {answer:?}, not {expected:?}"
+            );
         }
     }
 

@@ -8,8 +8,8 @@ const ALONE: &str = "CURATOR_TEST_ALONE";
 
 /// Runs `work` alone in a new process, and asserts that the process succeeds.
 ///
-/// `test` is the name of the calling test, with its modules. For a test that limits or changes the whole process, or
-/// that would abort it.
+/// `test` is the name of the calling test, with its modules. For a test that limits or changes the
+/// whole process, or that would abort it.
 pub fn alone(test: &str, work: impl FnOnce()) {
     alone_with(test, |_| {}, work);
 }
@@ -20,10 +20,21 @@ pub fn alone_with(test: &str, settings: impl FnOnce(&mut Command), work: impl Fn
         return work();
     }
     let mut process = Command::new(env::current_exe().unwrap());
-    process.args(["--exact", test, "--nocapture"]).env(ALONE, test).stdin(Stdio::null());
+    process
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, test)
+        .stdin(Stdio::null());
     settings(&mut process);
     let output = process.output().unwrap();
-    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
-    assert!(stdout.contains("1 passed"), "there is no test {test}:\n{stdout}");
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(
+        output.status.success(),
+        "{}\n{stdout}\n{stderr}",
+        output.status
+    );
+    assert!(
+        stdout.contains("1 passed"),
+        "there is no test {test}:\n{stdout}"
+    );
 }

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use curator_test::{DEFAULT_TIMEOUT, Error, SessionCredentials, TestingServer, close_session, until, within};
+use curator_test::{
+    DEFAULT_TIMEOUT, Error, SessionCredentials, TestingServer, close_session, until, within,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::agent::{LONG, Program};
@@ -52,11 +54,20 @@ impl Java {
                 "{CLASSPATH} is not set: run `cargo xtask test -- -p curator-recipes --test interop`: it installs Curator"
             )
         };
-        let java =
-            env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| format!("{}/bin/java", home.display()));
+        let java = env::var_os("JAVA_HOME").map_or_else(
+            || "java".into(),
+            |home| format!("{}/bin/java", home.display()),
+        );
         let mut command = Command::new(java);
         // Options for a short-lived process.
-        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-cp"]).arg(classpath);
+        command
+            .args([
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+                "-Xshare:auto",
+                "-cp",
+            ])
+            .arg(classpath);
         command.arg("CuratorAgent");
         let answers = Answers::default();
         let reader = Reader(answers.clone());
@@ -68,7 +79,10 @@ impl Java {
             }
             true
         });
-        Self { program: Arc::new(Mutex::new(program)), answers }
+        Self {
+            program: Arc::new(Mutex::new(program)),
+            answers,
+        }
     }
 
     /// Opens a session.
@@ -76,15 +90,21 @@ impl Java {
         static OPENED: AtomicUsize = AtomicUsize::new(0);
         let name = format!("java-{}", OPENED.fetch_add(1, Ordering::Relaxed));
         let mut thread = JavaThread::new(self, &name);
-        let opened = thread.tell(&format!("open {connect_string} {}", timeout.as_millis())).await;
+        let opened = thread
+            .tell(&format!("open {connect_string} {}", timeout.as_millis()))
+            .await;
         let mut beside = JavaThread::new(self, &format!("{name}-beside"));
         assert_eq!(beside.ask(&format!("share {name}")).await, "ok");
-        JavaSession { thread, beside, credentials: credentials_of(&opened) }
+        JavaSession {
+            thread,
+            beside,
+            credentials: credentials_of(&opened),
+        }
     }
 }
 
-/// A session in the shared Java process, on the shared server. Its timeout is so long that it ends only if a test ends
-/// it.
+/// A session in the shared Java process, on the shared server. Its timeout is so long that it ends
+/// only if a test ends it.
 pub async fn java() -> JavaSession {
     java_at(&TestingServer::shared().await.connect_string(), LONG).await
 }
@@ -101,7 +121,9 @@ pub async fn java_alone_at(connect_string: &str, timeout: Duration) -> JavaSessi
 
 /// Parses the agent's reply: id and password, in hexadecimal digits.
 fn credentials_of(words: &[String]) -> SessionCredentials {
-    let [id, password] = words else { panic!("not an id and a password: {words:?}") };
+    let [id, password] = words else {
+        panic!("not an id and a password: {words:?}")
+    };
     let octet = |at: usize| u8::from_str_radix(&password[at..at + 2], 16).unwrap();
     SessionCredentials {
         session_id: u64::from_str_radix(id, 16).unwrap().cast_signed(),
@@ -120,16 +142,26 @@ impl JavaThread {
     fn new(java: &Java, name: &str) -> Self {
         let (sender, answers) = unbounded_channel();
         java.answers.lock().unwrap().insert(name.to_owned(), sender);
-        Self { java: java.clone(), name: name.to_owned(), answers }
+        Self {
+            java: java.clone(),
+            name: name.to_owned(),
+            answers,
+        }
     }
 
     fn send(&self, command: &str) {
-        self.java.program.lock().unwrap().tell(&format!("{} {command}", self.name));
+        self.java
+            .program
+            .lock()
+            .unwrap()
+            .tell(&format!("{} {command}", self.name));
     }
 
     async fn answer(&mut self) -> String {
         // The agent's timeouts are shorter, except for a command that waits several times.
-        within(2 * DEFAULT_TIMEOUT, self.answers.recv()).await.expect("the Java process has ended")
+        within(2 * DEFAULT_TIMEOUT, self.answers.recv())
+            .await
+            .expect("the Java process has ended")
     }
 
     async fn ask(&mut self, command: &str) -> String {
@@ -139,7 +171,9 @@ impl JavaThread {
 
     async fn tell(&mut self, command: &str) -> Vec<String> {
         let answer = self.ask(command).await;
-        let words = answer.strip_prefix("ok").unwrap_or_else(|| panic!("`{command}`: {answer}"));
+        let words = answer
+            .strip_prefix("ok")
+            .unwrap_or_else(|| panic!("`{command}`: {answer}"));
         words.split_whitespace().map(str::to_owned).collect()
     }
 }
@@ -149,7 +183,8 @@ pub struct JavaSession {
     thread: JavaThread,
     /// Another thread with the same session.
     beside: JavaThread,
-    /// The credentials of the client's first session, or of its session at the latest [`renew`](Self::renew).
+    /// The credentials of the client's first session, or of its session at the latest
+    /// [`renew`](Self::renew).
     credentials: SessionCredentials,
 }
 
@@ -189,8 +224,8 @@ impl JavaSession {
         until(async || self.ask(command).await == expected).await;
     }
 
-    /// Whether the command is still unanswered after some round trips, in which the session could react to earlier
-    /// events; as for our sessions in `still_waits`.
+    /// Whether the command is still unanswered after some round trips, in which the session could
+    /// react to earlier events; as for our sessions in `still_waits`.
     pub async fn still_waits(&mut self) -> bool {
         assert_eq!(self.beside.ask("round-trips 50").await, "ok");
         self.thread.answers.try_recv().is_err()
@@ -198,12 +233,15 @@ impl JavaSession {
 
     /// Ends the session on the server, without the client.
     pub async fn end(&self) {
-        close_session(TestingServer::shared().await.address(), &self.credentials).await.unwrap();
+        close_session(TestingServer::shared().await.address(), &self.credentials)
+            .await
+            .unwrap();
     }
 
     /// Whether the session had ended on the server. If not, this ends it.
     pub async fn had_ended(&self) -> bool {
-        let closed = close_session(TestingServer::shared().await.address(), &self.credentials).await;
+        let closed =
+            close_session(TestingServer::shared().await.address(), &self.credentials).await;
         matches!(closed, Err(Error::NoSession(_)))
     }
 

@@ -1,6 +1,12 @@
-//! What the tests of several packages share, and `curator-test` does not offer to other projects. Development dependencies name
-//! this package by its path: published packages are packed without it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+//! What the tests of several packages share, and `curator-test` does not offer to other projects.
+//! Development dependencies name this package by its path: published packages are packed without
+//! it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here is the test's failure"
+)]
 #![allow(
     missing_docs,
     missing_debug_implementations,
@@ -8,7 +14,10 @@
     clippy::must_use_candidate,
     reason = "only tests of this workspace use it"
 )]
-#![allow(clippy::missing_panics_doc, reason = "a failure here is the test's failure")]
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "a failure here is the test's failure"
+)]
 
 #[cfg(unix)]
 pub mod agent;

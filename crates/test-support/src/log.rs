@@ -16,22 +16,26 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub struct Line {
     pub level: Level,
     pub message: String,
-    /// All other fields, as text. For an event in a span, also the fields of the span, and its name as `span`.
+    /// All other fields, as text. For an event in a span, also the fields of the span, and its name
+    /// as `span`.
     pub fields: BTreeMap<&'static str, String>,
 }
 
 impl Line {
     #[track_caller]
     pub fn get(&self, name: &str) -> &str {
-        self.fields.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+        self.fields
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 }
 
 /// The lines of all clients.
-static CLIENTS: LazyLock<Listener> = LazyLock::new(|| Listener::to("curator_client", LevelFilter::TRACE));
+static CLIENTS: LazyLock<Listener> =
+    LazyLock::new(|| Listener::to("curator_client", LevelFilter::TRACE));
 
-/// Starts to collect every event. All tests of the program share the listener, so each test must give its client a
-/// unique name.
+/// Starts to collect every event. All tests of the program share the listener, so each test must
+/// give its client a unique name.
 pub fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| tracing::subscriber::set_global_default(CLIENTS.clone()).unwrap());
@@ -39,7 +43,10 @@ pub fn listen() {
 
 /// The lines that the client of that name has logged at `info` or above.
 pub fn lines_of(client: &str) -> Vec<Line> {
-    all_lines_of(client).into_iter().filter(|line| line.level <= Level::INFO).collect()
+    all_lines_of(client)
+        .into_iter()
+        .filter(|line| line.level <= Level::INFO)
+        .collect()
 }
 
 /// All lines that the client of that name has logged.
@@ -54,7 +61,10 @@ static READERS: Mutex<BTreeMap<String, Reader>> = Mutex::new(BTreeMap::new());
 /// Calls `reader` for each event of the client of that name, while the event is being logged.
 pub fn read_by(client: &str, reader: impl Fn() + Send + Sync + 'static) {
     listen();
-    READERS.lock().unwrap().insert(client.to_owned(), Arc::new(reader));
+    READERS
+        .lock()
+        .unwrap()
+        .insert(client.to_owned(), Arc::new(reader));
 }
 
 /// Keeps the events of one crate up to a level. Clones share the events.
@@ -78,7 +88,11 @@ thread_local! {
 
 impl Listener {
     pub fn to(target: &'static str, level: LevelFilter) -> Self {
-        Self { target, level, heard: Arc::default() }
+        Self {
+            target,
+            level,
+            heard: Arc::default(),
+        }
     }
 
     pub fn lines(&self) -> Vec<Line> {
@@ -88,13 +102,23 @@ impl Listener {
     /// The lines in which `field` has `value`.
     pub fn lines_with(&self, field: &str, value: &str) -> Vec<Line> {
         let heard = self.heard.lock().unwrap();
-        heard.lines.iter().filter(|line| line.fields.get(field).is_some_and(|text| text == value)).cloned().collect()
+        heard
+            .lines
+            .iter()
+            .filter(|line| line.fields.get(field).is_some_and(|text| text == value))
+            .cloned()
+            .collect()
     }
 
     /// The names of the spans that are open.
     pub fn open_spans(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
-        heard.spans.iter().filter(|(_, handles)| *handles > 0).map(|(span, _)| span.message.clone()).collect()
+        heard
+            .spans
+            .iter()
+            .filter(|(_, handles)| *handles > 0)
+            .map(|(span, _)| span.message.clone())
+            .collect()
     }
 }
 
@@ -113,12 +137,24 @@ impl Subscriber for Listener {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line { level: *event.metadata().level(), message: String::new(), fields: BTreeMap::new() };
+        let mut line = Line {
+            level: *event.metadata().level(),
+            message: String::new(),
+            fields: BTreeMap::new(),
+        };
         event.record(&mut line);
-        let reader = line.fields.get("client").and_then(|client| READERS.lock().unwrap().get(client).cloned());
+        let reader = line
+            .fields
+            .get("client")
+            .and_then(|client| READERS.lock().unwrap().get(client).cloned());
         let inside = || ENTERED.with_borrow(|entered| entered.last().cloned());
         let mut heard = self.heard.lock().unwrap();
-        if let Some((span, _)) = event.parent().cloned().or_else(inside).and_then(|id| heard.spans.get(index(&id))) {
+        if let Some((span, _)) = event
+            .parent()
+            .cloned()
+            .or_else(inside)
+            .and_then(|id| heard.spans.get(index(&id)))
+        {
             let mut fields = span.fields.clone();
             fields.insert("span", span.message.clone());
             fields.append(&mut line.fields);
@@ -133,7 +169,11 @@ impl Subscriber for Listener {
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
         let metadata = attributes.metadata();
-        let mut span = Line { level: *metadata.level(), message: metadata.name().to_owned(), fields: BTreeMap::new() };
+        let mut span = Line {
+            level: *metadata.level(),
+            message: metadata.name().to_owned(),
+            fields: BTreeMap::new(),
+        };
         attributes.record(&mut span);
         let mut heard = self.heard.lock().unwrap();
         heard.spans.push((span, 1));

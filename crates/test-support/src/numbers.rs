@@ -19,7 +19,9 @@ impl Numbers {
 
     /// At most `longest` bytes.
     pub fn bytes(&mut self, longest: usize) -> Vec<u8> {
-        (0..self.below(longest + 1)).map(|_| self.next() as u8).collect()
+        (0..self.below(longest + 1))
+            .map(|_| self.next() as u8)
+            .collect()
     }
 
     /// Changes some bytes, or cuts some off.

@@ -6,7 +6,9 @@ use curator_client::Transport;
 pub fn transport() -> Transport {
     match std::env::var("CURATOR_TEST_TRANSPORT").as_deref() {
         Ok("native") => Transport::Native,
-        Ok(other) => panic!("CURATOR_TEST_TRANSPORT: {other:?} is not a transport; the only other one is `native`"),
+        Ok(other) => panic!(
+            "CURATOR_TEST_TRANSPORT: {other:?} is not a transport; the only other one is `native`"
+        ),
         Err(_) => Transport::default(),
     }
 }

@@ -12,10 +12,12 @@ use crate::print_line;
 /// The number of steps of each thread: about half a second.
 const STEPS: u32 = 50_000_000;
 
-/// How often the computation is repeated. The shortest time counts, as other programs make it longer.
+/// How often the computation is repeated. The shortest time counts, as other programs make it
+/// longer.
 const REPEATS: usize = 3;
 
-/// Prints how long a run of these seconds took in units of the computation, and its budget in the same unit.
+/// Prints how long a run of these seconds took in units of the computation, and its budget in the
+/// same unit.
 pub(crate) fn print(seconds: u64, budget: u32) {
     print_line(&Calibration::measure().report(Duration::from_secs(seconds), budget));
 }
@@ -52,7 +54,11 @@ impl Calibration {
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the calibration takes {:.3} s on this machine", self.0.as_secs_f64())
+        write!(
+            f,
+            "the calibration takes {:.3} s on this machine",
+            self.0.as_secs_f64()
+        )
     }
 }
 
@@ -60,7 +66,9 @@ impl fmt::Display for Calibration {
 fn compute() {
     let mut state = black_box(1_u64);
     for _ in 0..STEPS {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
     }
     black_box(state);
 }

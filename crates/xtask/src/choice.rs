@@ -15,7 +15,8 @@ pub(crate) const OLDEST: &str = "3.6.4";
 pub(crate) enum Server {
     Embedded,
     Simulated,
-    /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned release.
+    /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned
+    /// release.
     Found,
     /// Debian's package.
     Debian,
@@ -26,8 +27,8 @@ pub(crate) enum Server {
 /// The servers, in the order of the runs, and the role of each.
 pub(crate) type Choice = Vec<(Server, Role)>;
 
-/// The choice if the caller names no servers: embedded servers and the newest release; in a run of all tests also simulated
-/// servers, and, unless the run is that before a commit, older releases.
+/// The choice if the caller names no servers: embedded servers and the newest release; in a run of
+/// all tests also simulated servers, and, unless the run is that before a commit, older releases.
 pub(crate) fn default(arguments: &[String], chosen: Option<ServerKind>, tier: Tier) -> Choice {
     let is_everything = arguments.is_empty();
     let kinds = match chosen {
@@ -79,7 +80,9 @@ fn server(name: &str) -> Result<(Server, Role), String> {
 
 /// Whether the name consists of three numbers.
 fn is_release(name: &str) -> bool {
-    let is_number = |part: &str| !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |part: &str| {
+        !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
     name.split('.').count() == 3 && name.split('.').all(is_number)
 }
 
@@ -94,14 +97,34 @@ mod tests {
     #[test]
     fn older_releases_are_tested_from_a_landing_on() {
         let embedded = (Server::Embedded, Role::Embedded);
-        let (newest, simulated) = ((Server::Found, Role::Newest), (Server::Simulated, Role::Simulated));
-        let older = [(Server::Debian, Role::OlderWithTranscripts), (release(OLDEST), Role::Older)];
-        assert_eq!(default(&[], None, Tier::Commit), [embedded.clone(), newest.clone(), simulated.clone()]);
+        let (newest, simulated) = (
+            (Server::Found, Role::Newest),
+            (Server::Simulated, Role::Simulated),
+        );
+        let older = [
+            (Server::Debian, Role::OlderWithTranscripts),
+            (release(OLDEST), Role::Older),
+        ];
+        assert_eq!(
+            default(&[], None, Tier::Commit),
+            [embedded.clone(), newest.clone(), simulated.clone()]
+        );
         for tier in [Tier::Landing, Tier::Nightly] {
-            let expected = [&[embedded.clone(), newest.clone()], &older[..], std::slice::from_ref(&simulated)].concat();
+            let expected = [
+                &[embedded.clone(), newest.clone()],
+                &older[..],
+                std::slice::from_ref(&simulated),
+            ]
+            .concat();
             assert_eq!(default(&[], None, tier), expected);
-            assert_eq!(default(&[], Some(ServerKind::Embedded), tier), std::slice::from_ref(&embedded));
-            assert_eq!(default(&["x".to_owned()], None, tier), [embedded.clone(), newest.clone()]);
+            assert_eq!(
+                default(&[], Some(ServerKind::Embedded), tier),
+                std::slice::from_ref(&embedded)
+            );
+            assert_eq!(
+                default(&["x".to_owned()], None, tier),
+                [embedded.clone(), newest.clone()]
+            );
         }
     }
 
@@ -114,14 +137,26 @@ mod tests {
             (Server::Embedded, Role::Embedded),
             (Server::Simulated, Role::Simulated),
         ];
-        assert_eq!(named(&format!("3.6.4,debian,{PINNED_VERSION},embedded,simulated"), None).unwrap(), expected);
+        assert_eq!(
+            named(
+                &format!("3.6.4,debian,{PINNED_VERSION},embedded,simulated"),
+                None
+            )
+            .unwrap(),
+            expected
+        );
     }
 
     #[test]
     fn an_unknown_server_is_refused_by_name() {
-        for list in ["", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234"] {
+        for list in [
+            "", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234",
+        ] {
             let error = named(list, None).unwrap_err();
-            assert!(error.contains("is not a server") && error.contains("`debian`"), "{list}: {error}");
+            assert!(
+                error.contains("is not a server") && error.contains("`debian`"),
+                "{list}: {error}"
+            );
         }
         assert!(named("3.6.4,nine", None).unwrap_err().contains("\"nine\""));
     }
@@ -129,6 +164,9 @@ mod tests {
     #[test]
     fn a_list_of_servers_and_a_server_kind_are_refused_together() {
         let error = named("3.6.4", Some(ServerKind::Real)).unwrap_err();
-        assert!(error.contains("--servers 3.6.4") && error.contains("CURATOR_TEST_SERVER=real"), "{error}");
+        assert!(
+            error.contains("--servers 3.6.4") && error.contains("CURATOR_TEST_SERVER=real"),
+            "{error}"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Makes the archive of a ZooKeeper release's classes, with which its servers start faster (Java's class data sharing).
+//! Makes the archive of a ZooKeeper release's classes, with which its servers start faster (Java's
+//! class data sharing).
 //!
-//! Java writes the archive when it ends, with the classes that it has loaded. So this module starts a server, requests its
-//! status, and ends it.
+//! Java writes the archive when it ends, with the classes that it has loaded. So this module starts
+//! a server, requests its status, and ends it.
 
 use std::{
     ffi::OsStr,
@@ -22,11 +23,13 @@ use crate::{
 /// A server starts in one or two seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes the archive of the classes on this class path in `directory`, unless it exists. A failure is only printed, as
-/// servers start without an archive too.
+/// Makes the archive of the classes on this class path in `directory`, unless it exists. A failure
+/// is only printed, as servers start without an archive too.
 pub(crate) fn make(class_path: &OsStr, directory: &Path) {
     if let Err(error) = try_make(class_path, directory) {
-        print_line(&format!("the servers will start more slowly, without an archive of their classes: {error}"));
+        print_line(&format!(
+            "the servers will start more slowly, without an archive of their classes: {error}"
+        ));
     }
 }
 
@@ -50,8 +53,10 @@ fn try_make(class_path: &OsStr, directory: &Path) -> Result<(), String> {
 
 fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
     let java = find_java().ok_or("there is no Java")?;
-    let unwritable = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    let unwritable =
+        |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
+    let free =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let address = free.map_err(|e| format!("no free port: {e}"))?;
     fs::create_dir_all(work).map_err(unwritable)?;
     let configuration = format!(
@@ -64,7 +69,10 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
     let mut command = Command::new(java);
     command
         .args(["-XX:+UseSerialGC", "-Xmx160m"])
-        .arg(format!("-XX:ArchiveClassesAtExit={}", work.join(CLASS_ARCHIVE).display()))
+        .arg(format!(
+            "-XX:ArchiveClassesAtExit={}",
+            work.join(CLASS_ARCHIVE).display()
+        ))
         // With the tests' logging, so that the archive has its classes too.
         .args(logging::options(work))
         // The class path of the tests: an archive is valid only for this order of the jars.
@@ -75,10 +83,15 @@ fn run_server(class_path: &OsStr, work: &Path) -> Result<(), String> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let mut server = command.spawn().map_err(|e| format!("cannot start Java: {e}"))?;
+    let mut server = command
+        .spawn()
+        .map_err(|e| format!("cannot start Java: {e}"))?;
     let ready = wait_until_ready(&mut server, address);
     // Java writes the archive only if it is asked to end.
-    let ended = Command::new("kill").arg(server.id().to_string()).status().map_err(|e| format!("cannot run kill: {e}"));
+    let ended = Command::new("kill")
+        .arg(server.id().to_string())
+        .status()
+        .map_err(|e| format!("cannot run kill: {e}"));
     if ended.is_err() {
         drop(server.kill());
     }

@@ -34,7 +34,9 @@ pub(crate) fn install_python() -> Result<(), String> {
 
 /// Installs Go.
 pub(crate) fn install_go() -> Result<(), String> {
-    install("golang-go").map_err(|e| format!("Go is missing and could not be installed: {e}. Install Go 1.19 or newer"))
+    install("golang-go").map_err(|e| {
+        format!("Go is missing and could not be installed: {e}. Install Go 1.19 or newer")
+    })
 }
 
 fn install(package: &str) -> Result<(), String> {
@@ -49,8 +51,8 @@ pub(crate) fn install_all(packages: &[&str]) -> Result<(), String> {
     apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Waits until no other process of this workspace runs `apt-get`, which fails while another process runs it. Dropping
-/// the file releases the lock.
+/// Waits until no other process of this workspace runs `apt-get`, which fails while another process
+/// runs it. Dropping the file releases the lock.
 fn lock() -> Result<File, String> {
     let path = target_dir()?.join("apt-get.lock");
     let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
@@ -66,10 +68,20 @@ fn update() -> Result<(), String> {
 }
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
-    let prefix = privileges().ok_or("installing packages needs root, or a `sudo` without a password")?;
-    let words: Vec<&str> = prefix.iter().copied().chain(["apt-get", "-qq"]).chain(arguments.iter().copied()).collect();
+    let prefix =
+        privileges().ok_or("installing packages needs root, or a `sudo` without a password")?;
+    let words: Vec<&str> = prefix
+        .iter()
+        .copied()
+        .chain(["apt-get", "-qq"])
+        .chain(arguments.iter().copied())
+        .collect();
     let mut command = Command::new("env");
-    command.arg("DEBIAN_FRONTEND=noninteractive").args(words).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg("DEBIAN_FRONTEND=noninteractive")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     command::run(&mut command)
 }
 
@@ -77,17 +89,34 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 pub(crate) fn unpack(package: &str, directory: &Path) -> Result<(), String> {
     let _lock = lock()?;
     update()?;
-    command::run(Command::new("apt-get").args(["-qq", "download", package]).current_dir(directory))?;
+    command::run(
+        Command::new("apt-get")
+            .args(["-qq", "download", package])
+            .current_dir(directory),
+    )?;
     let prefix = format!("{package}_");
-    let files = fs::read_dir(directory).map_err(|e| format!("cannot read {}: {e}", directory.display()))?;
-    let archive = files.flatten().find(|file| file.file_name().to_string_lossy().starts_with(&prefix));
-    let archive = archive.ok_or_else(|| format!("apt-get has not downloaded {package}"))?.path();
-    command::run(Command::new("dpkg-deb").arg("--extract").args([&archive, directory]))
+    let files =
+        fs::read_dir(directory).map_err(|e| format!("cannot read {}: {e}", directory.display()))?;
+    let archive = files
+        .flatten()
+        .find(|file| file.file_name().to_string_lossy().starts_with(&prefix));
+    let archive = archive
+        .ok_or_else(|| format!("apt-get has not downloaded {package}"))?
+        .path();
+    command::run(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .args([&archive, directory]),
+    )
 }
 
-/// The prefix of a command that needs root: empty for root, otherwise `sudo`. `None` if `sudo` needs a password.
+/// The prefix of a command that needs root: empty for root, otherwise `sudo`. `None` if `sudo`
+/// needs a password.
 fn privileges() -> Option<&'static [&'static str]> {
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0");
+    let is_root = Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|out| out.stdout.trim_ascii() == b"0");
     if is_root {
         return Some(&[]);
     }

@@ -11,10 +11,17 @@ use std::{
 /// The files in the folder and in the folders below it, in the order of their paths.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let cannot = |e: io::Error| format!("cannot list {}: {e}", folder.display());
-    let entries = fs::read_dir(folder).map_err(cannot)?.collect::<Result<Vec<_>, _>>().map_err(cannot)?;
+    let entries = fs::read_dir(folder)
+        .map_err(cannot)?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(cannot)?;
     let mut found = Vec::new();
     for path in entries.iter().map(fs::DirEntry::path) {
-        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path)?)
+        } else {
+            found.push(path)
+        }
     }
     found.sort();
     Ok(found)
@@ -24,11 +31,17 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
-/// Has `make` write a file or a directory in a temporary place. Renames it when it is complete, so that other processes never
-/// see a part of it.
-pub(crate) fn make_at(place: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+/// Has `make` write a file or a directory in a temporary place. Renames it when it is complete, so
+/// that other processes never see a part of it.
+pub(crate) fn make_at(
+    place: &Path,
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
     let cannot = |e: io::Error| format!("cannot write to {}: {e}", place.display());
-    let (directory, name) = (place.parent().unwrap_or(place), place.file_name().unwrap_or_default());
+    let (directory, name) = (
+        place.parent().unwrap_or(place),
+        place.file_name().unwrap_or_default(),
+    );
     fs::create_dir_all(directory).map_err(cannot)?;
     let work = directory.join(format!(".making-{}-{}", name.display(), id()));
     let made = make(&work).and_then(|()| match fs::rename(&work, place) {

@@ -30,15 +30,25 @@ struct Program {
     variable: &'static str,
 }
 
-const AGENT: Program =
-    Program { name: "agent", module: "crates/curator-recipes/tests/interop/go", variable: AGENT_VARIABLE };
+const AGENT: Program = Program {
+    name: "agent",
+    module: "crates/curator-recipes/tests/interop/go",
+    variable: AGENT_VARIABLE,
+};
 
-const BENCH: Program = Program { name: "bench", module: "crates/curator-bench/peers/go", variable: BENCH_VARIABLE };
+const BENCH: Program = Program {
+    name: "bench",
+    module: "crates/curator-bench/peers/go",
+    variable: BENCH_VARIABLE,
+};
 
-/// Finds the programs, or builds them into the target directory, and returns their environment variables. Quick if they
-/// are built already.
+/// Finds the programs, or builds them into the target directory, and returns their environment
+/// variables. Quick if they are built already.
 pub(crate) fn prepare() -> Result<Vec<(&'static str, OsString)>, String> {
-    [AGENT, BENCH].iter().map(|program| Ok((program.variable, program.prepare()?.into_os_string()))).collect()
+    [AGENT, BENCH]
+        .iter()
+        .map(|program| Ok((program.variable, program.prepare()?.into_os_string())))
+        .collect()
 }
 
 impl Program {
@@ -53,23 +63,46 @@ impl Program {
         }
         print_line(&format!("building the Go program in {}", self.module));
         let go = go()?;
-        make_at(&program, |work| command::run(&mut build(&go, &module, work)))?;
+        make_at(&program, |work| {
+            command::run(&mut build(&go, &module, work))
+        })?;
         Ok(program)
     }
 }
 
-/// The files from which the program is built, by their names. `go.mod` and `go.sum` pin the other modules.
+/// The files from which the program is built, by their names. `go.mod` and `go.sum` pin the other
+/// modules.
 fn sources(module: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut paths = files(module)?;
-    paths.retain(|path| path.extension().is_some_and(|e| ["go", "mod", "sum"].iter().any(|kind| e == *kind)));
-    paths.into_iter().map(|path| Ok((path.strip_prefix(module).unwrap_or(&path).to_owned(), read(&path)?))).collect()
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|e| ["go", "mod", "sum"].iter().any(|kind| e == *kind))
+    });
+    paths
+        .into_iter()
+        .map(|path| {
+            Ok((
+                path.strip_prefix(module).unwrap_or(&path).to_owned(),
+                read(&path)?,
+            ))
+        })
+        .collect()
 }
 
 fn build(go: &Path, module: &Path, program: &Path) -> Command {
     let mut build = Command::new(go);
     // The build needs no C compiler, and must not fetch another version of Go.
     build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
-    build.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(program).arg(".");
+    build
+        .args([
+            "build",
+            "-mod=readonly",
+            "-buildvcs=false",
+            "-trimpath",
+            "-o",
+        ])
+        .arg(program)
+        .arg(".");
     build.current_dir(module).stdin(Stdio::null());
     build
 }

@@ -1,14 +1,15 @@
 //! Checks that the modules of a crate are layered: imports point downwards, without cycles.
 //!
-//! A file belongs to the module of the table whose path is the longest prefix of the file's path. Every path that
-//! begins with `crate`, `super`, `self` or a module of the file counts as an import, anywhere in the file; re-exports
-//! are followed to the module that defines the name. Imports in tests and in documentation do not count. Method calls
-//! do not count either, as they do not contain a module: an `impl` block in another file than its type is treated as
-//! part of that type, such as `contest::wait` of `contest::entry`.
+//! A file belongs to the module of the table whose path is the longest prefix of the file's path.
+//! Every path that begins with `crate`, `super`, `self` or a module of the file counts as an
+//! import, anywhere in the file; re-exports are followed to the module that defines the name.
+//! Imports in tests and in documentation do not count. Method calls do not count either, as they do
+//! not contain a module: an `impl` block in another file than its type is treated as part of that
+//! type, such as `contest::wait` of `contest::entry`.
 //!
-//! Inside a module of the table, sibling files and folders may import each other, but not in a cycle. A file and the
-//! files in its folder (`ledger.rs` and `ledger/refused.rs`) are one module, whose imports of each other are not
-//! checked.
+//! Inside a module of the table, sibling files and folders may import each other, but not in a
+//! cycle. A file and the files in its folder (`ledger.rs` and `ledger/refused.rs`) are one module,
+//! whose imports of each other are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +17,8 @@ use std::path::Path;
 use crate::files::{files, read};
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree::*};
 
-/// The modules of a crate, in layers from the top down. Modules of one layer may import each other, but not in a cycle.
+/// The modules of a crate, in layers from the top down. Modules of one layer may import each other,
+/// but not in a cycle.
 type Layers<'a> = &'a [&'a [&'a str]];
 
 /// The crates whose layers are checked.
@@ -26,13 +28,29 @@ const CRATES: &[(&str, Layers<'static>)] = &[
         &[
             &["client"],
             &["janitor", "node"],
-            &["connection", "journal", "session", "session_lease", "sessions", "supervisor"],
+            &[
+                "connection",
+                "journal",
+                "session",
+                "session_lease",
+                "sessions",
+                "supervisor",
+            ],
             &["link", "retrier"],
             &["wire"],
             &["zk"],
             &["pass"],
             &["diagnosis", "ticket"],
-            &["closing", "extensions", "local_address", "outage", "reactor", "silence", "spawner", "timer"],
+            &[
+                "closing",
+                "extensions",
+                "local_address",
+                "outage",
+                "reactor",
+                "silence",
+                "spawner",
+                "timer",
+            ],
             &[
                 "acl",
                 "clock",
@@ -93,12 +111,28 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["text"],
             &["leader", "atomic"],
             &["lock"],
-            &["lock::multi", "lock::mutex", "lock::read_write", "lock::semaphore"],
-            &["lock::inter_process_lock", "lock::participants", "lock::reentrant"],
+            &[
+                "lock::multi",
+                "lock::mutex",
+                "lock::read_write",
+                "lock::semaphore",
+            ],
+            &[
+                "lock::inter_process_lock",
+                "lock::participants",
+                "lock::reentrant",
+            ],
             &["lock::guard"],
             &["lock::holds"],
             &["group"],
-            &["lock::acquire_methods", "lock::revoke", "cache", "config", "persistent", "shared"],
+            &[
+                "lock::acquire_methods",
+                "lock::revoke",
+                "cache",
+                "config",
+                "persistent",
+                "shared",
+            ],
             &["engine"],
             &["engine::internals", "engine::task"],
             &["engine::line", "engine::pipeline", "engine::refused"],
@@ -132,7 +166,12 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["server"],
             &["simulation"],
             &["real::server"],
-            &["real::files", "real::partition", "real::process", "real::snapshot"],
+            &[
+                "real::files",
+                "real::partition",
+                "real::process",
+                "real::snapshot",
+            ],
             &["proxy", "server::settings"],
             &["traffic"],
             &["close_session", "server::tls"],
@@ -140,7 +179,15 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["serving_thread", "traffic::faults"],
             &["certificates", "ports", "wait"],
             &["error"],
-            &["op_code", "real::distribution", "real::logging", "real_time", "report", "server::kind", "unique_path"],
+            &[
+                "op_code",
+                "real::distribution",
+                "real::logging",
+                "real_time",
+                "report",
+                "server::kind",
+                "unique_path",
+            ],
         ],
     ),
 ];
@@ -160,19 +207,34 @@ impl Source {
     fn of(files: &[(String, String)]) -> Self {
         let mut source = Self::default();
         let module = |file: &str| -> Vec<_> {
-            let parts = file.trim_end_matches(".rs").split('/').filter(|part| !matches!(*part, "lib" | "mod"));
+            let parts = file
+                .trim_end_matches(".rs")
+                .split('/')
+                .filter(|part| !matches!(*part, "lib" | "mod"));
             parts.map(str::to_owned).collect()
         };
-        source.named = files.iter().map(|(file, _)| (module(file).join("::"), BTreeSet::new())).collect();
+        source.named = files
+            .iter()
+            .map(|(file, _)| (module(file).join("::"), BTreeSet::new()))
+            .collect();
         for (file, text) in files {
             source.read(text.parse().unwrap(), &module(file), &[], false);
         }
-        source.named.retain(|module, _| !source.tests.iter().any(|test| is_in(module, test)));
+        source
+            .named
+            .retain(|module, _| !source.tests.iter().any(|test| is_in(module, test)));
         source
     }
 
-    /// Reads tokens of `module`. Inside the braces of a `use`, `prefix` is the path before the braces.
-    fn read(&mut self, tokens: TokenStream, module: &[String], prefix: &[String], mut in_use: bool) {
+    /// Reads tokens of `module`. Inside the braces of a `use`, `prefix` is the path before the
+    /// braces.
+    fn read(
+        &mut self,
+        tokens: TokenStream,
+        module: &[String],
+        prefix: &[String],
+        mut in_use: bool,
+    ) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut tokens = &tokens[..];
         while let [token, rest @ ..] = tokens {
@@ -181,13 +243,16 @@ impl Source {
                 (Punct(hash), [Group(attribute), item @ ..]) if hash.as_char() == '#' => {
                     tokens = item;
                     let attribute = attribute.stream().to_string();
-                    if attribute.starts_with("cfg") && attribute.contains("test") && !attribute.contains("not") {
-                        let is_body =
-                            |token: &_| matches!(token, Group(group) if group.delimiter() == Delimiter::Brace);
+                    if attribute.starts_with("cfg")
+                        && attribute.contains("test")
+                        && !attribute.contains("not")
+                    {
+                        let is_body = |token: &_| matches!(token, Group(group) if group.delimiter() == Delimiter::Brace);
                         let is_end = |token: &_| is_body(token) || token.to_string() == ";";
                         let end = item.iter().position(is_end).unwrap_or(item.len());
                         if let [.., Ident(_), Ident(name)] = &item[..end] {
-                            self.tests.insert([module, &[name.to_string()]].concat().join("::"));
+                            self.tests
+                                .insert([module, &[name.to_string()]].concat().join("::"));
                         }
                         tokens = item.get(end + 1..).unwrap_or_default();
                     }
@@ -203,7 +268,12 @@ impl Source {
                         tokens = rest;
                         match next {
                             Ident(word) => path.push(word.to_string()),
-                            Group(group) => self.read(group.stream(), module, &std::mem::take(&mut path), in_use),
+                            Group(group) => self.read(
+                                group.stream(),
+                                module,
+                                &std::mem::take(&mut path),
+                                in_use,
+                            ),
                             _ => {}
                         }
                     }
@@ -222,42 +292,66 @@ impl Source {
         let origin = match path.first().map(String::as_str) {
             Some("crate") => path[1..].join("::"),
             Some("self") => [module, &path[1..]].concat().join("::"),
-            Some("super") => [&module[..module.len() - ups], &path[ups..]].concat().join("::"),
+            Some("super") => [&module[..module.len() - ups], &path[ups..]]
+                .concat()
+                .join("::"),
             Some(first)
-                if path.len() > 1 && self.named.contains_key(&[module, &[first.to_owned()]].concat().join("::")) =>
+                if path.len() > 1
+                    && self
+                        .named
+                        .contains_key(&[module, &[first.to_owned()]].concat().join("::")) =>
             {
                 [module, path].concat().join("::")
             }
             _ => return,
         };
         if in_use {
-            self.used.insert([module, &path[path.len() - 1..]].concat().join("::"), origin.clone());
+            self.used.insert(
+                [module, &path[path.len() - 1..]].concat().join("::"),
+                origin.clone(),
+            );
         }
-        self.named.entry(module.join("::")).or_default().insert(origin);
+        self.named
+            .entry(module.join("::"))
+            .or_default()
+            .insert(origin);
     }
 
     /// The path that `path` refers to, with every `use` on the way resolved.
     fn origin(&self, path: &str) -> String {
-        let used = self.used.iter().find(|(name, origin)| is_in(path, name) && !is_in(origin, name));
-        used.map_or_else(|| path.to_owned(), |(name, origin)| self.origin(&path.replacen(name, origin, 1)))
+        let used = self
+            .used
+            .iter()
+            .find(|(name, origin)| is_in(path, name) && !is_in(origin, name));
+        used.map_or_else(
+            || path.to_owned(),
+            |(name, origin)| self.origin(&path.replacen(name, origin, 1)),
+        )
     }
 
     /// The violations of the layering.
     fn check(&self, layers: Layers<'_>) -> Vec<String> {
         let table = layers.iter().enumerate();
-        let table: Vec<_> = table.flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth))).collect();
+        let table: Vec<_> = table
+            .flat_map(|(depth, layer)| layer.iter().map(move |module| (*module, depth)))
+            .collect();
         let layer_of = |path: &str| {
             let modules = table.iter().filter(|(module, _)| is_in(path, module));
             modules.copied().max_by_key(|(module, _)| module.len())
         };
-        let missing = table.iter().filter(|(module, _)| !self.named.contains_key(*module));
-        let mut problems: Vec<_> = missing.map(|(module, _)| format!("the module {module} does not exist")).collect();
+        let missing = table
+            .iter()
+            .filter(|(module, _)| !self.named.contains_key(*module));
+        let mut problems: Vec<_> = missing
+            .map(|(module, _)| format!("the module {module} does not exist"))
+            .collect();
         let (mut arrows, mut unlisted) = (BTreeSet::new(), BTreeSet::new());
         // The root of the crate only re-exports.
         for (file, named) in self.named.iter().filter(|(file, _)| !file.is_empty()) {
             for name in named {
                 let origin = self.origin(name);
-                let (Some((from, depth)), Some((to, below))) = (layer_of(file), layer_of(&origin)) else {
+                let (Some((from, depth)), Some((to, below))) = (layer_of(file), layer_of(&origin))
+                else {
                     unlisted.insert(match layer_of(file) {
                         None => format!("{file} is in no layer"),
                         Some(_) => format!("{origin}, named by {file}, is in no layer"),
@@ -267,29 +361,50 @@ impl Source {
                 if below < depth {
                     problems.push(format!("{file} imports {to}, which is in a higher layer"));
                 }
-                let arrow = if from == to { self.siblings(file, &origin) } else { Some((from, to)) };
+                let arrow = if from == to {
+                    self.siblings(file, &origin)
+                } else {
+                    Some((from, to))
+                };
                 arrows.extend(arrow);
             }
         }
-        // Repeatedly removes the imports by modules that are not imported, and of modules without imports. The rest are in
-        // cycles.
+        // Repeatedly removes the imports by modules that are not imported, and of modules without
+        // imports. The rest are in cycles.
         let mut all = BTreeSet::new();
         while all.len() != arrows.len() {
             all.clone_from(&arrows);
-            arrows.retain(|(from, to)| all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to));
+            arrows.retain(|(from, to)| {
+                all.iter().any(|all| all.1 == *from) && all.iter().any(|all| all.0 == *to)
+            });
         }
-        problems.extend(arrows.iter().map(|(from, to)| format!("{from} imports {to}, in a cycle")));
+        problems.extend(
+            arrows
+                .iter()
+                .map(|(from, to)| format!("{from} imports {to}, in a cycle")),
+        );
         problems.extend(unlisted);
         problems
     }
 
-    /// The siblings that contain `file` and `origin`, if these are in different files or folders of one folder.
+    /// The siblings that contain `file` and `origin`, if these are in different files or folders of
+    /// one folder.
     fn siblings<'a>(&'a self, file: &'a str, origin: &str) -> Option<(&'a str, &'a str)> {
-        let other = self.named.keys().filter(|module| is_in(origin, module)).max_by_key(|module| module.len())?;
-        let same = file.split("::").zip(other.split("::")).take_while(|(a, b)| a == b);
+        let other = self
+            .named
+            .keys()
+            .filter(|module| is_in(origin, module))
+            .max_by_key(|module| module.len())?;
+        let same = file
+            .split("::")
+            .zip(other.split("::"))
+            .take_while(|(a, b)| a == b);
         let shared: usize = same.map(|(part, _)| part.len() + "::".len()).sum();
         let first = |path: &'a str| {
-            let end = path.get(shared..)?.find("::").map_or(path.len(), |length| shared + length);
+            let end = path
+                .get(shared..)?
+                .find("::")
+                .map_or(path.len(), |length| shared + length);
             Some(&path[..end])
         };
         Some((first(file)?, first(other)?))
@@ -297,20 +412,35 @@ impl Source {
 }
 
 fn is_in(path: &str, module: &str) -> bool {
-    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    path.strip_prefix(module)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The sources in a folder, with their paths from there.
 pub(crate) fn sources_of(folder: &Path) -> Vec<(String, String)> {
-    let name = |path: &Path| path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-    let sources = files(folder).unwrap().into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    sources.map(|path| (name(&path), read(&path).unwrap())).collect()
+    let name = |path: &Path| {
+        path.strip_prefix(folder)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    let sources = files(folder)
+        .unwrap()
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    sources
+        .map(|path| (name(&path), read(&path).unwrap()))
+        .collect()
 }
 
 #[test]
 fn every_published_crate_has_layers() {
     for name in crate::package::PUBLISHED {
-        assert!(CRATES.iter().any(|(layered, _)| *layered == name), "{name} is missing in crates/xtask/src/layers.rs");
+        assert!(
+            CRATES.iter().any(|(layered, _)| *layered == name),
+            "{name} is missing in crates/xtask/src/layers.rs"
+        );
     }
 }
 
@@ -318,7 +448,11 @@ fn every_published_crate_has_layers() {
 fn imports_follow_the_layers_and_have_no_cycles() {
     for (name, layers) in CRATES {
         let files = sources_of(&crate::workspace().join("crates").join(name).join("src"));
-        assert_eq!(Source::of(&files).check(layers), [""; 0], "{name}: see the table in crates/xtask/src/layers.rs");
+        assert_eq!(
+            Source::of(&files).check(layers),
+            [""; 0],
+            "{name}: see the table in crates/xtask/src/layers.rs"
+        );
     }
 }
 
@@ -326,12 +460,18 @@ fn imports_follow_the_layers_and_have_no_cycles() {
 fn an_import_from_a_higher_layer_is_found() {
     let check = |low: &str| {
         let files = [
-            ("lib.rs", "mod top; mod low; mod side; pub use crate::top::inner::Top;"),
+            (
+                "lib.rs",
+                "mod top; mod low; mod side; pub use crate::top::inner::Top;",
+            ),
             (
                 "top/mod.rs",
                 "//! [`crate::low::x`]\nuse crate::{low::{self, Low}, side::*}; fn f() { m!(crate::low::x) }",
             ),
-            ("top/inner.rs", "use super::super::side; pub(crate) struct Top;"),
+            (
+                "top/inner.rs",
+                "use super::super::side; pub(crate) struct Top;",
+            ),
             ("low.rs", low),
             ("side.rs", "#[cfg(test)] mod tests;"),
             ("side/tests.rs", "use crate::top::Top;"),
@@ -339,12 +479,23 @@ fn an_import_from_a_higher_layer_is_found() {
         let source = Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())));
         source.check(&[&["top"], &["low", "side"]]).join("; ")
     };
-    assert_eq!(check("#[cfg(test)] mod tests { use crate::top; } // crate::top"), "");
+    assert_eq!(
+        check("#[cfg(test)] mod tests { use crate::top; } // crate::top"),
+        ""
+    );
     let up = "low imports top, which is in a higher layer; low imports top, in a cycle; top imports low, in a cycle";
-    for planted in ["use crate::top;", "use super::{top::Top as T};", "fn f(_: crate::Top) {}", "m!(B<super::Top>);"] {
+    for planted in [
+        "use crate::top;",
+        "use super::{top::Top as T};",
+        "fn f(_: crate::Top) {}",
+        "m!(B<super::Top>);",
+    ] {
         assert_eq!(check(planted), up, "{planted}");
     }
-    assert_eq!(check("use crate::side; use self::x; use crate::lost;"), "lost, named by low, is in no layer");
+    assert_eq!(
+        check("use crate::side; use self::x; use crate::lost;"),
+        "lost, named by low, is in no layer"
+    );
 }
 
 #[test]
@@ -364,9 +515,15 @@ fn an_import_cycle_between_sibling_modules_is_found() {
             ("top/b/mod.rs", "mod deep;"),
             ("top/b/deep.rs", deep),
         ];
-        Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned()))).check(&[&["top"]]).join("; ")
+        Source::of(&files.map(|(file, text)| (file.to_owned(), text.to_owned())))
+            .check(&[&["top"]])
+            .join("; ")
     };
-    assert_eq!(check("use super::B; use crate::top::Top;"), "", "a file and its folder are one module");
+    assert_eq!(
+        check("use super::B; use crate::top::Top;"),
+        "",
+        "a file and its folder are one module"
+    );
     assert_eq!(
         check("use crate::top::a::part::Part;"),
         "top::a imports top::b, in a cycle; top::b imports top::a, in a cycle"

@@ -7,26 +7,42 @@ use crate::pages::pages;
 /// The links on a page to files and headings, outside blocks of code.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("```").step_by(2).flat_map(|prose| {
-        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let inline = prose
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
         let labels = prose.lines().filter(|line| line.starts_with('['));
-        let defined = labels.filter_map(|line| line.split_once("]: ")).map(|(_, target)| target);
+        let defined = labels
+            .filter_map(|line| line.split_once("]: "))
+            .map(|(_, target)| target);
         inline.chain(defined).filter(|target| !target.contains(':'))
     })
 }
 
 /// Whether a heading of the page has this anchor.
 fn has_heading(page: &str, anchor: &str) -> bool {
-    page.lines().filter(|line| line.starts_with('#')).any(|line| {
-        let heading = line.trim_start_matches('#').trim().to_lowercase();
-        let letters = heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
-        letters.map(|letter| if letter == ' ' { '-' } else { letter }).eq(anchor.chars())
-    })
+    page.lines()
+        .filter(|line| line.starts_with('#'))
+        .any(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            let letters = heading
+                .chars()
+                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+            letters
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .eq(anchor.chars())
+        })
 }
 
-/// Whether the file and the heading of `link` exist. `page` is the path of the page with the link, `text` its text.
+/// Whether the file and the heading of `link` exist. `page` is the path of the page with the link,
+/// `text` its text.
 fn target_exists(page: &str, text: &str, link: &str) -> bool {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-    let file = crate::workspace().join(page).parent().unwrap_or(Path::new("")).join(file);
+    let file = crate::workspace()
+        .join(page)
+        .parent()
+        .unwrap_or(Path::new(""))
+        .join(file);
     let other = || fs::read_to_string(&file).unwrap_or_default();
     match (link.starts_with('#'), anchor) {
         (true, _) => has_heading(text, anchor),
@@ -45,14 +61,25 @@ fn links_lead_to_files_and_headings() {
     assert_eq!(problems, [""; 0]);
 }
 
-/// The links on a page that lead nowhere in the guide. rustdoc does not know the files of the repository, so each link must
-/// use a label that the module of the page defines. `module` is the source of that module.
+/// The links on a page that lead nowhere in the guide. rustdoc does not know the files of the
+/// repository, so each link must use a label that the module of the page defines. `module` is the
+/// source of that module.
 fn dead_in_guide(module: &str, page: &str) -> Vec<String> {
     let label = |line: &str| Some(line.strip_prefix('[')?.split_once("]: ")?.0.to_owned());
-    let defined: Vec<_> = module.lines().filter_map(|line| label(line.strip_prefix("/// ")?)).collect();
-    let of_labels = page.lines().filter(|line| label(line).is_some_and(|label| defined.contains(&label)));
-    let known: Vec<_> = of_labels.filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
-    links(page).filter(|link| !link.starts_with('#') && !known.contains(link)).map(str::to_owned).collect()
+    let defined: Vec<_> = module
+        .lines()
+        .filter_map(|line| label(line.strip_prefix("/// ")?))
+        .collect();
+    let of_labels = page
+        .lines()
+        .filter(|line| label(line).is_some_and(|label| defined.contains(&label)));
+    let known: Vec<_> = of_labels
+        .filter_map(|line| Some(line.split_once("]: ")?.1))
+        .collect();
+    links(page)
+        .filter(|link| !link.starts_with('#') && !known.contains(link))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -61,17 +88,24 @@ fn no_page_of_the_guide_has_dead_links() {
     let guide = fs::read_to_string(recipes.join("src/guide.rs")).unwrap();
     let mut problems = Vec::new();
     for module in guide.split("\npub mod ") {
-        let Some((_, rest)) = module.split_once("include_str!(\"../") else { continue };
+        let Some((_, rest)) = module.split_once("include_str!(\"../") else {
+            continue;
+        };
         let page = rest.split('"').next().unwrap();
         let text = fs::read_to_string(recipes.join(page)).unwrap();
-        problems.extend(dead_in_guide(module, &text).iter().map(|link| format!("{page}: {link}")));
+        problems.extend(
+            dead_in_guide(module, &text)
+                .iter()
+                .map(|link| format!("{page}: {link}")),
+        );
     }
     assert_eq!(problems, [""; 0]);
 }
 
 #[test]
 fn a_link_without_a_label_in_the_guide_is_found() {
-    let module = "/// Text.\n///\n/// [a]: crate::guide::a\n#[doc = include_str!(\"../docs/x.md\")]";
+    let module =
+        "/// Text.\n///\n/// [a]: crate::guide::a\n#[doc = include_str!(\"../docs/x.md\")]";
     let page = "[A][a] [b](b.md) [c](#c) [d](https://d) [E][e]\n\n[a]: a.md\n[e]: e.md";
     assert_eq!(dead_in_guide(module, page), ["b.md", "e.md"]);
 }
@@ -80,6 +114,8 @@ fn a_link_without_a_label_in_the_guide_is_found() {
 fn a_broken_link_is_found() {
     let text = "# Two words, `a_b`\n[a](#two-words-a_b) [b](../README.md)\n```\n[c](no.md)\n```\n\
         [d]: #d\n[e]: https://e\n[f]: f.md\n[g]: ../README.md#features\n[h](../README.md#no)";
-    let broken: Vec<_> = links(text).filter(|link| !target_exists("docs/a.md", text, link)).collect();
+    let broken: Vec<_> = links(text)
+        .filter(|link| !target_exists("docs/a.md", text, link))
+        .collect();
     assert_eq!(broken, ["../README.md#no", "#d", "f.md"]);
 }

@@ -9,7 +9,11 @@ mod command;
 mod costs;
 mod curator;
 mod debian;
-#[expect(dead_code, unreachable_pub, reason = "a part of curator-test; set-up and tests must find the same ZooKeeper")]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "a part of curator-test; set-up and tests must find the same ZooKeeper"
+)]
 #[path = "../../curator-test/src/real/distribution.rs"]
 mod distribution;
 mod docs;
@@ -18,7 +22,10 @@ mod go;
 mod jobs;
 mod kazoo;
 mod kerberos;
-#[expect(unreachable_pub, reason = "a part of curator-test; it reads the variable that is set here")]
+#[expect(
+    unreachable_pub,
+    reason = "a part of curator-test; it reads the variable that is set here"
+)]
 #[path = "../../curator-test/src/server/kind.rs"]
 mod kind;
 #[cfg(test)]
@@ -38,7 +45,11 @@ mod programs;
 mod promtool;
 #[cfg(test)]
 mod repeatable;
-#[expect(dead_code, unreachable_pub, reason = "a part of curator-test; it writes the report that is read here")]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "a part of curator-test; it writes the report that is read here"
+)]
 #[path = "../../curator-test/src/report.rs"]
 mod report;
 #[cfg(test)]
@@ -68,50 +79,62 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available, or one other prerequisite; quick if they are
+    /// Make sure that Java, ZooKeeper, Curator, kazoo and go-zookeeper are available, or one other
+    /// prerequisite; quick if they are
     Prepare { what: Option<Prerequisite> },
     /// Test the alert rules in docs/operations with promtool
     Alerts,
-    /// Prepare ZooKeeper and these clients, and print the environment variables with their locations; curator-bench runs this
-    /// command itself
+    /// Prepare ZooKeeper and these clients, and print the environment variables with their
+    /// locations; curator-bench runs this command itself
     Environment { clients: Vec<Client> },
-    /// Prepare and run the tests that pass before a commit, on embedded servers and on the newest release
+    /// Prepare and run the tests that pass before a commit, on embedded servers and on the newest
+    /// release
     Test {
-        /// What else must pass before a commit lands: TLS, Kerberos, hostile servers, examples, and the tests whose outcome depends
-        /// on the release, on older releases
+        /// What else must pass before a commit lands: TLS, Kerberos, hostile servers, examples, and
+        /// the tests whose outcome depends on the release, on older releases
         #[arg(long)]
         landing: bool,
         /// All tests, on all servers
         #[arg(long, conflicts_with = "landing")]
         nightly: bool,
-        /// All tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian` (Debian's package) or releases, as
-        /// in 3.6.4,debian,3.9.5
+        /// All tests, or `cargo test <args>`, on these servers: `embedded`, `simulated`, `debian`
+        /// (Debian's package) or releases, as in 3.6.4,debian,3.9.5
         #[arg(long, value_name = "LIST", conflicts_with_all = ["landing", "nightly"])]
         servers: Option<String>,
-        /// Run `cargo test` with these arguments: `-p curator-recipes --test interop curator::` runs the tests with Curator; also
-        /// `go::`, `kazoo::`
+        /// Run `cargo test` with these arguments: `-p curator-recipes --test interop curator::`
+        /// runs the tests with Curator; also `go::`, `kazoo::`
         #[arg(last = true, value_name = "ARGS", conflicts_with_all = ["landing", "nightly"])]
         arguments: Vec<String>,
     },
-    /// Print how long a fixed computation takes here, and how many times as long a run took; the budget is such a number
+    /// Print how long a fixed computation takes here, and how many times as long a run took; the
+    /// budget is such a number
     Calibrate { seconds: u64, budget: u32 },
-    /// Prepare ZooKeeper and the peers that `--peers` names, and run the locks under faults: `curator-jepsen run <args>`; `--help`
-    /// lists the arguments
+    /// Prepare ZooKeeper and the peers that `--peers` names, and run the locks under faults:
+    /// `curator-jepsen run <args>`; `--help` lists the arguments
     #[command(disable_help_flag = true)]
     Jepsen {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
         arguments: Vec<String>,
     },
     /// Search for failures of the recipes in simulated time; `--help` lists the arguments
     #[command(disable_help_flag = true)]
     Simulate {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
         arguments: Vec<String>,
     },
-    /// Use twenty locks in two hundred tasks while connections are cut, and check that no resource grows. Prints its seed
+    /// Use twenty locks in two hundred tasks while connections are cut, and check that no resource
+    /// grows. Prints its seed
     Soak(runs::Soak),
-    /// Regenerate the parts of pages that come from the sources and from JSON results: tables of files, features, costs and
-    /// results, and the list of decisions
+    /// Regenerate the parts of pages that come from the sources and from JSON results: tables of
+    /// files, features, costs and results, and the list of decisions
     Docs,
     /// Pack the published packages, and compile them from what is packed
     Package,
@@ -119,7 +142,8 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Prerequisite {
-    /// What the feature sasl-gssapi needs: Debian's packages libkrb5-dev and libclang-dev are installed if they are missing
+    /// What the feature sasl-gssapi needs: Debian's packages libkrb5-dev and libclang-dev are
+    /// installed if they are missing
     SaslGssapi,
     /// It is extracted from Debian's package prometheus if it is missing
     Promtool,
@@ -145,11 +169,20 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), String> {
     match command {
         Command::Prepare { what: None } => prepare::everything(),
-        Command::Prepare { what: Some(Prerequisite::SaslGssapi) } => kerberos::prepare_build(),
-        Command::Prepare { what: Some(Prerequisite::Promtool) } => promtool::prepare().map(drop),
+        Command::Prepare {
+            what: Some(Prerequisite::SaslGssapi),
+        } => kerberos::prepare_build(),
+        Command::Prepare {
+            what: Some(Prerequisite::Promtool),
+        } => promtool::prepare().map(drop),
         Command::Alerts => promtool::test(),
         Command::Environment { clients } => prepare::environment(&clients),
-        Command::Test { landing, nightly, servers, arguments } => {
+        Command::Test {
+            landing,
+            nightly,
+            servers,
+            arguments,
+        } => {
             let tier = match (landing, nightly || servers.is_some()) {
                 (true, _) => Tier::Landing,
                 (_, true) => Tier::Nightly,
@@ -176,12 +209,17 @@ fn print_line(line: &str) {
 
 /// Cargo's target directory.
 fn target_dir() -> Result<PathBuf, String> {
-    let set = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
-    std::path::absolute(&set).map_err(|e| format!("cannot find the target directory {}: {e}", set.display()))
+    let set =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    std::path::absolute(&set)
+        .map_err(|e| format!("cannot find the target directory {}: {e}", set.display()))
 }
 
 /// The root of the workspace: this package is at `crates/xtask`.
 fn workspace() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(2).map_or_else(|| package.clone(), PathBuf::from)
+    package
+        .ancestors()
+        .nth(2)
+        .map_or_else(|| package.clone(), PathBuf::from)
 }

@@ -18,13 +18,13 @@ use crate::{
 /// Group, name and version.
 pub(crate) type Artifact = (&'static str, &'static str, &'static str);
 
-/// The logging back ends for the two interfaces of slf4j that ZooKeeper uses. Releases ship with others, with which a server takes
-/// more processor time to start.
+/// The logging back ends for the two interfaces of slf4j that ZooKeeper uses. Releases ship with
+/// others, with which a server takes more processor time to start.
 const SIMPLE_1: Artifact = ("org.slf4j", "slf4j-simple", "1.7.36");
 const SIMPLE_2: Artifact = ("org.slf4j", "slf4j-simple", "2.0.13");
 
-/// What a server needs besides its declared dependencies: a logging back end; and the others, in the versions that its release
-/// ships with.
+/// What a server needs besides its declared dependencies: a logging back end; and the others, in
+/// the versions that its release ships with.
 fn extra(version: &str) -> &'static [Artifact] {
     match release(version) {
         (..=2, _) | (3, ..=5) => &[SIMPLE_1],
@@ -48,27 +48,42 @@ fn extra(version: &str) -> &'static [Artifact] {
 
 /// `(3, 9)` for `3.9.5`.
 fn release(version: &str) -> (u32, u32) {
-    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(u32::MAX));
-    (numbers.next().unwrap_or(u32::MAX), numbers.next().unwrap_or(u32::MAX))
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse().unwrap_or(u32::MAX));
+    (
+        numbers.next().unwrap_or(u32::MAX),
+        numbers.next().unwrap_or(u32::MAX),
+    )
 }
 
 /// Dependencies that no test needs: native TLS for five platforms, and annotations.
-const EXCLUDED: [(&str, &str); 2] =
-    [("io.netty", "netty-tcnative-boringssl-static"), ("org.apache.yetus", "audience-annotations")];
+const EXCLUDED: [(&str, &str); 2] = [
+    ("io.netty", "netty-tcnative-boringssl-static"),
+    ("org.apache.yetus", "audience-annotations"),
+];
 
-/// Whether to fetch the pinned release although `found` could be used: Debian's package is older, and is used only if
-/// Maven is missing.
+/// Whether to fetch the pinned release although `found` could be used: Debian's package is older,
+/// and is used only if Maven is missing.
 pub(crate) fn is_better_fetched(found: &Distribution) -> bool {
     found.origin() == Origin::Debian && find_on_path("mvn").is_some()
 }
 
-/// Finds this release of ZooKeeper in the target directory, or fetches it there. Returns its directory.
+/// Finds this release of ZooKeeper in the target directory, or fetches it there. Returns its
+/// directory.
 pub(crate) fn fetch(version: &str) -> Result<PathBuf, String> {
     let home = prepared_dir(&target_dir()?, version);
     // Earlier versions of xtask fetched another logging back end.
     let (_, back_end, its_version) = extra(version)[0];
-    let required = vec![format!("zookeeper-{version}.jar"), format!("{back_end}-{its_version}.jar")];
-    let jars = Jars { name: format!("ZooKeeper {version}"), required, pom: pom(version) };
+    let required = vec![
+        format!("zookeeper-{version}.jar"),
+        format!("{back_end}-{its_version}.jar"),
+    ];
+    let jars = Jars {
+        name: format!("ZooKeeper {version}"),
+        required,
+        pom: pom(version),
+    };
     jars.fetch(&home).map(|()| home)
 }
 
@@ -90,13 +105,18 @@ impl Jars {
             return Ok(());
         }
         if find_on_path("mvn").is_none() {
-            return Err(format!("{name} is not installed, and cannot be fetched without `mvn` (Maven)"));
+            return Err(format!(
+                "{name} is not installed, and cannot be fetched without `mvn` (Maven)"
+            ));
         }
         print_line(&format!("fetching {name} with Maven"));
         make_at(home, |work| {
             fetch_into(work, &self.pom)?;
             if !self.are_complete(work) {
-                return Err(format!("Maven did not fetch {}", self.required.join(" and ")));
+                return Err(format!(
+                    "Maven did not fetch {}",
+                    self.required.join(" and ")
+                ));
             }
             // Not a complete set, which another process may use already.
             if !self.are_complete(home) {
@@ -113,7 +133,8 @@ impl Jars {
 }
 
 fn fetch_into(work: &Path, pom: &str) -> Result<(), String> {
-    let describe = |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
+    let describe =
+        |e: std::io::Error| format!("cannot write to the directory {}: {e}", work.display());
     fs::create_dir_all(work).map_err(describe)?;
     fs::write(work.join("pom.xml"), pom).map_err(describe)?;
     let mut output = OsString::from("-DoutputDirectory=");
@@ -122,7 +143,12 @@ fn fetch_into(work: &Path, pom: &str) -> Result<(), String> {
     maven
         .current_dir(work)
         .env("MAVEN_OPTS", options())
-        .args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"])
+        .args([
+            "-q",
+            "-B",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+        ])
         .arg(output)
         .stdin(Stdio::null());
     command::run(&mut maven)
@@ -136,13 +162,19 @@ fn options() -> OsString {
 }
 
 fn pom(version: &str) -> String {
-    project(("org.apache.zookeeper", "zookeeper", version), extra(version))
+    project(
+        ("org.apache.zookeeper", "zookeeper", version),
+        extra(version),
+    )
 }
 
-/// A Maven project that depends on `artifact`, without its excluded dependencies, and on the artifacts `more`.
+/// A Maven project that depends on `artifact`, without its excluded dependencies, and on the
+/// artifacts `more`.
 pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String {
     let exclusion = |(group, artifact): &(&str, &str)| {
-        format!("<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>")
+        format!(
+            "<exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+        )
     };
     let exclusions: String = EXCLUDED.iter().map(exclusion).collect();
     let dependency = |(group, artifact, version): (&str, &str, &str), rest: &str| {
@@ -152,7 +184,10 @@ pub(crate) fn project(artifact: (&str, &str, &str), more: &[Artifact]) -> String
         )
     };
     let first = dependency(artifact, &format!("<exclusions>{exclusions}</exclusions>"));
-    let dependencies: String = [first].into_iter().chain(more.iter().map(|more| dependency(*more, ""))).collect();
+    let dependencies: String = [first]
+        .into_iter()
+        .chain(more.iter().map(|more| dependency(*more, "")))
+        .collect();
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
          <groupId>curator-recipes</groupId><artifactId>jars-for-tests</artifactId><version>1</version>\n  \
@@ -168,6 +203,9 @@ mod tests {
     fn each_release_gets_the_back_end_for_its_slf4j() {
         let back_end = |version| extra(version)[0];
         assert_eq!(["3.5.10", "3.6.4", "3.7.2"].map(back_end), [SIMPLE_1; 3]);
-        assert_eq!(["3.8.6", "3.9.5", "3.10.0", "4.0.0"].map(back_end), [SIMPLE_2; 4]);
+        assert_eq!(
+            ["3.8.6", "3.9.5", "3.10.0", "4.0.0"].map(back_end),
+            [SIMPLE_2; 4]
+        );
     }
 }

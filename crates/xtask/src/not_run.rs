@@ -10,7 +10,8 @@ pub(crate) const ON_REAL: &str = "the tests on a real ZooKeeper";
 pub(crate) struct NotRun {
     /// The tests.
     pub(crate) what: String,
-    /// Why they were not run: the failed attempt to prepare them, or the setting that excludes them.
+    /// Why they were not run: the failed attempt to prepare them, or the setting that excludes
+    /// them.
     pub(crate) why: String,
 }
 
@@ -20,20 +21,29 @@ impl NotRun {
         let chosen = chosen?;
         let what = match chosen {
             ServerKind::Embedded => ON_REAL,
-            ServerKind::Simulated => "the tests on other servers, and the tests that need no server",
+            ServerKind::Simulated => {
+                "the tests on other servers, and the tests that need no server"
+            }
             ServerKind::Real => "the tests on embedded servers, and the tests that need no server",
         };
         let why = format!("{SERVER_VARIABLE}={chosen} excludes them");
-        Some(Self { what: what.to_owned(), why })
+        Some(Self {
+            what: what.to_owned(),
+            why,
+        })
     }
 
-    /// The tests on ZooKeeper 3.9, if another release was found. The embedded server must behave like 3.9.
+    /// The tests on ZooKeeper 3.9, if another release was found. The embedded server must behave
+    /// like 3.9.
     pub(crate) fn release_3_9(found: &str) -> Option<Self> {
         if found.starts_with("ZooKeeper 3.9.") {
             return None;
         }
         let why = format!("the installed release is {found}");
-        Some(Self { what: "the tests on ZooKeeper 3.9".to_owned(), why })
+        Some(Self {
+            what: "the tests on ZooKeeper 3.9".to_owned(),
+            why,
+        })
     }
 
     /// The report: a few conspicuous lines.
@@ -55,19 +65,33 @@ mod tests {
         assert!(NotRun::release_3_9("ZooKeeper 3.9.5").is_none());
         assert!(NotRun::release_3_9("ZooKeeper 3.90.1").is_some());
         let text = NotRun::release_3_9("ZooKeeper 3.8.0").unwrap().text();
-        assert!(text.contains("*** NOT RUN: the tests on ZooKeeper 3.9 ***"), "{text}");
-        assert!(text.contains("why: the installed release is ZooKeeper 3.8.0"), "{text}");
+        assert!(
+            text.contains("*** NOT RUN: the tests on ZooKeeper 3.9 ***"),
+            "{text}"
+        );
+        assert!(
+            text.contains("why: the installed release is ZooKeeper 3.8.0"),
+            "{text}"
+        );
     }
 
     #[test]
     fn with_one_server_kind_chosen_the_tests_on_the_other_are_reported_as_not_run() {
         let text = |chosen| NotRun::other_kind(Some(chosen)).unwrap().text();
         let embedded = text(ServerKind::Embedded);
-        assert!(embedded.contains("*** NOT RUN: the tests on a real ZooKeeper ***"), "{embedded}");
-        assert!(embedded.contains("why: CURATOR_TEST_SERVER=embedded"), "{embedded}");
+        assert!(
+            embedded.contains("*** NOT RUN: the tests on a real ZooKeeper ***"),
+            "{embedded}"
+        );
+        assert!(
+            embedded.contains("why: CURATOR_TEST_SERVER=embedded"),
+            "{embedded}"
+        );
         let real = text(ServerKind::Real);
         assert!(
-            real.contains("*** NOT RUN: the tests on embedded servers, and the tests that need no server ***"),
+            real.contains(
+                "*** NOT RUN: the tests on embedded servers, and the tests that need no server ***"
+            ),
             "{real}"
         );
         assert!(NotRun::other_kind(None).is_none());

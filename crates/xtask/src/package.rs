@@ -3,8 +3,13 @@
 use crate::{command, print_line};
 
 /// The published packages, in the order of publication: each depends only on packages before it.
-pub(crate) const PUBLISHED: [&str; 5] =
-    ["curator-protocol", "curator-client", "curator-test", "curator-recipes", "curator-discovery"];
+pub(crate) const PUBLISHED: [&str; 5] = [
+    "curator-protocol",
+    "curator-client",
+    "curator-test",
+    "curator-recipes",
+    "curator-discovery",
+];
 
 /// An unmaintained dependency, which must not be in a build without the feature of this name.
 const UNMAINTAINED: &str = "backoff";
@@ -12,17 +17,43 @@ const UNMAINTAINED: &str = "backoff";
 /// All features that need no library of the system. Each package enables those that it has.
 const FEATURES: &str = "backoff,metrics,native,sasl-digest-md5,serde,tls,tokio-util,tower";
 
-/// Packs every package, and compiles each by itself from its packed files: with the default features, and with all of them.
+/// Packs every package, and compiles each by itself from its packed files: with the default
+/// features, and with all of them.
 pub(crate) fn run() -> Result<(), String> {
     let mut tree = command::cargo();
-    tree.args(["tree", "--locked", "--package", "curator-recipes", "--edges", "normal", "--prefix", "none"]);
-    if command::output(&mut tree)?.lines().any(|package| package.split(' ').next() == Some(UNMAINTAINED)) {
-        return Err(format!("a build with the default features contains {UNMAINTAINED}"));
+    tree.args([
+        "tree",
+        "--locked",
+        "--package",
+        "curator-recipes",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+    ]);
+    if command::output(&mut tree)?
+        .lines()
+        .any(|package| package.split(' ').next() == Some(UNMAINTAINED))
+    {
+        return Err(format!(
+            "a build with the default features contains {UNMAINTAINED}"
+        ));
     }
     for features in ["", FEATURES] {
-        print_line(&format!("packing {}, with the features \"{features}\"", PUBLISHED.join(", ")));
+        print_line(&format!(
+            "packing {}, with the features \"{features}\"",
+            PUBLISHED.join(", ")
+        ));
         // `--allow-dirty`: packs uncommitted changes too.
-        let publish = ["publish", "--workspace", "--dry-run", "--locked", "--allow-dirty", "--quiet", "--features"];
+        let publish = [
+            "publish",
+            "--workspace",
+            "--dry-run",
+            "--locked",
+            "--allow-dirty",
+            "--quiet",
+            "--features",
+        ];
         command::run(command::cargo().args(publish).arg(features))?;
     }
     Ok(())
@@ -43,16 +74,25 @@ mod tests {
     }
 
     fn crates() -> impl Iterator<Item = PathBuf> {
-        fs::read_dir(workspace().join("crates")).unwrap().map(|entry| entry.unwrap().path())
+        fs::read_dir(workspace().join("crates"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
     }
 
     #[test]
     fn exactly_the_unpublished_packages_have_publish_set_to_false() {
-        let examples =
-            ["examples", "examples/discovery", "examples/service", "examples/tls"].map(|place| workspace().join(place));
+        let examples = [
+            "examples",
+            "examples/discovery",
+            "examples/service",
+            "examples/tls",
+        ]
+        .map(|place| workspace().join(place));
         for package in crates().chain(examples) {
             let is_published = PUBLISHED.iter().any(|name| package.ends_with(name));
-            let is_excluded = manifest_of(&package).lines().any(|line| line == "publish = false");
+            let is_excluded = manifest_of(&package)
+                .lines()
+                .any(|line| line == "publish = false");
             assert_ne!(is_published, is_excluded, "{}", package.display());
         }
     }
@@ -60,24 +100,48 @@ mod tests {
     /// The lines of a manifest's table, if it has this table.
     fn table<'a>(manifest: &'a str, name: &str) -> Option<impl Iterator<Item = &'a str>> {
         let (_, found) = manifest.split_once(&format!("\n[{name}]\n"))?;
-        Some(found.split("\n[").next()?.lines().filter(|line| !line.starts_with('#')))
+        Some(
+            found
+                .split("\n[")
+                .next()?
+                .lines()
+                .filter(|line| !line.starts_with('#')),
+        )
     }
 
     #[test]
     fn the_oldest_rust_checks_each_published_package_and_each_feature() {
         let steps = fs::read_to_string(workspace().join(".ci/run")).unwrap();
-        let step = steps.split_once("\nmsrv() {").and_then(|(_, rest)| rest.split("\n}\n").next()).unwrap();
-        let commands = step.lines().filter_map(|line| line.trim().strip_prefix("\"${check[@]}\" -p "));
-        let commands: Vec<Vec<_>> = commands.map(|command| command.split([' ', ',']).collect()).collect();
-        // The dependencies and features of `curator-protocol` are those that `curator-recipes` gives it.
-        for package in PUBLISHED.iter().filter(|package| **package != "curator-protocol") {
+        let step = steps
+            .split_once("\nmsrv() {")
+            .and_then(|(_, rest)| rest.split("\n}\n").next())
+            .unwrap();
+        let commands = step
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("\"${check[@]}\" -p "));
+        let commands: Vec<Vec<_>> = commands
+            .map(|command| command.split([' ', ',']).collect())
+            .collect();
+        // The dependencies and features of `curator-protocol` are those that `curator-recipes`
+        // gives it.
+        for package in PUBLISHED
+            .iter()
+            .filter(|package| **package != "curator-protocol")
+        {
             // `curator-recipes` passes the features of the client on.
             let same = ["curator-client", "curator-recipes"];
-            let is_of =
-                |command: &&Vec<_>| command[0] == *package || same.contains(package) && same.contains(&command[0]);
-            assert!(commands.iter().any(|command| command[0] == *package), "no check of {package}");
+            let is_of = |command: &&Vec<_>| {
+                command[0] == *package || same.contains(package) && same.contains(&command[0])
+            };
+            assert!(
+                commands.iter().any(|command| command[0] == *package),
+                "no check of {package}"
+            );
             let manifest = manifest_of(&workspace().join("crates").join(package));
-            for feature in table(&manifest, "features").unwrap().filter_map(|line| line.split(" = ").next()) {
+            for feature in table(&manifest, "features")
+                .unwrap()
+                .filter_map(|line| line.split(" = ").next())
+            {
                 let enables = |command: &Vec<_>| command[1..].contains(&feature);
                 let is_checked = feature.is_empty() || commands.iter().filter(is_of).any(enables);
                 assert!(is_checked, "no check of {package} with {feature}");
@@ -87,8 +151,9 @@ mod tests {
 
     #[test]
     fn every_published_package_has_both_licences() {
-        for (package, licence) in
-            PUBLISHED.iter().flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
+        for (package, licence) in PUBLISHED
+            .iter()
+            .flat_map(|name| ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| (name, file)))
         {
             let copy = workspace().join("crates").join(package).join(licence);
             // Where git does not create links, a link is a file that contains a path.
@@ -97,34 +162,66 @@ mod tests {
                 "{} is not a regular file",
                 copy.display()
             );
-            assert_eq!(fs::read(&copy).unwrap(), fs::read(workspace().join(licence)).unwrap(), "{}", copy.display());
+            assert_eq!(
+                fs::read(&copy).unwrap(),
+                fs::read(workspace().join(licence)).unwrap(),
+                "{}",
+                copy.display()
+            );
         }
     }
 
-    /// cargo prints a warning at most, and crates.io shows a page without them. `repository` is missing: this project does not own
-    /// one yet.
+    /// cargo prints a warning at most, and crates.io shows a page without them. `repository` is
+    /// missing: this project does not own one yet.
     #[test]
     fn every_published_package_has_the_keys_and_files_that_a_registry_shows() {
         for package in PUBLISHED {
-            let manifest = format!("\n{}", manifest_of(&workspace().join("crates").join(package)));
-            let keys: Vec<_> =
-                table(&manifest, "package").unwrap().filter_map(|line| line.split([' ', '.']).next()).collect();
-            for key in ["categories", "description", "documentation", "keywords", "license", "readme"] {
+            let manifest = format!(
+                "\n{}",
+                manifest_of(&workspace().join("crates").join(package))
+            );
+            let keys: Vec<_> = table(&manifest, "package")
+                .unwrap()
+                .filter_map(|line| line.split([' ', '.']).next())
+                .collect();
+            for key in [
+                "categories",
+                "description",
+                "documentation",
+                "keywords",
+                "license",
+                "readme",
+            ] {
                 assert!(keys.contains(&key), "{package} has no {key}");
             }
-            let packed = manifest.lines().find(|line| line.starts_with("include = ")).unwrap();
-            assert!(packed.contains("\"/README.md\", \"/LICENSE-*\"") && !packed.contains("tests"), "{packed}");
+            let packed = manifest
+                .lines()
+                .find(|line| line.starts_with("include = "))
+                .unwrap();
+            assert!(
+                packed.contains("\"/README.md\", \"/LICENSE-*\"") && !packed.contains("tests"),
+                "{packed}"
+            );
         }
     }
 
     #[test]
     fn links_in_the_readme_of_a_package_are_absolute() {
         for package in PUBLISHED {
-            let readme = fs::read_to_string(workspace().join("crates").join(package).join("README.md")).unwrap();
-            let links: Vec<_> = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+            let readme =
+                fs::read_to_string(workspace().join("crates").join(package).join("README.md"))
+                    .unwrap();
+            let links: Vec<_> = readme
+                .split("](")
+                .skip(1)
+                .filter_map(|rest| rest.split(')').next())
+                .collect();
             assert!(!links.is_empty(), "{package}");
             for link in links {
-                assert!(link.starts_with("https://"), "the README of {package} has a link to {link}");
+                assert!(
+                    link.starts_with("https://"),
+                    "the README of {package} has a link to {link}"
+                );
             }
         }
     }

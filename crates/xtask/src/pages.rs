@@ -20,8 +20,13 @@ const PAGES: [&str; 11] = [
     "examples/README.md",
 ];
 
-/// Pages with many names of other projects, also in other languages: only paths like `Error::Lost` are checked.
-const ABOUT_OTHERS: [&str; 3] = ["docs/from-curator.md", "docs/interop.md", "docs/upstream.md"];
+/// Pages with many names of other projects, also in other languages: only paths like `Error::Lost`
+/// are checked.
+const ABOUT_OTHERS: [&str; 3] = [
+    "docs/from-curator.md",
+    "docs/interop.md",
+    "docs/upstream.md",
+];
 
 /// Names that are not defined in this workspace.
 const FOREIGN: &[&str] = &[
@@ -57,8 +62,8 @@ const FOREIGN: &[&str] = &[
     // Items that a decision has removed.
     "ContenderId",
     "JointContest",
-    // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an option of kazoo, and
-    // metrics.
+    // Of Curator, etcd, Kubernetes, Python, Rust, tokio, tracing and ZooKeeper; a system call, an
+    // option of kazoo, and metrics.
     "DistributedAtomicInteger",
     "FailedDeleteManager",
     "IntoFuture",
@@ -94,18 +99,34 @@ struct Sources {
 impl Sources {
     /// Reads the whole workspace.
     fn read() -> Self {
-        let folders = ["crates", "examples"].map(|folder| files(&crate::workspace().join(folder)).unwrap());
-        let files: Vec<_> = folders.concat().iter().map(|path| path.to_str().unwrap().to_owned()).collect();
+        let folders =
+            ["crates", "examples"].map(|folder| files(&crate::workspace().join(folder)).unwrap());
+        let files: Vec<_> = folders
+            .concat()
+            .iter()
+            .map(|path| path.to_str().unwrap().to_owned())
+            .collect();
         let (mut functions, mut words) = (BTreeSet::new(), BTreeSet::new());
-        for file in files.iter().filter(|file| SOURCES.iter().any(|end| file.ends_with(end))) {
+        for file in files
+            .iter()
+            .filter(|file| SOURCES.iter().any(|end| file.ends_with(end)))
+        {
             let text = fs::read_to_string(file).unwrap();
             functions.extend(self::functions(&text).map(str::to_owned));
             let code = text.lines().filter_map(|line| line.split("//").next());
-            words.extend(code.flat_map(|code| code.split(|letter| !is_name(letter))).map(str::to_owned));
+            words.extend(
+                code.flat_map(|code| code.split(|letter| !is_name(letter)))
+                    .map(str::to_owned),
+            );
         }
-        let alerts = fs::read_to_string(crate::workspace().join("docs/operations/alerts.yml")).unwrap();
+        let alerts =
+            fs::read_to_string(crate::workspace().join("docs/operations/alerts.yml")).unwrap();
         words.extend(alerts.split(|letter| !is_name(letter)).map(str::to_owned));
-        Self { files, functions, words }
+        Self {
+            files,
+            functions,
+            words,
+        }
     }
 
     /// The names in `page` that do not exist in the workspace.
@@ -113,15 +134,23 @@ impl Sources {
         // Outside blocks of code, every second part is in backticks.
         let prose = page.split("```").step_by(2);
         let names = prose.flat_map(|prose| prose.split('`').skip(1).step_by(2));
-        let last = names.clone().map(|name| name.rsplit("::").next().unwrap_or(name));
-        let items = names.filter(|name| !about_others || name.contains("::")).flat_map(items);
-        let missing = last.filter(|name| !self.has(name)).chain(items.filter(|item| !self.words.contains(*item)));
+        let last = names
+            .clone()
+            .map(|name| name.rsplit("::").next().unwrap_or(name));
+        let items = names
+            .filter(|name| !about_others || name.contains("::"))
+            .flat_map(items);
+        let missing = last
+            .filter(|name| !self.has(name))
+            .chain(items.filter(|item| !self.words.contains(*item)));
         missing.filter(|name| !FOREIGN.contains(name)).collect()
     }
 
     fn has(&self, name: &str) -> bool {
-        let consists_of =
-            |letters: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || letters.as_bytes().contains(&byte));
+        let consists_of = |letters: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || letters.as_bytes().contains(&byte))
+        };
         // The names of tests are sentences of at least three words.
         let is_test = consists_of("_")
             && name == name.to_lowercase()
@@ -130,9 +159,9 @@ impl Sources {
         let file = format!("/{}", name.trim_start_matches("../"));
         if name.starts_with("crates/") && consists_of("_-./") {
             // A whole path, also of a folder.
-            self.files
-                .iter()
-                .any(|path| path.ends_with(&file) || path.contains(&format!("{}/", file.trim_end_matches('/'))))
+            self.files.iter().any(|path| {
+                path.ends_with(&file) || path.contains(&format!("{}/", file.trim_end_matches('/')))
+            })
         } else if is_file {
             self.files.iter().any(|path| path.ends_with(&file))
         } else {
@@ -143,18 +172,27 @@ impl Sources {
     }
 }
 
-/// The items in a piece of code: all parts of a path, and names of several words, as in `guard.is_valid()`. Names of
-/// one word are ambiguous, and ignored.
+/// The items in a piece of code: all parts of a path, and names of several words, as in
+/// `guard.is_valid()`. Names of one word are ambiguous, and ignored.
 fn items(code: &str) -> impl Iterator<Item = &str> {
     let (name, _) = code.split_once('(').unwrap_or((code, ""));
-    let is_item = name.chars().all(|letter| is_name(letter) || ":.!".contains(letter));
+    let is_item = name
+        .chars()
+        .all(|letter| is_name(letter) || ":.!".contains(letter));
     let has_words = |item: &str| {
-        let (capitals, others) = item.chars().partition::<String, _>(|letter| letter.is_uppercase());
-        item.starts_with(char::is_uppercase) && capitals.len() > 1 && !others.is_empty() && !item.contains('_')
+        let (capitals, others) = item
+            .chars()
+            .partition::<String, _>(|letter| letter.is_uppercase());
+        item.starts_with(char::is_uppercase)
+            && capitals.len() > 1
+            && !others.is_empty()
+            && !item.contains('_')
             || capitals.is_empty() && item.trim_matches('_').contains('_')
     };
     let is_path = name.contains("::");
-    let parts = name.split(|letter| !is_name(letter)).filter(|part| !part.is_empty());
+    let parts = name
+        .split(|letter| !is_name(letter))
+        .filter(|part| !part.is_empty());
     parts.filter(move |part| is_item && (is_path || has_words(part)))
 }
 
@@ -164,16 +202,30 @@ fn is_name(letter: char) -> bool {
 
 /// The names of the functions in a source, also inside macros.
 fn functions(source: &str) -> impl Iterator<Item = &str> {
-    source.split("fn ").skip(1).filter_map(move |rest| rest.split(|letter| !is_name(letter)).next())
+    source
+        .split("fn ")
+        .skip(1)
+        .filter_map(move |rest| rest.split(|letter| !is_name(letter)).next())
 }
 
 /// The names and texts of all pages.
 pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
-    let (others, docs) = (PAGES.map(|page| crate::workspace().join(page)), crate::workspace().join("docs"));
+    let (others, docs) = (
+        PAGES.map(|page| crate::workspace().join(page)),
+        crate::workspace().join("docs"),
+    );
     let mut pages = [others.to_vec(), files(&docs).unwrap()].concat();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
-    let name = |page: &Path| page.strip_prefix(crate::workspace()).unwrap().to_str().unwrap().to_owned();
-    pages.into_iter().map(move |page| (name(&page), read(&page).unwrap()))
+    let name = |page: &Path| {
+        page.strip_prefix(crate::workspace())
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
+    pages
+        .into_iter()
+        .map(move |page| (name(&page), read(&page).unwrap()))
 }
 
 #[test]
@@ -190,15 +242,37 @@ fn the_tests_files_and_items_that_pages_name_exist() {
 #[test]
 fn a_name_that_does_not_exist_is_found() {
     let files = vec!["/w/crates/a/src/zk/mod.rs".to_owned()];
-    let functions =
-        functions("macro_rules! m { () => { fn a_test_passes() {} } } fn f<T>() {}").map(str::to_owned).collect();
-    let words = ["Error", "Lost", "SessionLease", "a_test_passes", "is_valid", "m"].map(str::to_owned).into();
-    let sources = Sources { files, functions, words };
-    let missing = |page, about_others| sources.missing(page, about_others).into_iter().collect::<Vec<_>>();
+    let functions = functions("macro_rules! m { () => { fn a_test_passes() {} } } fn f<T>() {}")
+        .map(str::to_owned)
+        .collect();
+    let words = [
+        "Error",
+        "Lost",
+        "SessionLease",
+        "a_test_passes",
+        "is_valid",
+        "m",
+    ]
+    .map(str::to_owned)
+    .into();
+    let sources = Sources {
+        files,
+        functions,
+        words,
+    };
+    let missing = |page, about_others| {
+        sources
+            .missing(page, about_others)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
     let page = "Tests: `a_test_passes`, `m::a_test_passes` in `zk/mod.rs`; `a + b`, `SOME_LONG_NAME`.\n\
         ```rust\nlet no_test_here = 1; // `nor_is_this`\n```\n\
         `m::a_test_fails`, `f`, `mod.rs`, `od.rs`, `max_level_off`; `crates/a/src`, `crates/a/src/`, `crates/a/tests`.";
-    assert_eq!(missing(page, false), ["a_test_fails", "crates/a/tests", "od.rs"]);
+    assert_eq!(
+        missing(page, false),
+        ["a_test_fails", "crates/a/tests", "od.rs"]
+    );
     let items = "`Error::Lost(..)`, `SessionLease`, `guard.is_valid()`, `Lost`, `Other`, `a = OtherName`; not \
         `Error::Found`, `SessionLoan`, `guard.is_void()` ";
     assert_eq!(missing(items, false), ["Found", "SessionLoan", "is_void"]);

@@ -6,33 +6,45 @@ use crate::{
     clients::Client,
     kind::{SERVER_VARIABLE, ServerKind},
     programs::{CLIENT, PAGES, PLAIN_PACKAGES},
-    targets::{CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, TLS, Target, Tier, UNIT, named},
+    targets::{
+        CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, TLS, Target, Tier,
+        UNIT, named,
+    },
 };
 
 /// The kind of servers that the environment selects, if any.
 pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
     match env::var_os(SERVER_VARIABLE) {
         None => Ok(None),
-        Some(_) => ServerKind::from_environment().map(Some).map_err(|e| e.to_string()),
+        Some(_) => ServerKind::from_environment()
+            .map(Some)
+            .map_err(|e| e.to_string()),
     }
 }
 
 /// The kinds of servers on which tests run that the caller selects by arguments, in this order.
 ///
-/// If the environment selects a kind, only that kind. Otherwise embedded and real servers, unless one kind is enough for all
-/// of the named targets.
+/// If the environment selects a kind, only that kind. Otherwise embedded and real servers, unless
+/// one kind is enough for all of the named targets.
 pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<ServerKind> {
     if let Some(kind) = chosen {
         return vec![kind];
     }
     let targets = named_targets(arguments);
     let all_need = |one_of: &[Needs]| {
-        let is_one = |target: &&str| named(target).is_some_and(|target| one_of.contains(&target.needs));
+        let is_one =
+            |target: &&str| named(target).is_some_and(|target| one_of.contains(&target.needs));
         !targets.is_empty() && targets.iter().all(is_one)
     };
     if all_need(&[Needs::Real, Needs::Kerberos]) {
         vec![ServerKind::Real]
-    } else if all_need(&[Needs::Nothing, Needs::Sample, Needs::Embedded, Needs::One, Needs::Peers]) {
+    } else if all_need(&[
+        Needs::Nothing,
+        Needs::Sample,
+        Needs::Embedded,
+        Needs::One,
+        Needs::Peers,
+    ]) {
         vec![ServerKind::Embedded]
     } else {
         vec![ServerKind::Embedded, ServerKind::Real]
@@ -44,22 +56,23 @@ pub(crate) fn kinds(arguments: &[String], chosen: Option<ServerKind>) -> Vec<Ser
 pub(crate) enum Role {
     /// Embedded servers: all tests that need no real server.
     Embedded,
-    /// Simulated servers: the conformance tests, and those of the client, which then uses its own transport.
+    /// Simulated servers: the conformance tests, and those of the client, which then uses its own
+    /// transport.
     Simulated,
     /// The newest release: all tests that can use real servers.
     Newest,
-    /// An older release: the tests of which [`RELEASES`] is a part of the name; every night, all tests of the target
-    /// `server`, and those with other clients.
+    /// An older release: the tests of which [`RELEASES`] is a part of the name; every night, all
+    /// tests of the target `server`, and those with other clients.
     Older,
     /// The same, and the conformance tests, as there are transcripts of this release.
     OlderWithTranscripts,
 }
 
-/// The tests of a package's target in a run of this tier, on a server in this role: those with one of these texts in their
-/// names, or all if there is no text. `None` if no test runs.
+/// The tests of a package's target in a run of this tier, on a server in this role: those with one
+/// of these texts in their names, or all if there is no text. `None` if no test runs.
 ///
-/// `is_included`: whether the tier includes the target's program. `has_newest`: whether there is a server in the role
-/// [`Role::Newest`] too.
+/// `is_included`: whether the tier includes the target's program. `has_newest`: whether there is a
+/// server in the role [`Role::Newest`] too.
 pub(crate) fn tests(
     tier: Tier,
     role: Role,
@@ -101,21 +114,32 @@ pub(crate) fn tests(
     }
 }
 
-/// Whether a program that is built with all features has tests that the same target does not have without them.
+/// Whether a program that is built with all features has tests that the same target does not have
+/// without them.
 pub(crate) fn needs_all_features(package: &str, target: &str) -> bool {
-    target != UNIT || !PLAIN_PACKAGES.contains(&package) || [CLIENT, PAGES, "zklock"].contains(&package)
+    target != UNIT
+        || !PLAIN_PACKAGES.contains(&package)
+        || [CLIENT, PAGES, "zklock"].contains(&package)
 }
 
 /// The command line after `cargo` for the tests that the caller selects.
 pub(crate) fn command_line(arguments: &[String]) -> Vec<String> {
     let mut before_dashes = arguments.iter().take_while(|argument| *argument != "--");
-    let chosen = before_dashes.any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace");
-    let all = if chosen { &["test"][..] } else { &["test", "--workspace"] };
-    all.iter().map(|word| (*word).to_owned()).chain(arguments.iter().cloned()).collect()
+    let chosen = before_dashes
+        .any(|a| a.starts_with("-p") || a.starts_with("--package") || a == "--workspace");
+    let all = if chosen {
+        &["test"][..]
+    } else {
+        &["test", "--workspace"]
+    };
+    all.iter()
+        .map(|word| (*word).to_owned())
+        .chain(arguments.iter().cloned())
+        .collect()
 }
 
-/// The number of tests that run at a time: more than there are cores, as most tests wait for a server or for the end of
-/// a session. A starting real server uses a whole core.
+/// The number of tests that run at a time: more than there are cores, as most tests wait for a
+/// server or for the end of a session. A starting real server uses a whole core.
 pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
     match kind {
         ServerKind::Embedded | ServerKind::Simulated => 6 * cores,
@@ -138,17 +162,27 @@ fn module(client: Client) -> String {
     format!("{}::", client.name())
 }
 
-/// The clients that the selected tests need. Plain `cargo test` does not run tests with other clients.
+/// The clients that the selected tests need. Plain `cargo test` does not run tests with other
+/// clients.
 pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     let targets = named_targets(arguments);
     // A module in the arguments selects a client; without a module, the tests may need any client.
     let named: Vec<_> = Client::ALL
         .into_iter()
-        .filter(|client| arguments.iter().any(|argument| argument.starts_with(&module(*client))))
+        .filter(|client| {
+            arguments
+                .iter()
+                .any(|argument| argument.starts_with(&module(*client)))
+        })
         .collect();
-    let of_interop = if named.is_empty() { Client::ALL.to_vec() } else { named };
-    let is_needed =
-        |client: &Client| targets.contains(&INTEROP) && of_interop.contains(client) || targets.contains(&PEERS);
+    let of_interop = if named.is_empty() {
+        Client::ALL.to_vec()
+    } else {
+        named
+    };
+    let is_needed = |client: &Client| {
+        targets.contains(&INTEROP) && of_interop.contains(client) || targets.contains(&PEERS)
+    };
     Client::ALL.into_iter().filter(is_needed).collect()
 }
 
@@ -164,7 +198,10 @@ pub(crate) fn names_kerberos(arguments: &[String]) -> bool {
 
 /// The values of `--test`.
 fn named_targets(arguments: &[String]) -> Vec<&str> {
-    let mut arguments = arguments.iter().map(String::as_str).take_while(|argument| *argument != "--");
+    let mut arguments = arguments
+        .iter()
+        .map(String::as_str)
+        .take_while(|argument| *argument != "--");
     let mut targets = Vec::new();
     while let Some(argument) = arguments.next() {
         match argument.strip_prefix("--test") {
@@ -187,29 +224,55 @@ mod tests {
 
     /// The targets of which tests run in a tier, on a server in a role.
     fn targets(tier: Tier, role: Role) -> Vec<&'static str> {
-        let runs = |target: &&Target| tests(tier, role, CLIENT, target, tier.includes(target.tier), true).is_some();
-        TARGETS.iter().filter(runs).map(|target| target.name).collect()
+        let runs = |target: &&Target| {
+            tests(tier, role, CLIENT, target, tier.includes(target.tier), true).is_some()
+        };
+        TARGETS
+            .iter()
+            .filter(runs)
+            .map(|target| target.name)
+            .collect()
     }
 
     #[test]
     fn each_target_runs_at_night_and_in_one_of_the_other_tiers_at_most() {
         for target in TARGETS {
             let runs = |tier| {
-                let on = |role| tests(tier, role, CLIENT, &target, tier.includes(target.tier), false).is_some();
+                let on = |role| {
+                    tests(
+                        tier,
+                        role,
+                        CLIENT,
+                        &target,
+                        tier.includes(target.tier),
+                        false,
+                    )
+                    .is_some()
+                };
                 [Role::Embedded, Role::Newest].into_iter().any(on)
             };
             assert!(runs(Tier::Nightly), "{}", target.name);
-            assert!(!(runs(Tier::Commit) && runs(Tier::Landing)), "{}", target.name);
+            assert!(
+                !(runs(Tier::Commit) && runs(Tier::Landing)),
+                "{}",
+                target.name
+            );
         }
     }
 
     #[test]
     fn other_clients_run_on_the_newest_release_if_there_is_one() {
         let interop = named(INTEROP).unwrap();
-        for (role, has_newest, runs) in
-            [(Role::Embedded, true, false), (Role::Embedded, false, true), (Role::Newest, true, true)]
-        {
-            assert_eq!(tests(Tier::Commit, role, "x", interop, true, has_newest).is_some(), runs, "{role:?}");
+        for (role, has_newest, runs) in [
+            (Role::Embedded, true, false),
+            (Role::Embedded, false, true),
+            (Role::Newest, true, true),
+        ] {
+            assert_eq!(
+                tests(Tier::Commit, role, "x", interop, true, has_newest).is_some(),
+                runs,
+                "{role:?}"
+            );
         }
     }
 
@@ -217,10 +280,19 @@ mod tests {
     fn before_a_landing_older_releases_run_the_tests_whose_outcome_depends_on_them() {
         assert_eq!(targets(Tier::Commit, Role::OlderWithTranscripts), [""; 0]);
         assert_eq!(targets(Tier::Landing, Role::Older), [SERVER]);
-        assert_eq!(targets(Tier::Landing, Role::OlderWithTranscripts), [CONFORMANCE, SERVER]);
+        assert_eq!(
+            targets(Tier::Landing, Role::OlderWithTranscripts),
+            [CONFORMANCE, SERVER]
+        );
         let server = named(SERVER).unwrap();
-        assert_eq!(tests(Tier::Landing, Role::Older, "x", server, false, true), Some(&[RELEASES][..]));
-        assert_eq!(tests(Tier::Nightly, Role::Older, "x", server, true, true), Some(&[][..]));
+        assert_eq!(
+            tests(Tier::Landing, Role::Older, "x", server, false, true),
+            Some(&[RELEASES][..])
+        );
+        assert_eq!(
+            tests(Tier::Nightly, Role::Older, "x", server, true, true),
+            Some(&[][..])
+        );
     }
 
     #[test]
@@ -229,7 +301,12 @@ mod tests {
         assert_eq!(line("some_name"), words("test --workspace some_name"));
         assert_eq!(line("--workspace x"), words("test --workspace x"));
         assert_eq!(line("x -- -p"), words("test --workspace x -- -p"));
-        for chosen in ["-p curator-test x", "-pcurator-test", "--package curator-test", "--package=curator-test"] {
+        for chosen in [
+            "-p curator-test x",
+            "-pcurator-test",
+            "--package curator-test",
+            "--package=curator-test",
+        ] {
             assert_eq!(line(chosen), [words("test"), words(chosen)].concat());
         }
     }
@@ -238,7 +315,10 @@ mod tests {
     fn available_clients_select_their_tests() {
         let clients = [Client::Curator, Client::Kazoo];
         assert_eq!(filters(Needs::Clients, &clients), ["curator::", "kazoo::"]);
-        assert_eq!(filters(Needs::Peers, &clients), ["with_curator", "with_kazoo"]);
+        assert_eq!(
+            filters(Needs::Peers, &clients),
+            ["with_curator", "with_kazoo"]
+        );
         assert_eq!(filters(Needs::Either, &clients), [""; 0]);
     }
 
@@ -246,7 +326,13 @@ mod tests {
     fn selected_tests_run_on_the_kinds_of_servers_that_they_need() {
         use ServerKind::{Embedded, Real};
         let kinds = |line: &str| kinds(&words(line), None);
-        for line in ["x", "--test server", "--test real --test server", "x -- --test real", "--test interop"] {
+        for line in [
+            "x",
+            "--test server",
+            "--test real --test server",
+            "x -- --test real",
+            "--test interop",
+        ] {
             assert_eq!(kinds(line), [Embedded, Real], "{line}");
         }
         assert_eq!(kinds("-p curator-test --test real"), [Real]);
@@ -262,7 +348,10 @@ mod tests {
         let clients = |line: &str| clients(&words(line));
         assert_eq!(clients("--test server --test=interop"), Client::ALL);
         assert_eq!(clients("--test interop kazoo::own"), [Client::Kazoo]);
-        assert_eq!(clients("--test interop -- curator:: kazoo::"), [Client::Curator, Client::Kazoo]);
+        assert_eq!(
+            clients("--test interop -- curator:: kazoo::"),
+            [Client::Curator, Client::Kazoo]
+        );
         assert_eq!(clients("--test interop a_lock_is_handed_over"), Client::ALL);
         assert_eq!(clients("--test peers"), Client::ALL);
         assert_eq!(clients("interop"), []);
@@ -277,12 +366,19 @@ mod tests {
     /// A test with another name would never run.
     #[test]
     fn each_test_with_a_peer_has_its_client_in_its_name() {
-        for program in ["crates/curator-bench/tests/peers.rs", "crates/curator-jepsen/tests/peers.rs"] {
+        for program in [
+            "crates/curator-bench/tests/peers.rs",
+            "crates/curator-jepsen/tests/peers.rs",
+        ] {
             let text = std::fs::read_to_string(crate::workspace().join(program)).unwrap();
-            let names = text.split("test]\n").skip(1).filter_map(|test| test.split("fn ").nth(1)?.split('(').next());
+            let names = text
+                .split("test]\n")
+                .skip(1)
+                .filter_map(|test| test.split("fn ").nth(1)?.split('(').next());
             let filters = filters(Needs::Peers, &Client::ALL);
-            let unselected: Vec<_> =
-                names.filter(|name| !filters.iter().any(|filter| name.contains(filter.as_str()))).collect();
+            let unselected: Vec<_> = names
+                .filter(|name| !filters.iter().any(|filter| name.contains(filter.as_str())))
+                .collect();
             assert_eq!(unselected, [""; 0], "{program}");
         }
     }

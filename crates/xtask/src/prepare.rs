@@ -10,8 +10,8 @@ use crate::{
     clients::Client,
     debian,
     distribution::{
-        DEBIAN_HOME, DEBIAN_NAME, Distribution, NotFound, Origin, PINNED_VERSION, find_java, find_on_path,
-        jars_of_release, prepared_dir,
+        DEBIAN_HOME, DEBIAN_NAME, Distribution, NotFound, Origin, PINNED_VERSION, find_java,
+        find_on_path, jars_of_release, prepared_dir,
     },
     maven, print_line, target_dir,
 };
@@ -25,7 +25,8 @@ pub(crate) fn everything() -> Result<(), String> {
     Ok(())
 }
 
-/// Prepares ZooKeeper and these clients. Prints the environment variables with the clients' locations, one `NAME=value` per line.
+/// Prepares ZooKeeper and these clients. Prints the environment variables with the clients'
+/// locations, one `NAME=value` per line.
 pub(crate) fn environment(clients: &[Client]) -> Result<(), String> {
     prepare()?;
     for client in clients {
@@ -104,8 +105,8 @@ pub(crate) fn debian() -> Result<Distribution, String> {
     Ok(found)
 }
 
-/// Makes the archive of a ZooKeeper's classes, if it is missing: beside the jars, or for Debian's package in the target
-/// directory. Writes nothing into another directory of the user.
+/// Makes the archive of a ZooKeeper's classes, if it is missing: beside the jars, or for Debian's
+/// package in the target directory. Writes nothing into another directory of the user.
 fn archive_classes(found: &Distribution) -> Result<(), String> {
     let class_path = found.classpath();
     let jar = env::split_paths(&class_path).next().unwrap_or_default();

@@ -45,7 +45,8 @@ pub(crate) const PLAIN_PACKAGES: [&str; 10] = [
     "zklock",
 ];
 
-/// The features of [`Build::Plain`]: the default ones without `tls` of `zklock`, which needs a C compiler.
+/// The features of [`Build::Plain`]: the default ones without `tls` of `zklock`, which needs a C
+/// compiler.
 const PLAIN_FEATURES: &str = "curator-client/zookeeper-client,curator-discovery/zookeeper-client,\
                               curator-recipes/zookeeper-client,curator-test/simulation";
 
@@ -69,16 +70,19 @@ const FULL_PACKAGES: [&str; 12] = [
 const NIGHTLY_PACKAGES: [&str; 1] = ["curator-bench"];
 
 /// The features of [`Build::Full`], besides the default ones and those with Kerberos tickets.
-const FULL_FEATURES: &str =
-    "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full,curator-examples/backoff";
+const FULL_FEATURES: &str = "curator-client/tls,curator-recipes/tls,curator-test/tls,curator-pages/full,curator-examples/backoff";
 
 /// The feature with Kerberos tickets.
 const KERBEROS_FEATURE: &str = "curator-client/sasl-gssapi";
 
-/// Builds the test programs of a run: once without the features that need a C compiler, and, unless the run is that before a
-/// commit, once with all of them.
+/// Builds the test programs of a run: once without the features that need a C compiler, and, unless
+/// the run is that before a commit, once with all of them.
 pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, String> {
-    let mut programs = cargo(Build::Plain, &plain(), &named_targets(Build::Plain, tier, has_kerberos))?;
+    let mut programs = cargo(
+        Build::Plain,
+        &plain(),
+        &named_targets(Build::Plain, tier, has_kerberos),
+    )?;
     if tier != Tier::Landing {
         // The targets that need nothing which may be missing.
         programs.extend(cargo(Build::Plain, &plain(), &[])?);
@@ -86,7 +90,11 @@ pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, Stri
     if tier != Tier::Commit {
         // Some tests run examples. `cargo test --examples` would make test programs of these.
         let examples = ["build", "--profile", "test", "--examples"].map(str::to_owned);
-        command::run(command::cargo().args(examples).args(full(tier, has_kerberos)))?;
+        command::run(
+            command::cargo()
+                .args(examples)
+                .args(full(tier, has_kerberos)),
+        )?;
         programs.extend(cargo(
             Build::Full,
             &full(tier, has_kerberos),
@@ -100,7 +108,10 @@ pub(crate) fn build(tier: Tier, has_kerberos: bool) -> Result<Vec<Program>, Stri
 }
 
 fn packages<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    names.into_iter().flat_map(|name| ["--package".to_owned(), name.to_owned()]).collect()
+    names
+        .into_iter()
+        .flat_map(|name| ["--package".to_owned(), name.to_owned()])
+        .collect()
 }
 
 /// The packages and features of [`Build::Plain`].
@@ -111,17 +122,25 @@ fn plain() -> Vec<String> {
 
 /// The packages and features of [`Build::Full`].
 fn full(tier: Tier, has_kerberos: bool) -> Vec<String> {
-    let nightly = if tier == Tier::Nightly { &NIGHTLY_PACKAGES[..] } else { &[] };
+    let nightly = if tier == Tier::Nightly {
+        &NIGHTLY_PACKAGES[..]
+    } else {
+        &[]
+    };
     let mut features = FULL_FEATURES.to_owned();
     if has_kerberos {
         features = format!("{features},{KERBEROS_FEATURE}");
     }
-    [packages(FULL_PACKAGES.into_iter().chain(nightly.iter().copied())), vec!["--features".to_owned(), features]]
-        .concat()
+    [
+        packages(FULL_PACKAGES.into_iter().chain(nightly.iter().copied())),
+        vec!["--features".to_owned(), features],
+    ]
+    .concat()
 }
 
-/// The arguments for the targets of this build that plain `cargo test` leaves out, and for the tests in the sources, without
-/// which cargo would not enable the features of packages that have none of these targets.
+/// The arguments for the targets of this build that plain `cargo test` leaves out, and for the
+/// tests in the sources, without which cargo would not enable the features of packages that have
+/// none of these targets.
 fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
     // These run on older releases too.
     let is_of_older_releases = |name| tier != Tier::Commit && [SERVER, CONFORMANCE].contains(&name);
@@ -139,46 +158,79 @@ fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
         .collect()
 }
 
-/// Builds the test programs of the targets that `targets` selects, of these packages with these features.
+/// Builds the test programs of the targets that `targets` selects, of these packages with these
+/// features.
 fn cargo(build: Build, packages: &[String], targets: &[String]) -> Result<Vec<Program>, String> {
     let mut cargo = command::cargo();
-    cargo.args(["test", "--no-run", "--message-format=json-render-diagnostics"]).args(packages).args(targets);
-    let messages = command::output(&mut cargo).map_err(|e| format!("the tests could not be built: {e}"))?;
-    messages.lines().map(|message| Program::read(message, build)).filter_map(Result::transpose).collect()
+    cargo
+        .args([
+            "test",
+            "--no-run",
+            "--message-format=json-render-diagnostics",
+        ])
+        .args(packages)
+        .args(targets);
+    let messages =
+        command::output(&mut cargo).map_err(|e| format!("the tests could not be built: {e}"))?;
+    messages
+        .lines()
+        .map(|message| Program::read(message, build))
+        .filter_map(Result::transpose)
+        .collect()
 }
 
 /// Builds the tests in the documentation, with all features, and runs them.
 pub(crate) fn documentation(tier: Tier, has_kerberos: bool) -> Command {
     let mut command = command::cargo();
-    command.args(["test", "--doc", "--no-fail-fast"]).args(full(tier, has_kerberos));
+    command
+        .args(["test", "--doc", "--no-fail-fast"])
+        .args(full(tier, has_kerberos));
     command
 }
 
 impl Program {
     /// Reads one of cargo's messages. `None` if it is not about a test program.
     fn read(message: &str, build: Build) -> Result<Option<Self>, String> {
-        let message: Value =
-            serde_json::from_str(message).map_err(|e| format!("cannot read cargo's message `{message}`: {e}"))?;
+        let message: Value = serde_json::from_str(message)
+            .map_err(|e| format!("cannot read cargo's message `{message}`: {e}"))?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let (Some(executable), Some(true)) = (text(&message["executable"]), message["profile"]["test"].as_bool())
-        else {
+        let (Some(executable), Some(true)) = (
+            text(&message["executable"]),
+            message["profile"]["test"].as_bool(),
+        ) else {
             return Ok(None);
         };
         let malformed = || format!("cargo's message about the program {executable} is malformed");
         let manifest = text(&message["manifest_path"]).ok_or_else(malformed)?;
-        let directory = PathBuf::from(manifest).parent().map(PathBuf::from).ok_or_else(malformed)?;
-        let package = text(&message["package_id"]).as_deref().and_then(package_name).ok_or_else(malformed)?;
-        let kind = message["target"]["kind"][0].as_str().ok_or_else(malformed)?;
+        let directory = PathBuf::from(manifest)
+            .parent()
+            .map(PathBuf::from)
+            .ok_or_else(malformed)?;
+        let package = text(&message["package_id"])
+            .as_deref()
+            .and_then(package_name)
+            .ok_or_else(malformed)?;
+        let kind = message["target"]["kind"][0]
+            .as_str()
+            .ok_or_else(malformed)?;
         let name = match kind {
             "test" => text(&message["target"]["name"]).ok_or_else(malformed)?,
             _ => UNIT.to_owned(),
         };
-        let target = targets::named(&name)
-            .ok_or_else(|| format!("the test target {name} of {package} is not in crates/xtask/src/targets.rs"))?;
-        Ok(Some(Self { package, target, build, directory, executable: executable.into() }))
+        let target = targets::named(&name).ok_or_else(|| {
+            format!("the test target {name} of {package} is not in crates/xtask/src/targets.rs")
+        })?;
+        Ok(Some(Self {
+            package,
+            target,
+            build,
+            directory,
+            executable: executable.into(),
+        }))
     }
 
-    /// The smallest run that includes the program. That before a commit builds nothing with all features.
+    /// The smallest run that includes the program. That before a commit builds nothing with all
+    /// features.
     pub(crate) fn tier(&self) -> Tier {
         match self.build {
             Build::Plain => self.target.tier,
@@ -186,7 +238,8 @@ impl Program {
         }
     }
 
-    /// The command that runs the program, with the directory and the variables that `cargo test` sets.
+    /// The command that runs the program, with the directory and the variables that `cargo test`
+    /// sets.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         let cargo = command::cargo().get_program().to_owned();
@@ -195,16 +248,21 @@ impl Program {
             ("CARGO_MANIFEST_DIR", OsString::from(&self.directory)),
             ("CARGO_PKG_NAME", OsString::from(&self.package)),
         ];
-        command.current_dir(&self.directory).envs(variables).stdin(Stdio::null());
+        command
+            .current_dir(&self.directory)
+            .envs(variables)
+            .stdin(Stdio::null());
         command
     }
 }
 
-/// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0` if the directory has
-/// another name.
+/// The name in the id of a package: `path+file:///w/crates/a#0.1.0`, or `path+file:///w/b#a@0.1.0`
+/// if the directory has another name.
 fn package_name(id: &str) -> Option<String> {
     let (path, version) = id.rsplit_once('#')?;
-    let name = version.rsplit_once('@').map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name));
+    let name = version
+        .rsplit_once('@')
+        .map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name));
     name.map(str::to_owned)
 }
 
@@ -225,25 +283,48 @@ mod tests {
             let program = Program::read(&message(kind, name, test), Build::Plain);
             program.map(|found| found.map(|program| (program.package, program.target.name)))
         };
-        assert_eq!(read("test", "server", true), Ok(Some(("a".to_owned(), "server"))));
+        assert_eq!(
+            read("test", "server", true),
+            Ok(Some(("a".to_owned(), "server")))
+        );
         assert_eq!(read("lib", "a", true), Ok(Some(("a".to_owned(), "unit"))));
         assert_eq!(read("bin", "a", false), Ok(None));
-        assert_eq!(Program::read(r#"{"reason":"build-finished","success":true}"#, Build::Plain), Ok(None));
-        assert!(read("test", "serve", true).unwrap_err().contains("the test target serve of a is not in"));
-        assert!(Program::read("warning: x", Build::Plain).unwrap_err().contains("cargo's message `warning: x`"));
+        assert_eq!(
+            Program::read(
+                r#"{"reason":"build-finished","success":true}"#,
+                Build::Plain
+            ),
+            Ok(None)
+        );
+        assert!(
+            read("test", "serve", true)
+                .unwrap_err()
+                .contains("the test target serve of a is not in")
+        );
+        assert!(
+            Program::read("warning: x", Build::Plain)
+                .unwrap_err()
+                .contains("cargo's message `warning: x`")
+        );
     }
 
     #[test]
     fn a_run_builds_the_targets_of_its_tier() {
         let names = |build, tier, has_kerberos| -> Vec<_> {
-            named_targets(build, tier, has_kerberos).into_iter().filter(|word| !word.starts_with('-')).collect()
+            named_targets(build, tier, has_kerberos)
+                .into_iter()
+                .filter(|word| !word.starts_with('-'))
+                .collect()
         };
         assert!(names(Build::Plain, Tier::Commit, true).contains(&"interop".to_owned()));
         assert!(!names(Build::Plain, Tier::Commit, true).contains(&"hostile".to_owned()));
         assert!(names(Build::Plain, Tier::Landing, true).contains(&"hostile".to_owned()));
         for (has_kerberos, count) in [(true, 1), (false, 0)] {
             let full = names(Build::Full, Tier::Landing, has_kerberos);
-            assert_eq!(full.iter().filter(|name| *name == "kerberos").count(), count);
+            assert_eq!(
+                full.iter().filter(|name| *name == "kerberos").count(),
+                count
+            );
             assert!(full.contains(&"tls".to_owned()) && !full.contains(&"bench".to_owned()));
         }
         assert!(names(Build::Full, Tier::Nightly, true).contains(&"bench".to_owned()));
@@ -251,7 +332,13 @@ mod tests {
 
     #[test]
     fn the_name_of_a_package_is_read_from_its_id() {
-        assert_eq!(package_name("path+file:///w/crates/a#0.1.0").as_deref(), Some("a"));
-        assert_eq!(package_name("path+file:///w/examples#a-examples@0.1.0").as_deref(), Some("a-examples"));
+        assert_eq!(
+            package_name("path+file:///w/crates/a#0.1.0").as_deref(),
+            Some("a")
+        );
+        assert_eq!(
+            package_name("path+file:///w/examples#a-examples@0.1.0").as_deref(),
+            Some("a-examples")
+        );
     }
 }

@@ -4,8 +4,8 @@ use std::{fs, path::PathBuf, process::Command};
 
 use crate::{command, debian, distribution::find_on_path, print_line, target_dir, workspace};
 
-/// Finds `promtool`, or extracts it from Debian's package `prometheus`. Does not install the package, as it would start
-/// a service.
+/// Finds `promtool`, or extracts it from Debian's package `prometheus`. Does not install the
+/// package, as it would start a service.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     let directory = target_dir()?.join("prometheus");
     let unpacked = directory.join("usr/bin/promtool");
@@ -13,7 +13,8 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
     let promtool = match found {
         Some(promtool) => promtool,
         None => {
-            fs::create_dir_all(&directory).map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
+            fs::create_dir_all(&directory)
+                .map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
             debian::unpack("prometheus", &directory)?;
             unpacked
         }
@@ -25,8 +26,15 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
 /// Checks the rules, and runs their tests.
 pub(crate) fn test() -> Result<(), String> {
     let promtool = prepare()?;
-    for words in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts.test.yml"]] {
-        command::run(Command::new(&promtool).args(words).current_dir(workspace().join("docs/operations")))?;
+    for words in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+    ] {
+        command::run(
+            Command::new(&promtool)
+                .args(words)
+                .current_dir(workspace().join("docs/operations")),
+        )?;
     }
     Ok(())
 }

@@ -1,11 +1,14 @@
-//! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random numbers have no seed: a
-//! simulation repeats a run exactly.
+//! Checks that no order in the crates that run in a simulation is drawn by tokio, whose random
+//! numbers have no seed: a simulation repeats a run exactly.
 //!
-//! - `select!` without `biased` draws its first branch. Those of `futures`, `select!` and `stream_select!`, always do.
-//! - `tokio::sync::watch` draws the order in which receivers are woken. `curator_client::source::watch` stands for it.
+//! - `select!` without `biased` draws its first branch. Those of `futures`, `select!` and
+//!   `stream_select!`, always do.
+//! - `tokio::sync::watch` draws the order in which receivers are woken.
+//!   `curator_client::source::watch` stands for it.
 //!
-//! What else cannot be repeated are methods and types, which Clippy finds: see `clippy.toml`. With one thread, tokio draws
-//! nothing else: `join!` rotates, and its other channels and locks wake their waiters in order.
+//! What else cannot be repeated are methods and types, which Clippy finds: see `clippy.toml`. With
+//! one thread, tokio draws nothing else: `join!` rotates, and its other channels and locks wake
+//! their waiters in order.
 
 use proc_macro2::{TokenStream, TokenTree, TokenTree::*};
 
@@ -32,14 +35,28 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
     while let [token, next @ ..] = rest {
         rest = next;
         match (token, next) {
-            (Ident(name), [Punct(_), Group(branches), ..]) if name == "select" || name == "stream_select" => {
+            (Ident(name), [Punct(_), Group(branches), ..])
+                if name == "select" || name == "stream_select" =>
+            {
                 let branches = branches.stream();
-                if !branches.clone().into_iter().next().is_some_and(|first| is_word(&first, "biased")) {
-                    found.push(format!("{name}! {}", branches.to_string().chars().take(60).collect::<String>()));
+                if !branches
+                    .clone()
+                    .into_iter()
+                    .next()
+                    .is_some_and(|first| is_word(&first, "biased"))
+                {
+                    found.push(format!(
+                        "{name}! {}",
+                        branches.to_string().chars().take(60).collect::<String>()
+                    ));
                 }
             }
             (Ident(name), [Punct(_), Punct(_), Group(names), ..])
-                if name == "sync" && names.stream().into_iter().any(|name| is_word(&name, "watch")) =>
+                if name == "sync"
+                    && names
+                        .stream()
+                        .into_iter()
+                        .any(|name| is_word(&name, "watch")) =>
             {
                 found.push("sync::{watch}".to_owned());
             }
@@ -58,7 +75,9 @@ fn drawn(tokens: TokenStream) -> Vec<String> {
 #[test]
 fn no_order_is_drawn_by_tokio() {
     for folder in FOLDERS {
-        for (file, text) in crate::layers::sources_of(&crate::workspace().join("crates").join(folder)) {
+        for (file, text) in
+            crate::layers::sources_of(&crate::workspace().join("crates").join(folder))
+        {
             let file = format!("{folder}/{file}");
             assert!(
                 file == SOURCE || drawn(text.parse().unwrap()).is_empty(),
@@ -72,9 +91,23 @@ fn no_order_is_drawn_by_tokio() {
 #[test]
 fn an_order_that_is_drawn_is_found() {
     let found = |text: &str| drawn(text.parse().unwrap()).join("; ");
-    assert_eq!(found("fn f() { tokio::select! { biased; a = b => select! { c = d => {} } } }"), "select! c = d => { }");
-    assert_eq!(found("futures_util::stream_select!(a, b)"), "stream_select! a , b");
-    assert_eq!(found("use tokio::sync::{mpsc, watch}; use tokio::sync::watch::Sender;"), "sync::{watch}; sync::watch");
+    assert_eq!(
+        found("fn f() { tokio::select! { biased; a = b => select! { c = d => {} } } }"),
+        "select! c = d => { }"
+    );
+    assert_eq!(
+        found("futures_util::stream_select!(a, b)"),
+        "stream_select! a , b"
+    );
+    assert_eq!(
+        found("use tokio::sync::{mpsc, watch}; use tokio::sync::watch::Sender;"),
+        "sync::{watch}; sync::watch"
+    );
     assert_eq!(found("use tokio::sync::*;"), "sync::*");
-    assert_eq!(found("/// select! { a = b => {} }\nuse crate::source::watch; use std::sync::{Arc, Mutex};"), "");
+    assert_eq!(
+        found(
+            "/// select! { a = b => {} }\nuse crate::source::watch; use std::sync::{Arc, Mutex};"
+        ),
+        ""
+    );
 }

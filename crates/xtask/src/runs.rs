@@ -16,11 +16,28 @@ use crate::{
 pub(crate) fn jepsen(arguments: &[String]) -> Result<(), String> {
     let mut cargo = command::cargo();
     // With the profile of the tests, which optimizes the packages that the workers use.
-    cargo.args(["run", "--quiet", "--profile", "test", "--package", "curator-jepsen", "--", "run"]).args(arguments);
+    cargo
+        .args([
+            "run",
+            "--quiet",
+            "--profile",
+            "test",
+            "--package",
+            "curator-jepsen",
+            "--",
+            "run",
+        ])
+        .args(arguments);
     // The help needs no preparation.
-    if !arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+    if !arguments
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
         prepare::prepare()?;
-        for client in Client::ALL.into_iter().filter(|client| names_peer(arguments, client.name())) {
+        for client in Client::ALL
+            .into_iter()
+            .filter(|client| names_peer(arguments, client.name()))
+        {
             cargo.envs(client.prepare_and_report()?.variables);
         }
     }
@@ -29,16 +46,35 @@ pub(crate) fn jepsen(arguments: &[String]) -> Result<(), String> {
 
 /// Whether `--peers` names a peer of this client. The program itself reports unknown names.
 fn names_peer(arguments: &[String], client: &str) -> bool {
-    let is_named = |list: &str| list.split(',').any(|name| name.split('-').next() == Some(client));
-    let after = arguments.iter().zip(arguments.iter().skip(1)).filter(|(option, _)| *option == "--peers");
-    let joined = arguments.iter().filter_map(|argument| argument.strip_prefix("--peers="));
-    after.map(|(_, list)| list.as_str()).chain(joined).any(is_named)
+    let is_named = |list: &str| {
+        list.split(',')
+            .any(|name| name.split('-').next() == Some(client))
+    };
+    let after = arguments
+        .iter()
+        .zip(arguments.iter().skip(1))
+        .filter(|(option, _)| *option == "--peers");
+    let joined = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix("--peers="));
+    after
+        .map(|(_, list)| list.as_str())
+        .chain(joined)
+        .any(is_named)
 }
 
 /// Runs `curator-simulation` with these arguments. It needs nothing that must be prepared.
 pub(crate) fn simulate(arguments: &[String]) -> Result<(), String> {
     // Optimized: a search of some thousand schedules takes much longer than the build.
-    let cargo = ["run", "--quiet", "--profile", "simulation", "--package", "curator-simulation", "--"];
+    let cargo = [
+        "run",
+        "--quiet",
+        "--profile",
+        "simulation",
+        "--package",
+        "curator-simulation",
+        "--",
+    ];
     command::run(command::cargo().args(cargo).args(arguments))
 }
 
@@ -63,11 +99,25 @@ pub(crate) fn soak(arguments: Soak) -> Result<(), String> {
         prepare::prepare()?;
     }
     let mut cargo = command::cargo();
-    cargo.args(["test", "--package", "curator-recipes", "--test", SOAK, "--", "--nocapture"]);
-    cargo.env(SERVER_VARIABLE, kind.name()).env("SOAK_SECONDS", (arguments.minutes * 60).to_string());
+    cargo.args([
+        "test",
+        "--package",
+        "curator-recipes",
+        "--test",
+        SOAK,
+        "--",
+        "--nocapture",
+    ]);
+    cargo
+        .env(SERVER_VARIABLE, kind.name())
+        .env("SOAK_SECONDS", (arguments.minutes * 60).to_string());
     cargo.envs(arguments.seed.map(|seed| ("SOAK_SEED", seed.to_string())));
     // Cargo runs the tests in the directory of their package.
-    let table = arguments.table.map(std::path::absolute).transpose().map_err(|e| format!("--table: {e}"))?;
+    let table = arguments
+        .table
+        .map(std::path::absolute)
+        .transpose()
+        .map_err(|e| format!("--table: {e}"))?;
     cargo.envs(table.map(|table| ("SOAK_TABLE", table)));
     command::run(&mut cargo)
 }
@@ -78,10 +128,18 @@ mod tests {
 
     #[test]
     fn peers_are_named_in_either_spelling() {
-        let names = |line: &str, client| names_peer(&line.split(' ').map(str::to_owned).collect::<Vec<_>>(), client);
+        let names = |line: &str, client| {
+            names_peer(
+                &line.split(' ').map(str::to_owned).collect::<Vec<_>>(),
+                client,
+            )
+        };
         assert!(
-            names("--peers curator,kazoo --seed 1", "kazoo") && names("--seed 1 --peers=curator-caches", "curator")
+            names("--peers curator,kazoo --seed 1", "kazoo")
+                && names("--seed 1 --peers=curator-caches", "curator")
         );
-        assert!(!names("--peers curator", "kazoo") && !names("--directory curator --peers", "curator"));
+        assert!(
+            !names("--peers curator", "kazoo") && !names("--directory curator --peers", "curator")
+        );
     }
 }

@@ -9,7 +9,12 @@ use std::{
 use crate::kind::ServerKind;
 
 /// The packages of which at least one test must have started a server.
-const NEED_SERVERS: [&str; 4] = ["curator-client", "curator-recipes", "curator-test", "curator-discovery"];
+const NEED_SERVERS: [&str; 4] = [
+    "curator-client",
+    "curator-recipes",
+    "curator-test",
+    "curator-discovery",
+];
 
 /// The servers that were started.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,8 +25,9 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Reads the report that `curator-test` writes: for each server that became ready, one line with its kind, its version,
-    /// the package of the test that started it, and the microseconds until it was ready.
+    /// Reads the report that `curator-test` writes: for each server that became ready, one line
+    /// with its kind, its version, the package of the test that started it, and the microseconds
+    /// until it was ready.
     pub(crate) fn read(report: &str) -> Self {
         let mut servers = Self::default();
         for line in report.lines() {
@@ -34,7 +40,11 @@ impl Servers {
             ) else {
                 continue;
             };
-            servers.starts.entry((kind, version.to_owned())).or_default().push(Duration::from_micros(micros));
+            servers
+                .starts
+                .entry((kind, version.to_owned()))
+                .or_default()
+                .push(Duration::from_micros(micros));
             servers.packages.insert((kind, package.to_owned()));
         }
         servers
@@ -50,7 +60,11 @@ impl Servers {
 
     /// A package whose tests should have started a server of this kind, but did not.
     pub(crate) fn missing(&self, kind: ServerKind) -> Option<&'static str> {
-        let ran = |package: &str| self.packages.iter().any(|(on, name)| *on == kind && name == package);
+        let ran = |package: &str| {
+            self.packages
+                .iter()
+                .any(|(on, name)| *on == kind && name == package)
+        };
         NEED_SERVERS.into_iter().find(|package| !ran(package))
     }
 }
@@ -65,7 +79,9 @@ impl fmt::Display for Servers {
             let plural = if count == 1 { "" } else { "s" };
             let median = median(times).as_secs_f64() * 1000.0;
             match kind {
-                ServerKind::Real => format!("{count} real server{plural} {version} (median {median:.0} ms)"),
+                ServerKind::Real => {
+                    format!("{count} real server{plural} {version} (median {median:.0} ms)")
+                }
                 kind => format!("{count} {kind} server{plural} (median {median:.1} ms)"),
             }
         };

@@ -9,7 +9,8 @@ use crate::{jobs::Failure, kind::ServerKind, not_run::NotRun, servers::Servers, 
 pub(crate) struct Run {
     /// The server, such as `embedded` or `ZooKeeper 3.9.5`.
     pub(crate) title: String,
-    /// The kind of server that tests of every package must have used; `None` if no such check is made.
+    /// The kind of server that tests of every package must have used; `None` if no such check is
+    /// made.
     pub(crate) required: Option<ServerKind>,
     pub(crate) tally: Tally,
     pub(crate) servers: Servers,
@@ -25,17 +26,29 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What is printed at the end: the last lines of the output of each failed program, then the results.
+    /// What is printed at the end: the last lines of the output of each failed program, then the
+    /// results.
     pub(crate) fn text(&self) -> String {
         let mut total = Tally::default();
         let mut lines = Vec::new();
         // A row without tests is shown only if its tests are required.
-        for run in self.runs.iter().filter(|run| run.required.is_some() || run.tally != Tally::default()) {
+        for run in self
+            .runs
+            .iter()
+            .filter(|run| run.required.is_some() || run.tally != Tally::default())
+        {
             total.add(run.tally);
-            lines.push((run.title.as_str(), format!("{}; {}", run.tally, run.servers)));
+            lines.push((
+                run.title.as_str(),
+                format!("{}; {}", run.tally, run.servers),
+            ));
         }
         lines.push(("all", total.to_string()));
-        let width = lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default();
+        let width = lines
+            .iter()
+            .map(|(title, _)| title.len())
+            .max()
+            .unwrap_or_default();
         let mut text = String::new();
         // Writing to a `String` cannot fail.
         for (title, Failure { error, output }) in self.failed() {
@@ -54,17 +67,29 @@ impl Summary {
 
     /// Whether the run passed. If `all_required` is set, tests that did not run are a failure.
     pub(crate) fn verdict(&self, all_required: bool) -> Result<(), String> {
-        let failed: Vec<_> = self.failed().map(|(title, failure)| format!("{title} ({})", failure.error)).collect();
+        let failed: Vec<_> = self
+            .failed()
+            .map(|(title, failure)| format!("{title} ({})", failure.error))
+            .collect();
         if !failed.is_empty() {
-            return Err(format!("these test programs failed (see their output above): {}", failed.join("; ")));
+            return Err(format!(
+                "these test programs failed (see their output above): {}",
+                failed.join("; ")
+            ));
         }
         for run in &self.runs {
             if let Some(package) = run.required.and_then(|kind| run.servers.missing(kind)) {
-                return Err(format!("no test of {package} started a server ({})", run.title));
+                return Err(format!(
+                    "no test of {package} started a server ({})",
+                    run.title
+                ));
             }
         }
         match self.not_run.first() {
-            Some(not_run) if all_required => Err(format!("{} did not run, and they are required", not_run.what)),
+            Some(not_run) if all_required => Err(format!(
+                "{} did not run, and they are required",
+                not_run.what
+            )),
             Some(not_run) if self.runs.is_empty() => Err(format!("{} did not run", not_run.what)),
             _ => Ok(()),
         }
@@ -86,20 +111,45 @@ mod tests {
     const REPORT: &str = "curator-client\ncurator-discovery\ncurator-recipes\ncurator-test";
 
     fn run(kind: ServerKind, title: &str) -> Run {
-        let tally = Tally { passed: 400, time: Duration::from_millis(20_000), ..Tally::default() };
-        let report: String = REPORT.lines().map(|package| format!("{kind} 3.9.5 {package} 2000\n")).collect();
+        let tally = Tally {
+            passed: 400,
+            time: Duration::from_millis(20_000),
+            ..Tally::default()
+        };
+        let report: String = REPORT
+            .lines()
+            .map(|package| format!("{kind} 3.9.5 {package} 2000\n"))
+            .collect();
         let servers = Servers::read(&report);
-        Run { title: title.to_owned(), required: Some(kind), tally, servers, failed: Vec::new() }
+        Run {
+            title: title.to_owned(),
+            required: Some(kind),
+            tally,
+            servers,
+            failed: Vec::new(),
+        }
     }
 
     fn both() -> Summary {
-        let runs = vec![run(ServerKind::Embedded, "embedded"), run(ServerKind::Real, "ZooKeeper 3.9.5")];
-        Summary { runs, not_run: Vec::new() }
+        let runs = vec![
+            run(ServerKind::Embedded, "embedded"),
+            run(ServerKind::Real, "ZooKeeper 3.9.5"),
+        ];
+        Summary {
+            runs,
+            not_run: Vec::new(),
+        }
     }
 
     fn without_java() -> Summary {
-        let not_run = NotRun { what: ON_REAL.into(), why: "there is no Java".into() };
-        Summary { runs: vec![run(ServerKind::Embedded, "embedded")], not_run: vec![not_run] }
+        let not_run = NotRun {
+            what: ON_REAL.into(),
+            why: "there is no Java".into(),
+        };
+        Summary {
+            runs: vec![run(ServerKind::Embedded, "embedded")],
+            not_run: vec![not_run],
+        }
     }
 
     #[test]
@@ -117,19 +167,38 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     fn tests_that_did_not_run_are_reported_last_with_the_reason() {
         let text = without_java().text();
         let end: Vec<&str> = text.lines().rev().take(4).collect();
-        assert!(end[3].contains("*** NOT RUN: the tests on a real ZooKeeper ***"), "{text}");
+        assert!(
+            end[3].contains("*** NOT RUN: the tests on a real ZooKeeper ***"),
+            "{text}"
+        );
         assert!(end[2].contains("why: there is no Java"), "{text}");
         assert!(end[1].contains("CONTRIBUTING.md"), "{text}");
     }
 
     #[test]
     fn a_server_kind_that_did_not_run_is_a_failure_on_a_build_server_only() {
-        let other_kind = NotRun::other_kind(Some(ServerKind::Embedded)).into_iter().collect();
-        for summary in [without_java(), Summary { not_run: other_kind, ..without_java() }] {
+        let other_kind = NotRun::other_kind(Some(ServerKind::Embedded))
+            .into_iter()
+            .collect();
+        for summary in [
+            without_java(),
+            Summary {
+                not_run: other_kind,
+                ..without_java()
+            },
+        ] {
             assert_eq!(summary.verdict(false), Ok(()));
-            assert!(summary.verdict(true).unwrap_err().contains("the tests on a real ZooKeeper did not run"));
+            assert!(
+                summary
+                    .verdict(true)
+                    .unwrap_err()
+                    .contains("the tests on a real ZooKeeper did not run")
+            );
         }
-        let nothing = Summary { runs: Vec::new(), ..without_java() };
+        let nothing = Summary {
+            runs: Vec::new(),
+            ..without_java()
+        };
         assert!(
             nothing.verdict(false).unwrap_err().contains("did not run"),
             "a run without any tests is a failure everywhere"
@@ -141,17 +210,25 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
         for index in 0..2 {
             let mut summary = both();
             let (error, output) = ("exit status: 3".to_owned(), "failures:\n    a".to_owned());
-            summary.runs[index].failed.push(("x".to_owned(), Failure { error, output }));
-            assert!(summary.text().starts_with("xtask: x failed: exit status: 3\nfailures:\n    a\n\nxtask: embedded"));
+            summary.runs[index]
+                .failed
+                .push(("x".to_owned(), Failure { error, output }));
+            assert!(summary.text().starts_with(
+                "xtask: x failed: exit status: 3\nfailures:\n    a\n\nxtask: embedded"
+            ));
             let refused = summary.verdict(false).unwrap_err();
-            assert_eq!(refused, "these test programs failed (see their output above): x (exit status: 3)");
+            assert_eq!(
+                refused,
+                "these test programs failed (see their output above): x (exit status: 3)"
+            );
         }
     }
 
     #[test]
     fn a_full_run_fails_if_a_package_started_no_server() {
         let mut summary = both();
-        summary.runs[1].servers = Servers::read("real 3.9.5 curator-client 1\nembedded 3.9.5 curator-recipes 1\n");
+        summary.runs[1].servers =
+            Servers::read("real 3.9.5 curator-client 1\nembedded 3.9.5 curator-recipes 1\n");
         assert!(
             summary
                 .verdict(false)

@@ -13,13 +13,19 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The sum of the results in a program's output: documentation tests print several results. A result is a line such
-    /// as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in 0.05s`.
+    /// The sum of the results in a program's output: documentation tests print several results. A
+    /// result is a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …; finished in
+    /// 0.05s`.
     pub(crate) fn read(output: &str) -> Self {
-        let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
+        let results = output
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
         let mut tally = Self::default();
         for part in results.flat_map(|(_, numbers)| numbers.split("; ")) {
-            match part.split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
+            match part
+                .split_once(' ')
+                .map(|(number, what)| (number.parse::<u64>(), what))
+            {
                 Some((Ok(number), "passed")) => tally.passed += number,
                 Some((Ok(number), "failed")) => tally.failed += number,
                 Some((Ok(number), "ignored")) => tally.ignored += number,
@@ -40,8 +46,17 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { passed, failed, ignored, time } = self;
-        write!(f, "{passed} tests passed, {failed} failed, {ignored} ignored, in {:.1} s", time.as_secs_f64())
+        let Self {
+            passed,
+            failed,
+            ignored,
+            time,
+        } = self;
+        write!(
+            f,
+            "{passed} tests passed, {failed} failed, {ignored} ignored, in {:.1} s",
+            time.as_secs_f64()
+        )
     }
 }
 
@@ -58,8 +73,16 @@ the output contains test result: ok. 5 passed; 0 failed
 test result: FAILED. 2 passed; 4 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s
 test result: unknown
 ";
-        let expected = Tally { passed: 5, failed: 4, ignored: 1, time: Duration::ZERO };
+        let expected = Tally {
+            passed: 5,
+            failed: 4,
+            ignored: 1,
+            time: Duration::ZERO,
+        };
         assert_eq!(Tally::read(output), expected);
-        assert_eq!(expected.to_string(), "5 tests passed, 4 failed, 1 ignored, in 0.0 s");
+        assert_eq!(
+            expected.to_string(),
+            "5 tests passed, 4 failed, 1 ignored, in 0.0 s"
+        );
     }
 }

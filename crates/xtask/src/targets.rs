@@ -12,7 +12,8 @@ pub(crate) enum Tier {
 }
 
 impl Tier {
-    /// Whether a run of this tier includes targets of another one. The run before a landing follows one of `Commit`.
+    /// Whether a run of this tier includes targets of another one. The run before a landing follows
+    /// one of `Commit`.
     pub(crate) fn includes(self, other: Self) -> bool {
         self == Self::Nightly || self == other
     }
@@ -29,7 +30,8 @@ pub(crate) enum Needs {
     Either,
     /// Servers of the selected kind. One kind is enough for these tests.
     One,
-    /// Servers of the selected kind, and other clients. Real servers are enough for these tests, if there are any.
+    /// Servers of the selected kind, and other clients. Real servers are enough for these tests, if
+    /// there are any.
     Clients,
     /// Servers of the selected kind, and other clients. One kind is enough for these tests.
     Peers,
@@ -37,7 +39,8 @@ pub(crate) enum Needs {
     Embedded,
     /// Real servers, even if another kind is selected.
     Real,
-    /// Real servers, the feature `sasl-gssapi`, and its prerequisites, including a key distribution centre.
+    /// Real servers, the feature `sasl-gssapi`, and its prerequisites, including a key distribution
+    /// centre.
     Kerberos,
 }
 
@@ -53,7 +56,8 @@ pub(crate) enum Build {
 /// The tests that use a single server of the selected kind.
 pub(crate) const SERVER: &str = "server";
 
-/// The tests of [`SERVER`] whose outcome may depend on the release of ZooKeeper are in modules of this name.
+/// The tests of [`SERVER`] whose outcome may depend on the release of ZooKeeper are in modules of
+/// this name.
 pub(crate) const RELEASES: &str = "releases::";
 
 /// The tests of [`SERVER`] that use embedded servers only are in modules of this name.
@@ -96,7 +100,12 @@ pub(crate) struct Target {
 }
 
 const fn target(name: &'static str, needs: Needs, tier: Tier, build: Build) -> Target {
-    Target { name, needs, tier, build }
+    Target {
+        name,
+        needs,
+        tier,
+        build,
+    }
 }
 
 /// All test targets of the workspace, ordered from CPU-bound ones to those that mostly wait.
@@ -131,7 +140,8 @@ pub(crate) fn named(name: &str) -> Option<&'static Target> {
 }
 
 impl Target {
-    /// Whether the tests use a core or more while they run. The runs under faults are the last such target in
+    /// Whether the tests use a core or more while they run. The runs under faults are the last such
+    /// target in
     /// [`TARGETS`]: three concurrent runs use one and a half cores.
     pub(crate) fn is_cpu_bound(&self) -> bool {
         rank(self.name) <= rank(JEPSEN)
@@ -140,5 +150,8 @@ impl Target {
 
 /// The position of a target in [`TARGETS`].
 pub(crate) fn rank(target: &str) -> usize {
-    TARGETS.iter().position(|known| known.name == target).unwrap_or(TARGETS.len())
+    TARGETS
+        .iter()
+        .position(|known| known.name == target)
+        .unwrap_or(TARGETS.len())
 }

@@ -29,13 +29,15 @@ const TRANSPORT_VARIABLE: &str = "CURATOR_TEST_TRANSPORT";
 /// Its value for the client's own transport.
 const NATIVE: &str = "native";
 
-/// The number of cases on hostile servers with the native transport. `.ci/run native` runs all, every night.
+/// The number of cases on hostile servers with the native transport. `.ci/run native` runs all,
+/// every night.
 const NATIVE_CASES: &str = "100";
 
 /// The row of the tests that use no server.
 const WITHOUT_SERVER: &str = "without a server";
 
-/// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on those of the tier.
+/// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on
+/// those of the tier.
 pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
     let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
     let choice = match servers {
@@ -59,7 +61,8 @@ pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Re
     summary.verdict(required)
 }
 
-/// How many times as long as the calibration a run may take from a fresh clone. See CONTRIBUTING.md.
+/// How many times as long as the calibration a run may take from a fresh clone. See
+/// CONTRIBUTING.md.
 fn budget(tier: Tier) -> Option<u32> {
     match tier {
         Tier::Commit => Some(2_500),
@@ -80,12 +83,16 @@ struct ServerRun {
 /// Builds all test programs of a tier once, and runs them on each server.
 fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
     let mut not_run = Vec::new();
-    let wants_kerberos = tier != Tier::Commit && choice.iter().any(|(_, role)| *role == Role::Newest);
+    let wants_kerberos =
+        tier != Tier::Commit && choice.iter().any(|(_, role)| *role == Role::Newest);
     // Before the build, which must enable the feature of the Kerberos tests.
-    let kerberos = wants_kerberos.then(|| kerberos::prepare(ci)).transpose().map_err(|why| {
-        let what = "the tests of clients with Kerberos tickets".to_owned();
-        not_run.push(NotRun { what, why });
-    });
+    let kerberos = wants_kerberos
+        .then(|| kerberos::prepare(ci))
+        .transpose()
+        .map_err(|why| {
+            let what = "the tests of clients with Kerberos tickets".to_owned();
+            not_run.push(NotRun { what, why });
+        });
     let has_kerberos = kerberos == Ok(Some(()));
     let begin = Instant::now();
     // Downloads, and builds with other compilers, run concurrently with cargo's build.
@@ -93,41 +100,72 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
         let others = scope.spawn(|| {
             let server_runs = server_runs(choice, &mut not_run);
             not_run.extend(server_runs.iter().find_map(ServerRun::missing_3_9));
-            let (clients, missing) = if tier == Tier::Landing { Default::default() } else { clients::available() };
+            let (clients, missing) = if tier == Tier::Landing {
+                Default::default()
+            } else {
+                clients::available()
+            };
             not_run.extend(missing);
             (server_runs, clients)
         });
         let programs = programs::build(tier, has_kerberos);
-        let (server_runs, clients) = others.join().map_err(|_| "a thread that prepares servers panicked")?;
+        let (server_runs, clients) = others
+            .join()
+            .map_err(|_| "a thread that prepares servers panicked")?;
         Ok::<_, String>((programs?, server_runs, clients))
     })?;
     print_line(&format!("built in {:.1} s", begin.elapsed().as_secs_f64()));
     programs.sort_by_key(|program| targets::rank(program.target.name));
     let mut jobs = Vec::new();
-    if tier != Tier::Commit && server_runs.iter().any(|server_run| server_run.role == Role::Embedded) {
+    if tier != Tier::Commit
+        && server_runs
+            .iter()
+            .any(|server_run| server_run.role == Role::Embedded)
+    {
         jobs.push(documentation(tier, has_kerberos));
     }
-    let has_newest = server_runs.iter().any(|server_run| server_run.role == Role::Newest);
+    let has_newest = server_runs
+        .iter()
+        .any(|server_run| server_run.role == Role::Newest);
     for program in &programs {
         for server_run in &server_runs {
-            let Some(filters) = filters(tier, program, server_run, has_newest) else { continue };
+            let Some(filters) = filters(tier, program, server_run, has_newest) else {
+                continue;
+            };
             let job = job(program, server_run, filters, &clients);
             jobs.extend(native_job(program, server_run));
             jobs.extend(job);
         }
     }
-    let runs = rows(tier, &server_runs, jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?);
+    let runs = rows(
+        tier,
+        &server_runs,
+        jobs::run(jobs, &target_dir()?.join("test-logs"), io::stdout())?,
+    );
     Ok(Summary { runs, not_run })
 }
 
-/// The parts of names that select the program's tests on this server; none for all tests. `None` if no test runs.
-fn filters(tier: Tier, program: &Program, server_run: &ServerRun, has_newest: bool) -> Option<&'static [&'static str]> {
+/// The parts of names that select the program's tests on this server; none for all tests. `None` if
+/// no test runs.
+fn filters(
+    tier: Tier,
+    program: &Program,
+    server_run: &ServerRun,
+    has_newest: bool,
+) -> Option<&'static [&'static str]> {
     let package = program.package.as_str();
     let is_included = tier.includes(program.tier());
     if program.build == Build::Full && !plan::needs_all_features(package, program.target.name) {
         return None;
     }
-    plan::tests(tier, server_run.role, package, program.target, is_included, has_newest)
+    plan::tests(
+        tier,
+        server_run.role,
+        package,
+        program.target,
+        is_included,
+        has_newest,
+    )
 }
 
 /// The available servers. The tests on missing servers are added to `not_run`.
@@ -140,7 +178,10 @@ fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
         }
         match ServerRun::prepare(&server, role) {
             // The same release was found before, in a role with more tests.
-            Ok(server_run) if server_runs.iter().any(|known| known.title == server_run.title) => {}
+            Ok(server_run)
+                if server_runs
+                    .iter()
+                    .any(|known| known.title == server_run.title) => {}
             Ok(server_run) => server_runs.push(server_run),
             Err(missing) => not_run.push(missing),
         }
@@ -151,26 +192,49 @@ fn server_runs(choice: Choice, not_run: &mut Vec<NotRun>) -> Vec<ServerRun> {
 impl ServerRun {
     /// Finds the server, or installs it.
     fn prepare(server: &Server, role: Role) -> Result<Self, NotRun> {
-        let real = |title, home| Self { title, kind: ServerKind::Real, home, role };
+        let real = |title, home| Self {
+            title,
+            kind: ServerKind::Real,
+            home,
+            role,
+        };
         match server {
-            Server::Embedded => Ok(Self { title: "embedded".to_owned(), kind: ServerKind::Embedded, home: None, role }),
-            Server::Simulated => {
-                Ok(Self { title: "simulated".to_owned(), kind: ServerKind::Simulated, home: None, role })
-            }
+            Server::Embedded => Ok(Self {
+                title: "embedded".to_owned(),
+                kind: ServerKind::Embedded,
+                home: None,
+                role,
+            }),
+            Server::Simulated => Ok(Self {
+                title: "simulated".to_owned(),
+                kind: ServerKind::Simulated,
+                home: None,
+                role,
+            }),
             Server::Found => prepare::prepare()
                 .map(|found| real(title(&found), None))
-                .map_err(|why| NotRun { what: ON_REAL.to_owned(), why }),
+                .map_err(|why| NotRun {
+                    what: ON_REAL.to_owned(),
+                    why,
+                }),
             Server::Debian => {
                 let home = Some(PathBuf::from(DEBIAN_HOME));
-                prepare::debian().map(|debian| real(title(&debian), home)).map_err(|why| {
-                    let what = "the tests on ZooKeeper 3.8, Debian's package".to_owned();
-                    NotRun { what, why }
-                })
+                prepare::debian()
+                    .map(|debian| real(title(&debian), home))
+                    .map_err(|why| {
+                        let what = "the tests on ZooKeeper 3.8, Debian's package".to_owned();
+                        NotRun { what, why }
+                    })
             }
             Server::Release(version) => {
                 let title = format!("ZooKeeper {version}");
-                let missing = |why| NotRun { what: format!("the tests on {title}"), why };
-                prepare::release(version).map_err(missing).map(|home| real(title.clone(), Some(home)))
+                let missing = |why| NotRun {
+                    what: format!("the tests on {title}"),
+                    why,
+                };
+                prepare::release(version)
+                    .map_err(missing)
+                    .map(|home| real(title.clone(), Some(home)))
             }
         }
     }
@@ -186,17 +250,29 @@ impl ServerRun {
         command.envs(self.home.as_deref().map(|home| (HOME_VARIABLE, home)));
         if env::var_os(THREADS_VARIABLE).is_none() {
             let cores = thread::available_parallelism().map_or(1, NonZero::get);
-            command.env(THREADS_VARIABLE, plan::threads(self.kind, cores).to_string());
+            command.env(
+                THREADS_VARIABLE,
+                plan::threads(self.kind, cores).to_string(),
+            );
         }
     }
 }
 
 fn title(found: &Distribution) -> String {
-    format!("ZooKeeper {}", found.version().unwrap_or("of unknown version"))
+    format!(
+        "ZooKeeper {}",
+        found.version().unwrap_or("of unknown version")
+    )
 }
 
-/// The job that runs tests of a program on a server; `None` if the program needs other clients, and none is available.
-fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[Prepared]) -> Option<Job> {
+/// The job that runs tests of a program on a server; `None` if the program needs other clients, and
+/// none is available.
+fn job(
+    program: &Program,
+    server_run: &ServerRun,
+    filters: &[&str],
+    clients: &[Prepared],
+) -> Option<Job> {
     let (mut command, target) = (program.command(), program.target);
     command.args(filters);
     if matches!(target.needs, Needs::Clients | Needs::Peers) {
@@ -207,7 +283,11 @@ fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[P
     }
     // Available peers take part in the runs under faults.
     if matches!(target.needs, Needs::Clients | Needs::Peers) || target.name == JEPSEN {
-        command.envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
+        command.envs(
+            clients
+                .iter()
+                .flat_map(|prepared| prepared.variables.clone()),
+        );
     }
     server_run.set(&mut command);
     if server_run.role != Role::Embedded {
@@ -218,16 +298,30 @@ fn job(program: &Program, server_run: &ServerRun, filters: &[&str], clients: &[P
         command.env(TRANSPORT_VARIABLE, NATIVE);
     }
     let (row, on) = match (target.needs, server_run.role) {
-        (Needs::Nothing, _) | (Needs::Sample, Role::Embedded) => (WITHOUT_SERVER.to_owned(), String::new()),
-        _ => (server_run.title.clone(), format!(" on {}", server_run.title)),
+        (Needs::Nothing, _) | (Needs::Sample, Role::Embedded) => {
+            (WITHOUT_SERVER.to_owned(), String::new())
+        }
+        _ => (
+            server_run.title.clone(),
+            format!(" on {}", server_run.title),
+        ),
     };
-    let with = if program.build == Build::Full { " with all features" } else { "" };
+    let with = if program.build == Build::Full {
+        " with all features"
+    } else {
+        ""
+    };
     let title = format!("{} {}{with}{on}", program.package, target.name);
-    Some(Job { title, row, command, is_cpu_bound: target.is_cpu_bound() })
+    Some(Job {
+        title,
+        row,
+        command,
+        is_cpu_bound: target.is_cpu_bound(),
+    })
 }
 
-/// The job that runs the tests on hostile servers, and those with TLS, again, with the client's own transport. `None` for other programs, and if the
-/// caller has chosen the transport of all tests.
+/// The job that runs the tests on hostile servers, and those with TLS, again, with the client's own
+/// transport. `None` for other programs, and if the caller has chosen the transport of all tests.
 fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
     if ![HOSTILE, TLS].contains(&program.target.name)
         || program.package == "zklock"
@@ -237,7 +331,9 @@ fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
     }
     let mut job = job(program, server_run, &[], &[])?;
     job.title += ", native transport";
-    job.command.env(TRANSPORT_VARIABLE, NATIVE).env("HOSTILE_CASES", NATIVE_CASES);
+    job.command
+        .env(TRANSPORT_VARIABLE, NATIVE)
+        .env("HOSTILE_CASES", NATIVE_CASES);
     Some(job)
 }
 
@@ -245,23 +341,45 @@ fn native_job(program: &Program, server_run: &ServerRun) -> Option<Job> {
 fn documentation(tier: Tier, has_kerberos: bool) -> Job {
     let mut command = programs::documentation(tier, has_kerberos);
     command.env(SERVER_VARIABLE, ServerKind::Embedded.name());
-    Job { title: "documentation".to_owned(), row: "documentation".to_owned(), command, is_cpu_bound: true }
+    Job {
+        title: "documentation".to_owned(),
+        row: "documentation".to_owned(),
+        command,
+        is_cpu_bound: true,
+    }
 }
 
 /// The results of all jobs, by row. A server without jobs has a row too.
 fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Run> {
-    let row = |title: &str, required| Run { title: title.to_owned(), required, ..Run::default() };
+    let row = |title: &str, required| Run {
+        title: title.to_owned(),
+        required,
+        ..Run::default()
+    };
     let of_server_run = |server_run: &ServerRun| {
         let is_of_all_packages = match server_run.role {
             Role::Embedded | Role::Newest => tier != Tier::Landing,
             Role::Older | Role::OlderWithTranscripts => true,
             Role::Simulated => false,
         };
-        row(&server_run.title, is_of_all_packages.then_some(server_run.kind))
+        row(
+            &server_run.title,
+            is_of_all_packages.then_some(server_run.kind),
+        )
     };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
-    let mut rows: Vec<_> = without.into_iter().chain(server_runs.iter().map(of_server_run)).collect();
-    for Outcome { title, row, failure, tally, servers } in outcomes {
+    let mut rows: Vec<_> = without
+        .into_iter()
+        .chain(server_runs.iter().map(of_server_run))
+        .collect();
+    for Outcome {
+        title,
+        row,
+        failure,
+        tally,
+        servers,
+    } in outcomes
+    {
         if let Some(run) = rows.iter_mut().find(|run| run.title == row) {
             run.failed.extend(failure.map(|failure| (title, failure)));
             run.tally.add(tally);
@@ -273,7 +391,10 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
 
 /// Prepares and runs the tests that the caller selects, on one server after the other.
 fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> Result<(), String> {
-    let mut clients = plan::clients(arguments).into_iter().map(Client::prepare).collect::<Result<Vec<_>, _>>()?;
+    let mut clients = plan::clients(arguments)
+        .into_iter()
+        .map(Client::prepare)
+        .collect::<Result<Vec<_>, _>>()?;
     if plan::names_jepsen(arguments) && clients.is_empty() {
         // Available peers take part in the runs under faults.
         clients = clients::available().0;
@@ -284,18 +405,33 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
     let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
     let (server_runs, mut failed) = (server_runs(choice, &mut not_run), Vec::new());
     for server_run in &server_runs {
-        print_line(&format!("on {}: cargo {}", server_run.title, line.join(" ")));
+        print_line(&format!(
+            "on {}: cargo {}",
+            server_run.title,
+            line.join(" ")
+        ));
         let mut cargo = command::cargo();
-        cargo.args(&line).envs(clients.iter().flat_map(|prepared| prepared.variables.clone()));
+        cargo.args(&line).envs(
+            clients
+                .iter()
+                .flat_map(|prepared| prepared.variables.clone()),
+        );
         server_run.set(&mut cargo);
         if command::run(&mut cargo).is_err() {
             failed.push(server_run.title.as_str());
         }
     }
-    not_run.iter().for_each(|not_run| println!("{}", not_run.text()));
+    not_run
+        .iter()
+        .for_each(|not_run| println!("{}", not_run.text()));
     match not_run.first() {
-        _ if !failed.is_empty() => Err(format!("the tests failed on {}, or could not be built", failed.join(" and "))),
-        Some(not_run) if required || server_runs.is_empty() => Err(format!("{} did not run", not_run.what)),
+        _ if !failed.is_empty() => Err(format!(
+            "the tests failed on {}, or could not be built",
+            failed.join(" and ")
+        )),
+        Some(not_run) if required || server_runs.is_empty() => {
+            Err(format!("{} did not run", not_run.what))
+        }
         _ => Ok(()),
     }
 }

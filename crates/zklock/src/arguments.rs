@@ -55,8 +55,8 @@ pub(crate) enum Action {
     Man,
 }
 
-/// The command lines of zklock's child processes. They are not in [`Action`], so that no help, completion or suggestion
-/// shows them.
+/// The command lines of zklock's child processes. They are not in [`Action`], so that no help,
+/// completion or suggestion shows them.
 #[derive(Debug, Parser)]
 #[command(name = "zklock")]
 pub(crate) enum Internal {
@@ -67,7 +67,8 @@ pub(crate) enum Internal {
     },
     /// The program that ends `run` by a signal
     End { signal: i32 },
-    /// The process that `run` starts for the command; it waits for a byte on the file descriptor `gate`
+    /// The process that `run` starts for the command; it waits for a byte on the file descriptor
+    /// `gate`
     Start {
         gate: u32,
         #[arg(last = true, required = true)]
@@ -78,15 +79,17 @@ pub(crate) enum Internal {
 impl Internal {
     /// Whether a command line with this subcommand is internal.
     pub(crate) fn has(subcommand: &OsStr) -> bool {
-        ["guard", "start", "end"].iter().any(|internal| subcommand == *internal)
+        ["guard", "start", "end"]
+            .iter()
+            .any(|internal| subcommand == *internal)
     }
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/run.txt"))]
 pub(crate) struct Run {
-    /// The path of the lock. With several --lock, zklock joins all their queues in one step, and runs the command when it is first in
-    /// all of them
+    /// The path of the lock. With several --lock, zklock joins all their queues in one step, and
+    /// runs the command when it is first in all of them
     #[arg(short, long, required = true, value_name = "PATH")]
     pub(crate) lock: Vec<String>,
     /// Take the read lock of a read-write lock, together with other readers
@@ -98,33 +101,38 @@ pub(crate) struct Run {
     /// Take one of N leases of a semaphore; all users pass the same N
     #[arg(long, group = "kind", value_name = "N")]
     pub(crate) semaphore: Option<usize>,
-    /// Run the command whenever this process leads. After the end of the command or of the term, join the election
-    /// again after a growing pause, until a signal ends zklock or the command cannot be run
+    /// Run the command whenever this process leads. After the end of the command or of the term,
+    /// join the election again after a growing pause, until a signal ends zklock or the command
+    /// cannot be run
     #[arg(long, group = "kind")]
     pub(crate) leader: bool,
-    /// How long to wait for the lock; connecting may take up to 4s in any case [default: without a limit]
+    /// How long to wait for the lock; connecting may take up to 4s in any case [default: without a
+    /// limit]
     #[arg(short, long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) wait: Option<Duration>,
     /// Do not wait: exit with 121 if another client has the lock; connecting may take up to 4s
     #[arg(short, long, conflicts_with_all = ["wait", "leader"])]
     pub(crate) no_wait: bool,
-    /// Print no warnings before the lock is held, and nothing if the exit code is 121, because cron mails all output
+    /// Print no warnings before the lock is held, and nothing if the exit code is 121, because cron
+    /// mails all output
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Hold the lock for at least this long, even if the command ends earlier, unless a signal ends it
+    /// Hold the lock for at least this long, even if the command ends earlier, unless a signal ends
+    /// it
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, conflicts_with = "leader")]
     pub(crate) at_least: Option<Duration>,
     /// What to do with the command when the lock is lost
     #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
     pub(crate) on_lost: OnLost,
-    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: a sixth of it, at most 10s]
+    /// The time between TERM and KILL, at most 0.3 of the session timeout [default: a sixth of it,
+    /// at most 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     pub(crate) grace: Option<Duration>,
     /// A text that `zklock ls` shows
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// The command and its arguments. Options after the first word belong to the command. If the first word begins with
-    /// -, write -- before it
+    /// The command and its arguments. Options after the first word belong to the command. If the
+    /// first word begins with -, write -- before it
     #[arg(trailing_var_arg = true, required = true, help_heading = "Arguments", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }

@@ -13,18 +13,25 @@ use crate::failure::Failure;
 use crate::settings::Connection;
 use crate::verbose::{step, warn};
 
-/// Reads the file that is named, or else the first default file that exists. An empty name means no file.
+/// Reads the file that is named, or else the first default file that exists. An empty name means no
+/// file.
 pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
     match named {
         Some(path) if path.as_os_str().is_empty() => Ok(Connection::default()),
         // It may be a FIFO, as with `--config <(..)`, and take any time.
-        Some(path) => load(path, File::open(path).and_then(contents).map_err(|error| unreadable(path, &error))?),
+        Some(path) => load(
+            path,
+            File::open(path)
+                .and_then(contents)
+                .map_err(|error| unreadable(path, &error))?,
+        ),
         None => {
             for path in default_files(|name| std::env::var_os(name)) {
                 match open_regular(&path).and_then(contents) {
                     Ok(opened) => return load(&path, opened),
                     Err(error) if is_missing(&error) => {}
-                    // For example with `sudo -u`, which may leave HOME at a directory of another user.
+                    // For example with `sudo -u`, which may leave HOME at a directory of another
+                    // user.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                         warn(format_args!("{} is skipped: {error}", path.display()));
                     }
@@ -39,7 +46,9 @@ pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
 /// The text of a regular file, for example of a certificate.
 #[cfg(feature = "tls")]
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let (text, _) = open_regular(path).and_then(contents).map_err(|error| unreadable(path, &error))?;
+    let (text, _) = open_regular(path)
+        .and_then(contents)
+        .map_err(|error| unreadable(path, &error))?;
     Ok(text)
 }
 
@@ -48,22 +57,38 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
-/// Where the file is looked for, by the XDG Base Directory Specification: it requires absolute paths.
+/// Where the file is looked for, by the XDG Base Directory Specification: it requires absolute
+/// paths.
 fn default_files(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let user = directory("XDG_CONFIG_HOME").or_else(|| directory("HOME").map(|home| home.join(".config")));
+    let directory = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let user =
+        directory("XDG_CONFIG_HOME").or_else(|| directory("HOME").map(|home| home.join(".config")));
     let directories = user.into_iter().chain([PathBuf::from("/etc")]);
-    directories.map(|directory| directory.join("zklock/config.toml")).collect()
+    directories
+        .map(|directory| directory.join("zklock/config.toml"))
+        .collect()
 }
 
-/// Opens a regular file. Does not wait for the writer of a FIFO, and refuses what is not a regular file.
+/// Opens a regular file. Does not wait for the writer of a FIFO, and refuses what is not a regular
+/// file.
 fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
 }
 
 fn contents(mut file: File) -> io::Result<(String, Metadata)> {
@@ -80,8 +105,14 @@ fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection,
     let has_password = settings.digest.is_some() || settings.sasl.is_some();
     if metadata.is_file() {
         let file = Permissions::of(&metadata);
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        let directory = parent.metadata().map(|metadata| Permissions::of(&metadata)).unwrap_or(file);
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."));
+        let directory = parent
+            .metadata()
+            .map(|metadata| Permissions::of(&metadata))
+            .unwrap_or(file);
         if let Some(warning) = warning(file, directory, geteuid().as_raw(), has_password) {
             warn(format_args!("warning: {name} {warning}"));
         }
@@ -92,7 +123,10 @@ fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection,
 /// Prints a warning if other users can read a private key.
 #[cfg(feature = "tls")]
 pub(crate) fn warn_of_readable_key(path: &Path) {
-    if path.metadata().is_ok_and(|metadata| Permissions::of(&metadata).is_readable_by_others()) {
+    if path
+        .metadata()
+        .is_ok_and(|metadata| Permissions::of(&metadata).is_readable_by_others())
+    {
         warn(format_args!(
             "warning: {} is a key, and can be read by other users: run `chmod go-r` on it",
             path.display()
@@ -111,10 +145,14 @@ struct Permissions {
 
 impl Permissions {
     fn of(metadata: &Metadata) -> Self {
-        Self { mode: metadata.mode(), owner: metadata.uid() }
+        Self {
+            mode: metadata.mode(),
+            owner: metadata.uid(),
+        }
     }
 
-    /// An administrator can give a file to a group of services: root owns it, and the group reads it.
+    /// An administrator can give a file to a group of services: root owns it, and the group reads
+    /// it.
     fn is_readable_by_others(self) -> bool {
         self.mode & 0o004 != 0 || self.mode & 0o040 != 0 && self.owner != ROOT
     }
@@ -129,12 +167,21 @@ impl Permissions {
 }
 
 /// What is wrong with the permissions of a file, or of its directory.
-fn warning(file: Permissions, directory: Permissions, caller: u32, has_password: bool) -> Option<&'static str> {
+fn warning(
+    file: Permissions,
+    directory: Permissions,
+    caller: u32,
+    has_password: bool,
+) -> Option<&'static str> {
     if file.is_of_another_user(caller) {
-        return Some("belongs to another user, who can send zklock to other servers; run `chown` on it");
+        return Some(
+            "belongs to another user, who can send zklock to other servers; run `chown` on it",
+        );
     }
     if file.is_writable_by_others() {
-        return Some("can be written by other users: they can send zklock to other servers; run `chmod go-w` on it");
+        return Some(
+            "can be written by other users: they can send zklock to other servers; run `chmod go-w` on it",
+        );
     }
     // In a sticky directory, only the owners of files can replace them.
     let is_sticky = directory.mode & 0o1000 != 0;
@@ -147,20 +194,27 @@ fn warning(file: Permissions, directory: Permissions, caller: u32, has_password:
         .then_some("contains a password, and can be read by other users: run `chmod go-r` on it")
 }
 
-/// Parses the file. Errors name the line and what was expected, and contain no text of the file: any key or value may
-/// be a secret.
+/// Parses the file. Errors name the line and what was expected, and contain no text of the file:
+/// any key or value may be a secret.
 fn parse(text: &str) -> Result<Connection, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        let line = error
+            .span()
+            .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         format!("line {line}: {}", without_text(error.message()))
     })
 }
 
-/// A message of `toml` or `serde`, without what the file contains. That is before the last "expected".
+/// A message of `toml` or `serde`, without what the file contains. That is before the last
+/// "expected".
 fn without_text(message: &str) -> String {
-    let expected = message.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let expected = message
+        .rsplit_once(", expected ")
+        .map(|(_, expected)| expected);
     match expected {
-        Some(expected) if message.starts_with("unknown field ") => format!("unknown key; expected {expected}"),
+        Some(expected) if message.starts_with("unknown field ") => {
+            format!("unknown key; expected {expected}")
+        }
         Some(expected) if message.starts_with("invalid ") => format!("expected {expected}"),
         _ => message.to_owned(),
     }
@@ -179,26 +233,68 @@ mod tests {
         let secret = "hunter2";
         let line_2 = |wrong: &str| format!("# a comment\n{wrong}\n");
         for (wrong, expected) in [
-            ("digest = \"u:hunter2\"", "line 2: expected a table with `user` and `password`"),
-            ("digest = \"u, expected hunter2, expected x\"", "line 2: expected a table with `user` and `password`"),
+            (
+                "digest = \"u:hunter2\"",
+                "line 2: expected a table with `user` and `password`",
+            ),
+            (
+                "digest = \"u, expected hunter2, expected x\"",
+                "line 2: expected a table with `user` and `password`",
+            ),
             ("digest = 'hunter2'", "line 2: expected a table"),
             ("digest = \"\"\"hunter2\"\"\"", "line 2: expected a table"),
             ("sasl = [\"hunter2\"]", "line 2: "),
             ("sasl = [{ password = \"hunter2\", user = 1 }]", "line 2: "),
             ("[[digest]]\nhunter2 = 1", "line 2: "),
-            ("[digest]\nuser = \"u\"\npasword = \"hunter2\"", "line 4: unknown key; expected `user` or `password`"),
-            ("[digest]\nhunter2 = \"u\"", "line 3: unknown key; expected `user` or `password`"),
-            ("[digest]\n\"a, expected hunter2\" = \"u\"", "line 3: unknown key; expected `user` or `password`"),
-            ("[digest]\nuser = \"u\"\npassword = { hunter2 = 1 }", "line 4: expected a string"),
-            ("[digest]\nuser = \"u\"\npassword = [\"hunter2\"]", "line 4: expected a string"),
-            ("[digest]\nuser = 1\npassword = \"hunter2\"", "line 3: expected a string"),
-            ("digest.hunter2 = 1", "line 2: unknown key; expected `user` or `password`"),
-            ("[digest.hunter2]\nx = 1", "line 2: unknown key; expected `user` or `password`"),
-            ("[hunter2]\nx = 1", "line 2: unknown key; expected one of `connect`"),
-            ("hunter2 = 1", "line 2: unknown key; expected one of `connect`"),
+            (
+                "[digest]\nuser = \"u\"\npasword = \"hunter2\"",
+                "line 4: unknown key; expected `user` or `password`",
+            ),
+            (
+                "[digest]\nhunter2 = \"u\"",
+                "line 3: unknown key; expected `user` or `password`",
+            ),
+            (
+                "[digest]\n\"a, expected hunter2\" = \"u\"",
+                "line 3: unknown key; expected `user` or `password`",
+            ),
+            (
+                "[digest]\nuser = \"u\"\npassword = { hunter2 = 1 }",
+                "line 4: expected a string",
+            ),
+            (
+                "[digest]\nuser = \"u\"\npassword = [\"hunter2\"]",
+                "line 4: expected a string",
+            ),
+            (
+                "[digest]\nuser = 1\npassword = \"hunter2\"",
+                "line 3: expected a string",
+            ),
+            (
+                "digest.hunter2 = 1",
+                "line 2: unknown key; expected `user` or `password`",
+            ),
+            (
+                "[digest.hunter2]\nx = 1",
+                "line 2: unknown key; expected `user` or `password`",
+            ),
+            (
+                "[hunter2]\nx = 1",
+                "line 2: unknown key; expected one of `connect`",
+            ),
+            (
+                "hunter2 = 1",
+                "line 2: unknown key; expected one of `connect`",
+            ),
             ("tls = \"hunter2\"", "line 2: expected a table with `ca`"),
-            ("session-timeout = \"hunter2\"", "line 2: expected a time such as 30"),
-            ("session-timeout = true", "line 2: expected a time such as 30"),
+            (
+                "session-timeout = \"hunter2\"",
+                "line 2: expected a time such as 30",
+            ),
+            (
+                "session-timeout = true",
+                "line 2: expected a time such as 30",
+            ),
             ("session-timeout = -5", "line 2: a time is not negative"),
             ("connect = { hunter2 = 1 }", "line 2: expected a string"),
             // What is not TOML.
@@ -207,12 +303,21 @@ mod tests {
             ("password hunter2", "line 2: "),
             ("[hunter2", "line 2: "),
             ("[digest]\npassword = \"hunter2\\q\"", "line 3: "),
-            ("[digest]\npassword = \"hunter2\"\npassword = \"hunter2\"", "line 4: duplicate key"),
-            ("[digest]\nhunter2 = 1\nhunter2 = 2", "line 4: duplicate key"),
+            (
+                "[digest]\npassword = \"hunter2\"\npassword = \"hunter2\"",
+                "line 4: duplicate key",
+            ),
+            (
+                "[digest]\nhunter2 = 1\nhunter2 = 2",
+                "line 4: duplicate key",
+            ),
             ("password = 0xhunter2", "line 2: "),
         ] {
             let error = parse(&line_2(wrong)).unwrap_err();
-            assert!(error.starts_with(expected) && !error.contains(secret), "{wrong}: {error}");
+            assert!(
+                error.starts_with(expected) && !error.contains(secret),
+                "{wrong}: {error}"
+            );
         }
     }
 
@@ -222,19 +327,47 @@ mod tests {
                     [digest]\nuser = \"u\"\npassword = \"p\"\n[sasl]\nuser = \"v\"\npassword = \"q\"\n\
                     [tls]\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n";
         // Also as other systems' editors write it.
-        for file in [file.to_owned(), file.replace('\n', "\r\n"), format!("\u{feff}{file}")] {
-            let Connection { connect, namespace, session_timeout, connect_timeout, digest, sasl, tls, .. } =
-                parse(&file).unwrap();
-            assert_eq!([connect, namespace].each_ref().map(Option::as_deref), [Some("a:1"), Some("n")]);
-            assert_eq!([session_timeout, connect_timeout], [30, 5].map(|seconds| Some(Duration::from_secs(seconds))));
-            let logins = [digest, sasl].map(|login| login.map(|Login { user, password }| [user, password].concat()));
-            assert_eq!(logins.each_ref().map(Option::as_deref), [Some("up"), Some("vq")]);
-            let TlsFiles { ca, certificate, key } = tls.unwrap();
+        for file in [
+            file.to_owned(),
+            file.replace('\n', "\r\n"),
+            format!("\u{feff}{file}"),
+        ] {
+            let Connection {
+                connect,
+                namespace,
+                session_timeout,
+                connect_timeout,
+                digest,
+                sasl,
+                tls,
+                ..
+            } = parse(&file).unwrap();
+            assert_eq!(
+                [connect, namespace].each_ref().map(Option::as_deref),
+                [Some("a:1"), Some("n")]
+            );
+            assert_eq!(
+                [session_timeout, connect_timeout],
+                [30, 5].map(|seconds| Some(Duration::from_secs(seconds)))
+            );
+            let logins = [digest, sasl]
+                .map(|login| login.map(|Login { user, password }| [user, password].concat()));
+            assert_eq!(
+                logins.each_ref().map(Option::as_deref),
+                [Some("up"), Some("vq")]
+            );
+            let TlsFiles {
+                ca,
+                certificate,
+                key,
+            } = tls.unwrap();
             let paths = ["ca.pem", "c.pem", "k.pem"].map(|path| Some(PathBuf::from(path)));
             assert_eq!([Some(ca), certificate, key], paths);
         }
         // Only the CA is required.
-        assert!(parse("[tls]\nca = \"ca.pem\"\n").is_ok() && parse("[tls]\nkey = \"k.pem\"\n").is_err());
+        assert!(
+            parse("[tls]\nca = \"ca.pem\"\n").is_ok() && parse("[tls]\nkey = \"k.pem\"\n").is_err()
+        );
         let fraction = parse("session-timeout = 1.5").unwrap();
         assert_eq!(fraction.session_timeout, Some(Duration::from_millis(1_500)));
     }
@@ -242,16 +375,30 @@ mod tests {
     #[test]
     fn the_default_file_is_that_of_the_user_or_else_that_of_the_machine() {
         let files = |variables: &[(&str, &str)]| {
-            let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-            default_files(find).iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+            let find = |name: &str| {
+                variables
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| value.into())
+            };
+            default_files(find)
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect::<Vec<_>>()
         };
         let machine = "/etc/zklock/config.toml";
         assert_eq!(files(&[]), [machine]);
-        assert_eq!(files(&[("HOME", "/home/u")]), ["/home/u/.config/zklock/config.toml", machine]);
+        assert_eq!(
+            files(&[("HOME", "/home/u")]),
+            ["/home/u/.config/zklock/config.toml", machine]
+        );
         let both = [("HOME", "/home/u"), ("XDG_CONFIG_HOME", "/c")];
         assert_eq!(files(&both), ["/c/zklock/config.toml", machine]);
         let relative = [("HOME", "/home/u"), ("XDG_CONFIG_HOME", "c")];
-        assert_eq!(files(&relative), ["/home/u/.config/zklock/config.toml", machine]);
+        assert_eq!(
+            files(&relative),
+            ["/home/u/.config/zklock/config.toml", machine]
+        );
         assert_eq!(files(&[("HOME", "")]), [machine]);
     }
 
@@ -276,10 +423,19 @@ mod tests {
             (0o600, user, (0o775, root), false, "replaced"),
             (0o600, user, (0o1755, other), false, "replaced"),
         ] {
-            let (file, directory) =
-                (Permissions { mode, owner }, Permissions { mode: directory.0, owner: directory.1 });
+            let (file, directory) = (
+                Permissions { mode, owner },
+                Permissions {
+                    mode: directory.0,
+                    owner: directory.1,
+                },
+            );
             let warning = warning(file, directory, user, has_password).unwrap_or_default();
-            assert_eq!(warning.is_empty(), expected.is_empty(), "{mode:o}: {warning}");
+            assert_eq!(
+                warning.is_empty(),
+                expected.is_empty(),
+                "{mode:o}: {warning}"
+            );
             assert!(warning.contains(expected), "{mode:o}: {warning}");
         }
     }

@@ -1,4 +1,5 @@
-//! Prints why there is no connection, and when there is one again; with `--verbose`, each change of the connection.
+//! Prints why there is no connection, and when there is one again; with `--verbose`, each change of
+//! the connection.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use crate::verbose::{step, warn};
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long an outage lasts before it is printed. Most end sooner, by a connection to another server.
+/// How long an outage lasts before it is printed. Most end sooner, by a connection to another
+/// server.
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Prints outages until the client is closed.
@@ -27,8 +29,14 @@ pub(crate) async fn log_outages(client: CuratorClient) {
             _ = checks.tick() => {}
         }
         let health = client.health();
-        let is_up = matches!(health.state, ConnectionState::Connected | ConnectionState::Reconnected);
-        let failure = health.last_failure.as_ref().map(|failure| (failure.cause.as_str(), failure.ago));
+        let is_up = matches!(
+            health.state,
+            ConnectionState::Connected | ConnectionState::Reconnected
+        );
+        let failure = health
+            .last_failure
+            .as_ref()
+            .map(|failure| (failure.cause.as_str(), failure.ago));
         if let Some(line) = outages.check(is_up, failure, Instant::now()) {
             warn(line);
         }
@@ -39,9 +47,15 @@ fn print_state(state: ConnectionState, client: &CuratorClient) {
     match state {
         ConnectionState::Suspended => {
             // An older failure has another cause.
-            let failure = client.health().last_failure.filter(|failure| failure.ago < INTERVAL);
+            let failure = client
+                .health()
+                .last_failure
+                .filter(|failure| failure.ago < INTERVAL);
             let failure = failure.map(|failure| format!(": {}", failure.cause));
-            step(format_args!("the connection is suspended{}", failure.unwrap_or_default()));
+            step(format_args!(
+                "the connection is suspended{}",
+                failure.unwrap_or_default()
+            ));
         }
         ConnectionState::Lost => step("the session is lost"),
         _ => step(format_args!("connected to {}", session_text(client))),
@@ -50,9 +64,17 @@ fn print_state(state: ConnectionState, client: &CuratorClient) {
 
 /// The server and the session of a client, for messages.
 pub(crate) fn session_text(client: &CuratorClient) -> String {
-    let (server, session) = (client.health().server.unwrap_or_default(), client.current_session());
-    let session =
-        session.map(|session| format!("session {:#x}, session timeout {}", session.id(), text(session.timeout())));
+    let (server, session) = (
+        client.health().server.unwrap_or_default(),
+        client.current_session(),
+    );
+    let session = session.map(|session| {
+        format!(
+            "session {:#x}, session timeout {}",
+            session.id(),
+            text(session.timeout())
+        )
+    });
     format!("{server}: {}", session.as_deref().unwrap_or("no session"))
 }
 
@@ -67,8 +89,14 @@ struct Outages {
 impl Outages {
     /// `failure`: the last failure of the connection, and how long ago it was.
     ///
-    /// Each cause is printed once, and a lasting one again at growing intervals, by the rules of [`FailureLog`].
-    fn check(&mut self, is_up: bool, failure: Option<(&str, Duration)>, now: Instant) -> Option<String> {
+    /// Each cause is printed once, and a lasting one again at growing intervals, by the rules of
+    /// [`FailureLog`].
+    fn check(
+        &mut self,
+        is_up: bool,
+        failure: Option<(&str, Duration)>,
+        now: Instant,
+    ) -> Option<String> {
         if is_up {
             self.since = None;
             let recovery = self.log.recovered(now)?;
@@ -82,7 +110,9 @@ impl Outages {
         // An older failure has another cause.
         let failure = failure.filter(|(_, ago)| *ago <= lasted + INTERVAL);
         let cause = failure.map_or("no server answers", |(cause, _)| cause);
-        self.log.failed(cause, now).then(|| format!("not connected: {cause}"))
+        self.log
+            .failed(cause, now)
+            .then(|| format!("not connected: {cause}"))
     }
 }
 
@@ -90,11 +120,18 @@ impl Outages {
 mod tests {
     use super::*;
 
-    /// The lines of an outage with a check in each second from 0, and the seconds at which they are printed.
-    fn lines(outages: &mut Outages, start: Instant, seconds: u64, cause: impl Fn(u64) -> String) -> Vec<(u64, String)> {
+    /// The lines of an outage with a check in each second from 0, and the seconds at which they are
+    /// printed.
+    fn lines(
+        outages: &mut Outages,
+        start: Instant,
+        seconds: u64,
+        cause: impl Fn(u64) -> String,
+    ) -> Vec<(u64, String)> {
         let check = |second| {
             let failure = cause(second);
-            let failure = Some((failure.as_str(), Duration::ZERO)).filter(|(cause, _)| !cause.is_empty());
+            let failure =
+                Some((failure.as_str(), Duration::ZERO)).filter(|(cause, _)| !cause.is_empty());
             let line = outages.check(false, failure, start + Duration::from_secs(second));
             line.map(|line| (second, line))
         };
@@ -105,9 +142,17 @@ mod tests {
     fn an_outage_of_a_moment_is_not_printed() {
         let (mut outages, start) = (Outages::default(), Instant::now());
         assert_eq!(lines(&mut outages, start, 5, |_| "refused".to_owned()), []);
-        assert_eq!(outages.check(true, None, start + Duration::from_secs(5)), None);
+        assert_eq!(
+            outages.check(true, None, start + Duration::from_secs(5)),
+            None
+        );
         // The next one begins anew.
-        assert_eq!(lines(&mut outages, start + Duration::from_secs(6), 5, |_| "refused".to_owned()), []);
+        assert_eq!(
+            lines(&mut outages, start + Duration::from_secs(6), 5, |_| {
+                "refused".to_owned()
+            }),
+            []
+        );
     }
 
     #[test]
@@ -129,7 +174,10 @@ mod tests {
             ]
         );
         let end = start + Duration::from_secs(60);
-        assert_eq!(outages.check(true, None, end), Some("connected again after 1m".to_owned()));
+        assert_eq!(
+            outages.check(true, None, end),
+            Some("connected again after 1m".to_owned())
+        );
         assert_eq!(outages.check(true, None, end + INTERVAL), None);
     }
 
@@ -140,7 +188,13 @@ mod tests {
         let same = lines(&mut outages, start, day, |_| "refused".to_owned());
         assert!((24..40).contains(&same.len()), "{}", same.len());
         // A letter for each second, as only numbers are ignored.
-        let differing = |second: u64| second.to_string().chars().map(|c| char::from(c as u8 + 50)).collect();
+        let differing = |second: u64| {
+            second
+                .to_string()
+                .chars()
+                .map(|c| char::from(c as u8 + 50))
+                .collect()
+        };
         let differing = lines(&mut Outages::default(), start, day, differing);
         assert!(differing.len() < 8 * 40, "{}", differing.len());
     }

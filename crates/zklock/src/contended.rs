@@ -15,7 +15,8 @@ use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues
 pub(crate) struct LockContenders {
     pub(crate) path: String,
     pub(crate) kind: Kind,
-    /// The directory has no more sequence numbers, so several contenders may hold the lock at the same time.
+    /// The directory has no more sequence numbers, so several contenders may hold the lock at the
+    /// same time.
     pub(crate) used_up: bool,
     pub(crate) contenders: Vec<Node>,
 }
@@ -24,8 +25,8 @@ pub(crate) struct LockContenders {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) locks: Vec<LockContenders>,
-    /// The directories of a semaphore that this client may not read. Without its leases, the semaphore is not among the
-    /// locks, because its holders are not known.
+    /// The directories of a semaphore that this client may not read. Without its leases, the
+    /// semaphore is not among the locks, because its holders are not known.
     pub(crate) unreadable: Vec<String>,
 }
 
@@ -45,10 +46,11 @@ pub(crate) struct Node {
 pub(crate) struct NodeStat {
     /// The session id in hexadecimal, as in the servers' logs.
     pub(crate) session: String,
-    /// When the node was created, before its contender waited: in seconds since 1970, by the servers' clock.
+    /// When the node was created, before its contender waited: in seconds since 1970, by the
+    /// servers' clock.
     pub(crate) created: u64,
-    /// The fencing token of the contender when it holds the lock. A waiter for a lease gets another token with the
-    /// lease.
+    /// The fencing token of the contender when it holds the lock. A waiter for a lease gets another
+    /// token with the lease.
     pub(crate) token: i64,
     pub(crate) version: i32,
     children: i32,
@@ -60,9 +62,13 @@ const AT_ONCE: usize = 32;
 impl Found {
     /// Prints what this client may not read. Fails if nothing else was found.
     pub(crate) fn print_unreadable(&self) -> Result<(), Failure> {
-        let line = |path: &String| format!("no permission to read {path}: contenders below it are not shown");
+        let line = |path: &String| {
+            format!("no permission to read {path}: contenders below it are not shown")
+        };
         match self.unreadable.first() {
-            Some(path) if self.locks.is_empty() => return Err(Failure::new(Code::NoConnection, line(path))),
+            Some(path) if self.locks.is_empty() => {
+                return Err(Failure::new(Code::NoConnection, line(path)));
+            }
             _ => self.unreadable.iter().map(line).for_each(print_message),
         }
         Ok(())
@@ -74,10 +80,14 @@ impl LockContenders {
         self.contenders.iter().filter(|node| node.holds)
     }
 
-    /// The paths of the contenders' nodes, without those that have children, although they are named as contenders.
+    /// The paths of the contenders' nodes, without those that have children, although they are
+    /// named as contenders.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &str> {
         let is_leaf = |node: &&Node| node.stat.as_ref().is_none_or(|stat| stat.children == 0);
-        self.contenders.iter().filter(is_leaf).map(|node| node.path.as_str())
+        self.contenders
+            .iter()
+            .filter(is_leaf)
+            .map(|node| node.path.as_str())
     }
 }
 
@@ -95,7 +105,11 @@ impl NodeStat {
     /// The time since the node was created.
     pub(crate) fn age(&self) -> Duration {
         let created = SystemTime::UNIX_EPOCH + Duration::from_secs(self.created);
-        Duration::from_secs(SystemTime::now().duration_since(created).map_or(0, |age| age.as_secs()))
+        Duration::from_secs(
+            SystemTime::now()
+                .duration_since(created)
+                .map_or(0, |age| age.as_secs()),
+        )
     }
 }
 
@@ -105,20 +119,36 @@ pub(crate) async fn read(client: &CuratorClient, path: &str) -> Result<Found, Cl
 }
 
 /// The locks at `path`, given its children.
-pub(crate) async fn among(client: &CuratorClient, path: &str, children: &[String]) -> Result<Found, ClientError> {
-    let mut found = Found { locks: Vec::new(), unreadable: Vec::new() };
+pub(crate) async fn among(
+    client: &CuratorClient,
+    path: &str,
+    children: &[String],
+) -> Result<Found, ClientError> {
+    let mut found = Found {
+        locks: Vec::new(),
+        unreadable: Vec::new(),
+    };
     if is_semaphore(children) {
         semaphore(client, path, &mut found).await?;
     }
     for (kind, entries) in queues(children) {
         let contenders = nodes(client, path, &entries).await?;
-        found.locks.push(LockContenders { path: path.to_owned(), kind, used_up: are_used_up(&entries), contenders });
+        found.locks.push(LockContenders {
+            path: path.to_owned(),
+            kind,
+            used_up: are_used_up(&entries),
+            contenders,
+        });
     }
     found.locks.retain(|lock| !lock.contenders.is_empty());
     Ok(found)
 }
 
-async fn semaphore(client: &CuratorClient, path: &str, found: &mut Found) -> Result<(), ClientError> {
+async fn semaphore(
+    client: &CuratorClient,
+    path: &str,
+    found: &mut Found,
+) -> Result<(), ClientError> {
     let (mut contenders, mut used_up, mut are_leases_read) = (Vec::new(), false, true);
     for (name, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{name}", path.trim_end_matches('/'));
@@ -138,7 +168,12 @@ async fn semaphore(client: &CuratorClient, path: &str, found: &mut Found) -> Res
         }
     }
     if are_leases_read {
-        found.locks.push(LockContenders { path: path.to_owned(), kind: Kind::Semaphore, used_up, contenders });
+        found.locks.push(LockContenders {
+            path: path.to_owned(),
+            kind: Kind::Semaphore,
+            used_up,
+            contenders,
+        });
     }
     Ok(())
 }
@@ -150,7 +185,11 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Cli
     }
 }
 
-async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Result<Vec<Node>, ClientError> {
+async fn nodes(
+    client: &CuratorClient,
+    directory: &str,
+    entries: &[Entry],
+) -> Result<Vec<Node>, ClientError> {
     let read = |entry: Entry| async move {
         let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
         let (data, stat) = match client.get_data(&path).await {
@@ -159,8 +198,17 @@ async fn nodes(client: &CuratorClient, directory: &str, entries: &[Entry]) -> Re
             read => read.map(|(data, stat)| (data, Some(NodeStat::new(&stat))))?,
         };
         let contender = Contender::from_data(&data);
-        Ok(Some(Node { path, holds: entry.holds, reads: entry.reads, contender, stat }))
+        Ok(Some(Node {
+            path,
+            holds: entry.holds,
+            reads: entry.reads,
+            contender,
+            stat,
+        }))
     };
     let nodes = stream::iter(entries.to_vec()).map(read).buffered(AT_ONCE);
-    nodes.try_filter_map(|node| async { Ok(node) }).try_collect().await
+    nodes
+        .try_filter_map(|node| async { Ok(node) })
+        .try_collect()
+        .await
 }

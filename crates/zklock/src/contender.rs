@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable::{NAME, printable};
 
-/// The process that created a node, as its data describes it. zklock writes JSON; other clients write an address, an
-/// id, or nothing.
+/// The process that created a node, as its data describes it. zklock writes JSON; other clients
+/// write an address, an id, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contender {
     pub(crate) host: String,
@@ -20,7 +20,11 @@ impl Contender {
     /// This process.
     pub(crate) fn this(label: Option<String>) -> Self {
         let host = uname().nodename().to_string_lossy().into_owned();
-        Self { host, pid: Some(std::process::id()), label }
+        Self {
+            host,
+            pid: Some(std::process::id()),
+            label,
+        }
     }
 
     pub(crate) fn to_data(&self) -> Vec<u8> {
@@ -28,17 +32,28 @@ impl Contender {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Parses a node's data. Data that are not zklock's JSON become the host: Curator's locks write an address.
+    /// Parses a node's data. Data that are not zklock's JSON become the host: Curator's locks write
+    /// an address.
     pub(crate) fn from_data(data: &[u8]) -> Self {
         if data == REVOKED {
-            return Self { label: Some("revocation requested".to_owned()), ..Self::default() };
+            return Self {
+                label: Some("revocation requested".to_owned()),
+                ..Self::default()
+            };
         }
         let host = || String::from_utf8_lossy(data).trim().to_owned();
         // serde would also read an array, which other clients may write.
         let is_object = data.trim_ascii_start().starts_with(b"{");
-        let contender = is_object.then(|| serde_json::from_slice(data).ok()).flatten();
-        let mut contender = contender.unwrap_or_else(|| Self { host: host(), ..Self::default() });
-        std::iter::once(&mut contender.host).chain(&mut contender.label).for_each(shorten);
+        let contender = is_object
+            .then(|| serde_json::from_slice(data).ok())
+            .flatten();
+        let mut contender = contender.unwrap_or_else(|| Self {
+            host: host(),
+            ..Self::default()
+        });
+        std::iter::once(&mut contender.host)
+            .chain(&mut contender.label)
+            .for_each(shorten);
         contender
     }
 }
@@ -46,7 +61,11 @@ impl Contender {
 /// Names the first of these contenders, and counts the others; `None` if there are none.
 pub(crate) fn names(contenders: impl IntoIterator<Item = Contender>) -> Option<String> {
     let mut contenders = contenders.into_iter();
-    let named: Vec<_> = contenders.by_ref().take(MOST_NAMED).map(|contender| contender.to_string()).collect();
+    let named: Vec<_> = contenders
+        .by_ref()
+        .take(MOST_NAMED)
+        .map(|contender| contender.to_string())
+        .collect();
     match (named.is_empty(), contenders.count()) {
         (true, _) => None,
         (false, 0) => Some(named.join(", ")),
@@ -79,7 +98,9 @@ impl std::fmt::Display for Contender {
         if let Some(pid) = self.pid {
             write!(f, " pid {pid}")?;
         }
-        self.label.as_ref().map_or(Ok(()), |label| write!(f, " ({})", printable(label, NAME)))
+        self.label
+            .as_ref()
+            .map_or(Ok(()), |label| write!(f, " ({})", printable(label, NAME)))
     }
 }
 
@@ -100,21 +121,32 @@ mod tests {
             (br#"["web1",7,"x"]"#, r#"["web1",7,"x"]"#),
             ("a\u{202e}b".as_bytes(), "a\u{fffd}b"),
             (b"__REVOKE__", "an unnamed client (revocation requested)"),
-            (br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#, "web1 pid 7 (a\u{fffd}b)"),
+            (
+                br#"{"host":"web1","pid":7,"label":"a\u001bb"}"#,
+                "web1 pid 7 (a\u{fffd}b)",
+            ),
             (br#"{"host":"\u001b[2J\nx"}"#, "\u{fffd}[2J\u{fffd}x"),
         ] {
             assert_eq!(Contender::from_data(data).to_string(), shown);
         }
         let long = "ü".repeat(300_000);
-        let read = Contender::from_data(format!(r#"{{"host":"{long}","label":"{long}"}}"#).as_bytes());
-        assert_eq!([&read.host, read.label.as_ref().unwrap()].map(|text| text.chars().count()), [LONGEST; 2]);
+        let read =
+            Contender::from_data(format!(r#"{{"host":"{long}","label":"{long}"}}"#).as_bytes());
+        assert_eq!(
+            [&read.host, read.label.as_ref().unwrap()].map(|text| text.chars().count()),
+            [LONGEST; 2]
+        );
         assert_eq!(read.to_string().chars().count(), 2 * NAME + " ()".len());
     }
 
     #[test]
     fn only_the_first_contenders_are_named() {
-        let named =
-            |count: usize| names((1..=count).map(|id| Contender { host: format!("web{id}"), ..Contender::default() }));
+        let named = |count: usize| {
+            names((1..=count).map(|id| Contender {
+                host: format!("web{id}"),
+                ..Contender::default()
+            }))
+        };
         assert_eq!([named(0), named(1)], [None, Some("web1".to_owned())]);
         assert_eq!(named(5).unwrap(), "web1, web2, web3, web4, web5");
         assert_eq!(named(7).unwrap(), "web1, web2, web3, web4, web5 and 2 more");

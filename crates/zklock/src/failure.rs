@@ -5,12 +5,14 @@ use std::fmt;
 use curator_recipes::Error;
 use curator_recipes::client::Error as ClientError;
 
-/// The exit codes of zklock. A command's exit code is passed on; if signal n ended the command, the code is 128 + n.
+/// The exit codes of zklock. A command's exit code is passed on; if signal n ended the command, the
+/// code is 128 + n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// The lock was not acquired in time.
     NotAcquired = 121,
-    /// The lock was lost while the command ran, or the command was stopped because another client requested the lock.
+    /// The lock was lost while the command ran, or the command was stopped because another client
+    /// requested the lock.
     Lost = 122,
     /// There is no connection to ZooKeeper, or the servers refuse a request.
     NoConnection = 123,
@@ -31,7 +33,10 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 
     /// A failure on this machine or in the options.
@@ -71,7 +76,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Client(error) => error.into(),
-            error @ (Error::InvalidQuantity { .. } | Error::InvalidMultiLock { .. }) => Self::here(error.to_string()),
+            error @ (Error::InvalidQuantity { .. } | Error::InvalidMultiLock { .. }) => {
+                Self::here(error.to_string())
+            }
             error => Self::new(Code::NoConnection, error.to_string()),
         }
     }

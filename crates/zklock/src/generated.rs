@@ -18,12 +18,14 @@ pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
 
 /// Prints the manual page.
 pub(crate) fn man() -> Result<u8, Failure> {
-    let page = page().map_err(|error| Failure::here(format!("cannot write the manual page: {error}")))?;
+    let page =
+        page().map_err(|error| Failure::here(format!("cannot write the manual page: {error}")))?;
     print(&page)?;
     Ok(0)
 }
 
-/// One page for zklock and its subcommands, so that a package installs one file, and a reader searches one page.
+/// One page for zklock and its subcommands, so that a package installs one file, and a reader
+/// searches one page.
 fn page() -> std::io::Result<String> {
     let command = Arguments::command();
     let man = Man::new(command.clone()).manual("zklock");
@@ -56,11 +58,17 @@ fn section(subcommand: &Command) -> std::io::Result<String> {
 
 /// The text after the help, with its lines as they are.
 fn text_section(heading: &str, command: &Command) -> String {
-    let Some(text) = command.get_after_help() else { return String::new() };
+    let Some(text) = command.get_after_help() else {
+        return String::new();
+    };
     let escaped = |line: &str| {
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         // A line that begins with one of these would be a request.
-        if line.starts_with(['.', '\'']) { format!("\\&{line}\n") } else { format!("{line}\n") }
+        if line.starts_with(['.', '\'']) {
+            format!("\\&{line}\n")
+        } else {
+            format!("{line}\n")
+        }
     };
     let lines: String = text.to_string().lines().map(escaped).collect();
     format!(".SH \"{heading}\"\n.nf\n{lines}.fi\n")

@@ -8,7 +8,8 @@ use nix::unistd::getsid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process, test_kill_process_group,
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process,
+    test_kill_process_group,
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
@@ -17,8 +18,9 @@ use crate::processes::{self, Process};
 
 /// A process group.
 ///
-/// The kernel gives the number of a group to another process once the group has no process, and its leader has been
-/// waited for. So the group is known by more than its number: by its session, and by the start of its leader.
+/// The kernel gives the number of a group to another process once the group has no process, and its
+/// leader has been waited for. So the group is known by more than its number: by its session, and
+/// by the start of its leader.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Group {
     number: i32,
@@ -39,7 +41,11 @@ impl Group {
     pub(crate) fn led_by(leader: Pid) -> io::Result<Self> {
         let number = leader.as_raw_pid();
         let started = processes::one(number).map(|leader| leader.started);
-        Ok(Self { number, session: getsid(None)?.as_raw(), started })
+        Ok(Self {
+            number,
+            session: getsid(None)?.as_raw(),
+            started,
+        })
     }
 
     pub(crate) fn number(self) -> i32 {
@@ -50,8 +56,8 @@ impl Group {
         Pid::from_raw(self.number)
     }
 
-    /// Sends a signal to all processes of the group, if there are any. A signal that requests termination is followed by
-    /// CONT, as a stopped process handles it only when it continues.
+    /// Sends a signal to all processes of the group, if there are any. A signal that requests
+    /// termination is followed by CONT, as a stopped process handles it only when it continues.
     pub(crate) fn signal(self, signal: Signal) {
         if self.is_gone() {
             return;
@@ -65,45 +71,63 @@ impl Group {
 
     /// Whether the group has no process, not even a zombie, or its number belongs to another group.
     pub(crate) fn is_gone(self) -> bool {
-        if self.id().is_none_or(|id| test_kill_process_group(id) == Err(Errno::SRCH)) {
+        if self
+            .id()
+            .is_none_or(|id| test_kill_process_group(id) == Err(Errno::SRCH))
+        {
             return true;
         }
         match processes::one(self.number) {
             Some(leader) => self.is_other(&leader),
             // The leader has been waited for.
-            None => processes::all().is_some_and(|all| all.iter().any(|process| self.is_other(process))),
+            None => {
+                processes::all().is_some_and(|all| all.iter().any(|process| self.is_other(process)))
+            }
         }
     }
 
-    /// Whether a process of the group runs or is stopped. Processes that this one may not see count too.
+    /// Whether a process of the group runs or is stopped. Processes that this one may not see count
+    /// too.
     ///
-    /// zklock waits for the orphans of the group, so at the end the kernel knows no process of the group. Only a zombie can
-    /// remain whose parent has left the group and does not wait for it.
+    /// zklock waits for the orphans of the group, so at the end the kernel knows no process of the
+    /// group. Only a zombie can remain whose parent has left the group and does not wait for it.
     pub(crate) fn is_alive(self) -> bool {
         if self.is_gone() {
             return false;
         }
-        // A process can start another one and end while `/proc` is read, and so be a zombie whose child is not found. But
-        // then the next reading finds the child or one more zombie, as in the meantime this process waits for none.
-        let (Some(first), Some(second)) = (processes::all(), processes::all()) else { return true };
+        // A process can start another one and end while `/proc` is read, and so be a zombie whose
+        // child is not found. But then the next reading finds the child or one more zombie, as in
+        // the meantime this process waits for none.
+        let (Some(first), Some(second)) = (processes::all(), processes::all()) else {
+            return true;
+        };
         processes::hides_any() || !self.has_only_zombies(&first, &second)
     }
 
     fn has_only_zombies(self, first: &[Process], second: &[Process]) -> bool {
-        let ids = |all: &[Process]| -> Vec<i32> { self.members(all).map(|process| process.id).collect() };
+        let ids =
+            |all: &[Process]| -> Vec<i32> { self.members(all).map(|process| process.id).collect() };
         let found = ids(first);
         // None is found if `/proc` hides the processes of other users.
         !found.is_empty()
             && found == ids(second)
-            && !self.members(first).chain(self.members(second)).any(|process| process.is_alive)
+            && !self
+                .members(first)
+                .chain(self.members(second))
+                .any(|process| process.is_alive)
     }
 
     /// The processes of the group that this process may not signal, as they run as another user.
     pub(crate) fn refusing(self) -> Vec<Process> {
         let all = processes::all().unwrap_or_default();
-        let may_not_signal =
-            |process: &&Process| Pid::from_raw(process.id).is_some_and(|id| test_kill_process(id) == Err(Errno::PERM));
-        self.members(&all).filter(|process| process.is_alive).filter(may_not_signal).cloned().collect()
+        let may_not_signal = |process: &&Process| {
+            Pid::from_raw(process.id).is_some_and(|id| test_kill_process(id) == Err(Errno::PERM))
+        };
+        self.members(&all)
+            .filter(|process| process.is_alive)
+            .filter(may_not_signal)
+            .cloned()
+            .collect()
     }
 
     /// Whether a child process may belong to the group: a process that this one may not see may.
@@ -121,12 +145,15 @@ impl Group {
     pub(crate) async fn ended(self) {
         while self.is_alive() {
             let all = processes::all().unwrap_or_default();
-            let living =
-                self.members(&all).find(|process| process.is_alive).and_then(|process| Pid::from_raw(process.id));
+            let living = self
+                .members(&all)
+                .find(|process| process.is_alive)
+                .and_then(|process| Pid::from_raw(process.id));
             // None if it has ended in the meantime, or if the kernel is older than Linux 5.3.
             let living = living.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
             let begun = Instant::now();
-            // Reads all processes of the machine again only once this one has ended, or may have left the group.
+            // Reads all processes of the machine again only once this one has ended, or may have
+            // left the group.
             while {
                 sleep(END_INTERVAL).await;
                 living.as_ref().is_some_and(is_running) && begun.elapsed() < CHECK_INTERVAL
@@ -136,13 +163,16 @@ impl Group {
 
     /// The processes of the group, with zombies.
     fn members(self, all: &[Process]) -> impl Iterator<Item = &Process> {
-        all.iter().filter(move |process| process.group == self.number && !self.is_other(process))
+        all.iter()
+            .filter(move |process| process.group == self.number && !self.is_other(process))
     }
 
     /// Whether a process shows that another group has the number.
     fn is_other(self, process: &Process) -> bool {
-        let is_later_leader =
-            process.id == self.number && self.started.is_some_and(|started| started != process.started);
+        let is_later_leader = process.id == self.number
+            && self
+                .started
+                .is_some_and(|started| started != process.started);
         is_later_leader || (process.group == self.number && process.session != self.session)
     }
 }
@@ -157,25 +187,49 @@ fn is_running(process: &OwnedFd) -> bool {
 mod tests {
     use super::*;
 
-    const GROUP: Group = Group { number: 70, session: 9, started: Some(500) };
+    const GROUP: Group = Group {
+        number: 70,
+        session: 9,
+        started: Some(500),
+    };
 
     fn process(id: i32, group: i32, session: i32, started: u64) -> Process {
-        Process { id, name: "sh".to_owned(), is_alive: true, is_stopped: false, parent: 1, group, session, started }
+        Process {
+            id,
+            name: "sh".to_owned(),
+            is_alive: true,
+            is_stopped: false,
+            parent: 1,
+            group,
+            session,
+            started,
+        }
     }
 
     fn zombie(id: i32) -> Process {
-        Process { is_alive: false, ..process(id, 70, 9, 500) }
+        Process {
+            is_alive: false,
+            ..process(id, 70, 9, 500)
+        }
     }
 
     #[test]
     fn the_group_is_alive_until_two_readings_find_the_same_zombies_and_nothing_else() {
         let (alive, other) = (process(71, 70, 9, 501), process(72, 72, 9, 501));
-        let has_ended = |first: &[Process], second: &[Process]| GROUP.has_only_zombies(first, second);
-        assert!(has_ended(&[zombie(70), other.clone()], &[zombie(70), other]));
-        assert!(!has_ended(&[zombie(70), alive.clone()], &[zombie(70), alive.clone()]));
+        let has_ended =
+            |first: &[Process], second: &[Process]| GROUP.has_only_zombies(first, second);
+        assert!(has_ended(
+            &[zombie(70), other.clone()],
+            &[zombie(70), other]
+        ));
+        assert!(!has_ended(
+            &[zombie(70), alive.clone()],
+            &[zombie(70), alive.clone()]
+        ));
         // A chain: each process starts the next one and ends.
         assert!(
-            !has_ended(&[zombie(70)], &[zombie(70), alive]) && !has_ended(&[zombie(70)], &[zombie(70), zombie(71)])
+            !has_ended(&[zombie(70)], &[zombie(70), alive])
+                && !has_ended(&[zombie(70)], &[zombie(70), zombie(71)])
         );
         // `/proc` hides other users' processes.
         assert!(!has_ended(&[], &[]));

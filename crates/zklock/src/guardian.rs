@@ -1,9 +1,10 @@
-//! A second process that stops the command when the lock is lost or in doubt, or when zklock itself was killed or
-//! stopped.
+//! A second process that stops the command when the lock is lost or in doubt, or when zklock itself
+//! was killed or stopped.
 //!
-//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended. [`Stopping`] computes when
-//! the guardian signals the command's process group, or, with `--on-lost ignore`, leaves it running. On a second pipe the
-//! guardian reports that it is ready, and that it has sent TERM or KILL; the end of that pipe means that it has ended.
+//! The guardian reads orders from a pipe; the end of the pipe means that zklock has ended.
+//! [`Stopping`] computes when the guardian signals the command's process group, or, with `--on-lost
+//! ignore`, leaves it running. On a second pipe the guardian reports that it is ready, and that it
+//! has sent TERM or KILL; the end of that pipe means that it has ended.
 
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -58,7 +59,8 @@ pub(crate) struct Guardian {
     has_stopped: bool,
 }
 
-/// The limit for writing an order to the guardian's pipe, and for the guardian to end after its dismissal.
+/// The limit for writing an order to the guardian's pipe, and for the guardian to end after its
+/// dismissal.
 const ORDER_TIMEOUT: Duration = Duration::from_millis(500);
 /// The interval at which a guardian whose zklock has ended checks whether the command has ended.
 const GROUP_INTERVAL: Duration = Duration::from_millis(100);
@@ -66,16 +68,21 @@ const READY: &[u8] = b"r";
 const HAS_STOPPED: &[u8] = b"s";
 
 impl Guardian {
-    /// Starts the guardian for a [`Prepared`](crate::command::Prepared) command that does not run yet. Returns once the
-    /// guardian is ready.
+    /// Starts the guardian for a [`Prepared`](crate::command::Prepared) command that does not run
+    /// yet. Returns once the guardian is ready.
     pub(crate) async fn start(duty: &Duty) -> Result<Self, Failure> {
-        let failed = |error: io::Error| Failure::here(format!("cannot start the guardian of the command: {error}"));
+        let failed = |error: io::Error| {
+            Failure::here(format!("cannot start the guardian of the command: {error}"))
+        };
         let mut command = Command::new(this_program().map_err(failed)?);
         // Under another name, so that `pkill zklock` does not end it.
         command.arg0("lock-guardian").arg("guard");
         command.arg(serde_json::to_string(duty).map_err(|error| failed(error.into()))?);
         // In a separate process group, so that it gets no signals from the terminal.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(orders), Some(reports)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Failure::here("the guardian of the command has no pipe"));
@@ -93,18 +100,22 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Sends an order. If the pipe stays full, as it can while the guardian is suspended, kills the guardian;
-    /// [`run_guarded`](crate::run_guarded) then handles its end.
+    /// Sends an order. If the pipe stays full, as it can while the guardian is suspended, kills the
+    /// guardian; [`run_guarded`](crate::run_guarded) then handles its end.
     pub(crate) async fn order(&mut self, order: Order) {
         // An order cannot fail to serialize.
         let order = serde_json::to_vec(&order).unwrap_or_default();
-        if !matches!(timeout(ORDER_TIMEOUT, self.orders.write_all(&order)).await, Ok(Ok(()))) {
+        if !matches!(
+            timeout(ORDER_TIMEOUT, self.orders.write_all(&order)).await,
+            Ok(Ok(()))
+        ) {
             self.kill();
         }
     }
 
-    /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command. Before its
-    /// dismissal, the guardian ends only after KILL, after [`Step::Leave`], or when it is killed.
+    /// Waits until the guardian has ended. Returns whether it has sent TERM or KILL to the command.
+    /// Before its dismissal, the guardian ends only after KILL, after [`Step::Leave`], or when it
+    /// is killed.
     pub(crate) async fn ended(&mut self) -> bool {
         let mut report = [0; 1];
         while matches!(self.reports.read(&mut report).await, Ok(1..)) {
@@ -129,17 +140,28 @@ impl Guardian {
     }
 }
 
-/// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running ([`Step::Leave`]), or
-/// until zklock and the command have ended.
-pub(crate) fn guard(Duty { group, zklock, mut stopping }: Duty) -> Result<u8, Failure> {
+/// Guards the command until the guardian is dismissed, has sent KILL, or leaves the command running
+/// ([`Step::Leave`]), or until zklock and the command have ended.
+pub(crate) fn guard(
+    Duty {
+        group,
+        zklock,
+        mut stopping,
+    }: Duty,
+) -> Result<u8, Failure> {
     let (sender, orders) = channel();
     let reader = sender.clone();
     let read = move || {
-        let orders = serde_json::Deserializer::from_reader(io::stdin()).into_iter().map_while(Result::ok);
-        orders.chain([Order::Abandon]).try_for_each(|order| reader.send(order))
+        let orders = serde_json::Deserializer::from_reader(io::stdin())
+            .into_iter()
+            .map_while(Result::ok);
+        orders
+            .chain([Order::Abandon])
+            .try_for_each(|order| reader.send(order))
     };
     let reading = std::thread::Builder::new().spawn(read);
-    reading.map_err(|error| Failure::here(format!("the guardian cannot start a thread: {error}")))?;
+    reading
+        .map_err(|error| Failure::here(format!("the guardian cannot start a thread: {error}")))?;
     report(READY);
     let mut is_abandoned = false;
     loop {
@@ -163,7 +185,11 @@ pub(crate) fn guard(Duty { group, zklock, mut stopping }: Duty) -> Result<u8, Fa
             }
         };
         let time = until.saturating_sub(now);
-        match orders.recv_timeout(if is_abandoned { time.min(GROUP_INTERVAL) } else { time }) {
+        match orders.recv_timeout(if is_abandoned {
+            time.min(GROUP_INTERVAL)
+        } else {
+            time
+        }) {
             Ok(Order::Extend(until)) => stopping.valid_until = until,
             Ok(Order::Stop) => stopping.stop(),
             Ok(Order::Dismiss) => return Ok(0),

@@ -1,4 +1,5 @@
-//! The JSON of `zklock ls --json` and `zklock tree --json`: one line for each lock, with the same keys in each line.
+//! The JSON of `zklock ls --json` and `zklock tree --json`: one line for each lock, with the same
+//! keys in each line.
 
 use serde::Serialize;
 
@@ -31,18 +32,39 @@ struct Contender<'a> {
 
 /// The line of a lock.
 pub(crate) fn of_lock(lock: &LockContenders) -> Result<String, Failure> {
-    let LockContenders { path, kind, used_up, contenders } = lock;
+    let LockContenders {
+        path,
+        kind,
+        used_up,
+        contenders,
+    } = lock;
     let contenders = contenders.iter().map(of_contender).collect();
-    line(&Lock { path, kind: Some(*kind), used_up: *used_up, contenders })
+    line(&Lock {
+        path,
+        kind: Some(*kind),
+        used_up: *used_up,
+        contenders,
+    })
 }
 
 /// The line of a lock that has no contenders: of this kind, if it had any before.
 pub(crate) fn of_free_lock(path: &str, kind: Option<Kind>) -> Result<String, Failure> {
-    line(&Lock { path, kind, used_up: false, contenders: Vec::new() })
+    line(&Lock {
+        path,
+        kind,
+        used_up: false,
+        contenders: Vec::new(),
+    })
 }
 
 fn of_contender(node: &Node) -> Contender<'_> {
-    let Node { path, holds, reads, contender, stat } = node;
+    let Node {
+        path,
+        holds,
+        reads,
+        contender,
+        stat,
+    } = node;
     let stat = stat.as_ref();
     Contender {
         path,
@@ -58,6 +80,7 @@ fn of_contender(node: &Node) -> Contender<'_> {
 }
 
 fn line(lock: &Lock<'_>) -> Result<String, Failure> {
-    let json = serde_json::to_string(lock).map_err(|error| Failure::here(format!("cannot print: {error}")))?;
+    let json = serde_json::to_string(lock)
+        .map_err(|error| Failure::here(format!("cannot print: {error}")))?;
     Ok(printable_json(&json) + "\n")
 }

@@ -18,8 +18,8 @@ use crate::verbose::step;
 /// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through outages of any length,
-/// and prints them after each change. Their age alone is no change.
+/// Prints the contenders of the locks at a path. With `--watch`, reads them repeatedly, through
+/// outages of any length, and prints them after each change. Their age alone is no change.
 pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Failure> {
     let mut before: Option<Found> = None;
     loop {
@@ -30,7 +30,11 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
                     if before.as_ref().map(|before| &before.unreadable) != Some(&found.unreadable) {
                         found.print_unreadable()?;
                     }
-                    print(if list.json || locks.is_none() { "" } else { "\n" })?;
+                    print(if list.json || locks.is_none() {
+                        ""
+                    } else {
+                        "\n"
+                    })?;
                     print(&if list.json {
                         changes(&list.path, locks, &found.locks)?
                     } else {
@@ -51,18 +55,34 @@ pub(crate) async fn list(list: &List, client: &CuratorClient) -> Result<u8, Fail
 }
 
 /// A line of JSON for each lock that has changed, with that of a lock whose contenders have left.
-fn changes(path: &str, before: Option<&[LockContenders]>, found: &[LockContenders]) -> Result<String, Failure> {
+fn changes(
+    path: &str,
+    before: Option<&[LockContenders]>,
+    found: &[LockContenders],
+) -> Result<String, Failure> {
     if found.is_empty() && before.is_none() {
         return json::of_free_lock(path, None);
     }
     let before = before.unwrap_or_default();
-    let left = before.iter().filter(|lock| found.iter().all(|other| other.kind != lock.kind));
+    let left = before
+        .iter()
+        .filter(|lock| found.iter().all(|other| other.kind != lock.kind));
     let left = left.map(|lock| json::of_free_lock(path, Some(lock.kind)));
-    left.chain(found.iter().filter(|lock| !before.contains(lock)).map(json::of_lock)).collect()
+    left.chain(
+        found
+            .iter()
+            .filter(|lock| !before.contains(lock))
+            .map(json::of_lock),
+    )
+    .collect()
 }
 
 fn tables(path: &str, found: &[LockContenders]) -> String {
-    let mixed = if found.len() > 1 { "\nThese kinds do not exclude each other.\n" } else { "" };
+    let mixed = if found.len() > 1 {
+        "\nThese kinds do not exclude each other.\n"
+    } else {
+        ""
+    };
     match found {
         [] => format!("{}: no contenders\n", printable(path, PATH)),
         found => found.iter().map(table).collect::<Vec<_>>().join("\n") + mixed,
@@ -74,9 +94,16 @@ pub(crate) fn line(lock: &LockContenders) -> String {
     let waiting = lock.contenders.len() - lock.holders().count();
     let holders = names(lock.holders().map(|node| node.contender.clone()));
     let holders = holders.map_or_else(|| "free".to_owned(), |holders| format!("held by {holders}"));
-    let used_up = if lock.used_up { "; its sequence numbers are used up: stop its clients" } else { "" };
+    let used_up = if lock.used_up {
+        "; its sequence numbers are used up: stop its clients"
+    } else {
+        ""
+    };
     let path = printable(&lock.path, PATH);
-    format!("{path}  {}  {holders}, {waiting} waiting{used_up}\n", lock.kind)
+    format!(
+        "{path}  {}  {holders}, {waiting} waiting{used_up}\n",
+        lock.kind
+    )
 }
 
 /// A table with a header and aligned columns.
@@ -91,7 +118,10 @@ fn table(lock: &LockContenders) -> String {
     }
     let mut text = line(lock);
     for row in std::iter::once(&head).chain(&rows) {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         text += cells.collect::<Vec<_>>().join("  ").trim_end();
         text += "\n";
     }
@@ -107,7 +137,10 @@ fn row(lock: &LockContenders, node: &Node) -> [String; 7] {
         (_, true, _) => "holds",
         (_, false, _) => "waits",
     };
-    let or_dash = |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let or_dash = |text: Option<String>| {
+        text.filter(|text| !text.is_empty())
+            .unwrap_or_else(|| "-".to_owned())
+    };
     let Contender { host, pid, label } = &node.contender;
     let seen = node.stat.as_ref();
     [

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use curator_recipes::client::{ClockInstant, CuratorClient, Session};
 use curator_recipes::{
-    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard, LockLost, OwnerId, Participant,
+    Error, FencingToken, InterProcessLock, InterProcessMultiLock, InterProcessMutex,
+    InterProcessReadWriteLock, InterProcessSemaphoreV2, LeaderLatch, Leadership, LockGuard,
+    LockLost, OwnerId, Participant,
 };
 
 use crate::arguments::Run;
@@ -27,7 +28,11 @@ pub(crate) enum Lock {
 /// A lock that is held.
 pub(crate) enum Held {
     Guard(LockGuard),
-    Term { latch: LeaderLatch, term: Leadership, session: Session },
+    Term {
+        latch: LeaderLatch,
+        term: Leadership,
+        session: Session,
+    },
 }
 
 impl Lock {
@@ -35,18 +40,26 @@ impl Lock {
     pub(crate) fn of(run: &Run, client: &CuratorClient) -> Result<Self, Failure> {
         let one = || match run.lock.as_slice() {
             [path] => Ok(path),
-            _ => Err(Failure::here("pass one --lock: several are possible only for plain exclusive locks")),
+            _ => Err(Failure::here(
+                "pass one --lock: several are possible only for plain exclusive locks",
+            )),
         };
         Ok(match run.semaphore {
             Some(leases) => Self::Semaphore(InterProcessSemaphoreV2::new(client, one()?, leases)?),
-            None if run.shared => Self::Shared(InterProcessReadWriteLock::non_reentrant(client, one()?)?),
+            None if run.shared => {
+                Self::Shared(InterProcessReadWriteLock::non_reentrant(client, one()?)?)
+            }
             None if run.exclusive => {
                 let lock = InterProcessReadWriteLock::non_reentrant(client, one()?)?;
                 Self::Exclusive(Arc::new(lock.write().clone()))
             }
             None => match run.lock.as_slice() {
-                [path] => Self::Exclusive(Arc::new(InterProcessMutex::non_reentrant(client, path)?)),
-                paths => Self::Exclusive(Arc::new(InterProcessMultiLock::non_reentrant(client, paths)?)),
+                [path] => {
+                    Self::Exclusive(Arc::new(InterProcessMutex::non_reentrant(client, path)?))
+                }
+                paths => Self::Exclusive(Arc::new(InterProcessMultiLock::non_reentrant(
+                    client, paths,
+                )?)),
             },
         })
     }
@@ -70,28 +83,41 @@ impl Lock {
         })
     }
 
-    /// The failure when the lock was not acquired in time. It names the holders, or who else was in the way, if they can
-    /// be read.
+    /// The failure when the lock was not acquired in time. It names the holders, or who else was in
+    /// the way, if they can be read.
     pub(crate) async fn not_acquired(&self, run: &Run) -> Failure {
         let participants = self.participants().await.unwrap_or_default();
-        let (holders, waiters): (Vec<_>, Vec<_>) = participants.iter().partition(|participant| participant.owns);
+        let (holders, waiters): (Vec<_>, Vec<_>) = participants
+            .iter()
+            .partition(|participant| participant.owns);
         let contender = |participant: &Participant| Contender::from_data(&participant.data);
         let why = match (run.semaphore, waiters.first()) {
             (Some(leases), Some(first)) if holders.len() < leases => {
-                format!("a lease was free, but {} before this one in the queue did not move", contender(first))
+                format!(
+                    "a lease was free, but {} before this one in the queue did not move",
+                    contender(first)
+                )
             }
             _ => {
-                let by = names(holders.into_iter().map(contender)).unwrap_or_else(|| "another client".to_owned());
+                let by = names(holders.into_iter().map(contender))
+                    .unwrap_or_else(|| "another client".to_owned());
                 format!("it was held by {by}")
             }
         };
-        Failure::new(Code::NotAcquired, format!("{} was not acquired: {why}", run.lock.join(", ")))
+        Failure::new(
+            Code::NotAcquired,
+            format!("{} was not acquired: {why}", run.lock.join(", ")),
+        )
     }
 }
 
 impl Held {
     /// Waits until this process leads, through outages of any length.
-    pub(crate) async fn lead(client: &CuratorClient, path: &str, this: &Contender) -> Result<(Self, Session), Failure> {
+    pub(crate) async fn lead(
+        client: &CuratorClient,
+        path: &str,
+        this: &Contender,
+    ) -> Result<(Self, Session), Failure> {
         let id = String::from_utf8_lossy(&this.to_data()).into_owned();
         let latch = LeaderLatch::builder(client, path)?.id(id).start();
         let mut last_printed = None;
@@ -99,8 +125,8 @@ impl Held {
             let term = tokio::select! {
                 term = latch.leadership() => term?,
                 () = tokio::time::sleep(ERROR_CHECK_INTERVAL) => {
-                    // Print only errors that a retry cannot cure, such as a missing permission or exhausted sequence
-                    // numbers.
+                    // Print only errors that a retry cannot cure, such as a missing permission or
+                    // exhausted sequence numbers.
                     let error = latch.last_error().filter(|error| !error.is_retryable()).map(|error| error.to_string());
                     if let Some(error) = error.as_ref().filter(|_| error != last_printed) {
                         print_message(format_args!("cannot take part in {path}: {error}"));
@@ -109,9 +135,17 @@ impl Held {
                     continue;
                 }
             };
-            // If the term is still valid after the session was read, the term belongs to this session.
+            // If the term is still valid after the session was read, the term belongs to this
+            // session.
             if let Some(session) = client.current_session().filter(|_| term.is_valid()) {
-                return Ok((Self::Term { latch, term, session: session.clone() }, session));
+                return Ok((
+                    Self::Term {
+                        latch,
+                        term,
+                        session: session.clone(),
+                    },
+                    session,
+                ));
             }
             term.lost().await;
         }
@@ -140,8 +174,8 @@ impl Held {
         }
     }
 
-    /// Waits until another client [requests](curator_recipes::revoke) the lock. A leader resigns on such a request
-    /// without this call, and loses its term.
+    /// Waits until another client [requests](curator_recipes::revoke) the lock. A leader resigns on
+    /// such a request without this call, and loses its term.
     pub(crate) async fn revoked(&self) {
         if let Self::Guard(guard) = self
             && guard.revocation_requested().await.is_ok()

@@ -43,8 +43,14 @@ use crate::failure::{Code, Failure};
 use crate::print::{finish, print, print_message, print_usage_error};
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|subcommand| Internal::has(&subcommand)) {
-        return parsed().map_or_else(|code| code, |internal| finished(act_internally(internal), false));
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|subcommand| Internal::has(&subcommand))
+    {
+        return parsed().map_or_else(
+            |code| code,
+            |internal| finished(act_internally(internal), false),
+        );
     }
     let arguments: Arguments = match parsed() {
         Ok(arguments) => arguments,
@@ -58,7 +64,8 @@ fn main() -> ExitCode {
     finished(act(arguments), is_quiet)
 }
 
-/// Parses the command line. Prints its error, or the help that it asks for, and returns the exit code.
+/// Parses the command line. Prints its error, or the help that it asks for, and returns the exit
+/// code.
 fn parsed<T: Parser>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|error| {
         // Help is not an error.
@@ -74,8 +81,8 @@ fn parsed<T: Parser>() -> Result<T, ExitCode> {
 
 /// Waits for an action, and prints its failure, if it has one.
 fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -> ExitCode {
-    let runtime =
-        signals::unblock().and_then(|()| runtime().map_err(|error| Failure::here(format!("cannot start: {error}"))));
+    let runtime = signals::unblock()
+        .and_then(|()| runtime().map_err(|error| Failure::here(format!("cannot start: {error}"))));
     let code = match runtime.and_then(|runtime| runtime.block_on(action)) {
         Ok(code) => code,
         Err(failure) => {
@@ -92,7 +99,10 @@ fn finished(action: impl Future<Output = Result<u8, Failure>>, is_quiet: bool) -
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     // Tokio panics if it cannot start its thread, at the limit of processes.
     let _ = std::thread::Builder::new().spawn(|| {})?.join();
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
 }
 
 async fn act_internally(internal: Internal) -> Result<u8, Failure> {
@@ -100,22 +110,42 @@ async fn act_internally(internal: Internal) -> Result<u8, Failure> {
         Internal::Start { gate, command } => Err(command::execute(gate, &command)),
         Internal::End { signal } => Ok(signals::end_by(signal)),
         Internal::Guard { duty } => {
-            // The guardian receives these signals and ignores them, so that a signal to all processes of a service does
-            // not end the guardian in the grace period.
+            // The guardian receives these signals and ignores them, so that a signal to all
+            // processes of a service does not end the guardian in the grace period.
             let _received = signals::Signals::new()?;
             guardian::guard(duty)
         }
     }
 }
 
-async fn act(Arguments { action, connection, .. }: Arguments) -> Result<u8, Failure> {
+async fn act(
+    Arguments {
+        action, connection, ..
+    }: Arguments,
+) -> Result<u8, Failure> {
     match action {
         Action::Run(run) => run::run(&run, &connection).await,
         Action::Doctor { root } => doctor::doctor(&root, &connection).await,
-        Action::Ls(list) => connection.with_client(async |client| list::list(&list, client).await).await?,
-        Action::Tree(tree) => connection.with_client(async |client| tree::tree(&tree, client).await).await?,
-        Action::Revoke { path } => connection.with_client(async |client| remove::revoke(&path, client).await).await?,
-        Action::Break(lock) => connection.with_client(async |client| remove::break_lock(&lock, client).await).await?,
+        Action::Ls(list) => {
+            connection
+                .with_client(async |client| list::list(&list, client).await)
+                .await?
+        }
+        Action::Tree(tree) => {
+            connection
+                .with_client(async |client| tree::tree(&tree, client).await)
+                .await?
+        }
+        Action::Revoke { path } => {
+            connection
+                .with_client(async |client| remove::revoke(&path, client).await)
+                .await?
+        }
+        Action::Break(lock) => {
+            connection
+                .with_client(async |client| remove::break_lock(&lock, client).await)
+                .await?
+        }
         Action::Completions { shell } => generated::completions(shell),
         Action::Man => generated::man(),
     }

@@ -1,8 +1,8 @@
 //! Prints results on standard output, and messages and the waiting display on standard error.
 //!
-//! A panic would stop the command, so nothing here panics. A write can block for any time: after Ctrl-S on the terminal,
-//! or in a full pipe. So a separate thread writes messages and the display, and never blocks the thread that holds the
-//! lock.
+//! A panic would stop the command, so nothing here panics. A write can block for any time: after
+//! Ctrl-S on the terminal, or in a full pipe. So a separate thread writes messages and the display,
+//! and never blocks the thread that holds the lock.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -42,14 +42,18 @@ pub(crate) fn print_usage_error(text: &str) {
     let _ = write_all(stderr(), &printable_lines(text));
 }
 
-/// Writes a text. If the output is non-blocking, as a process that shares it may have set it, waits until it takes more.
+/// Writes a text. If the output is non-blocking, as a process that shares it may have set it, waits
+/// until it takes more.
 fn write_all(output: BorrowedFd<'_>, text: &str) -> io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         match rustix::io::write(output, rest) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(Errno::AGAIN) => match poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], None) {
+            Err(Errno::AGAIN) => match poll(
+                &mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)],
+                None,
+            ) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             },
@@ -60,8 +64,8 @@ fn write_all(output: BorrowedFd<'_>, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a line for people on standard error, if it is open. It may contain a path or an error that another client or
-/// a server has written. Does not block.
+/// Prints a line for people on standard error, if it is open. It may contain a path or an error
+/// that another client or a server has written. Does not block.
 pub(crate) fn print_message(line: impl Display) {
     let line = line.to_string().replace('\n', " ");
     MESSAGES.send(|pending| pending.add(format!("{}{}\n", prefix(), printable(&line, SENTENCE))));
@@ -89,10 +93,15 @@ pub(crate) fn finish() {
         return;
     }
     let is_busy = |state: &mut State| state.is_writing || state.pending.has_any();
-    let _ = MESSAGES.changed.wait_timeout_while(state, LAST_WAIT, is_busy);
+    let _ = MESSAGES
+        .changed
+        .wait_timeout_while(state, LAST_WAIT, is_busy);
 }
 
-static MESSAGES: Messages = Messages { state: Mutex::new(State::new()), changed: Condvar::new() };
+static MESSAGES: Messages = Messages {
+    state: Mutex::new(State::new()),
+    changed: Condvar::new(),
+};
 
 /// What is still to be written, shared with the thread that writes it.
 struct Messages {
@@ -143,7 +152,10 @@ impl Messages {
         let mut state = self.lock();
         loop {
             let Some(text) = state.pending.take() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             state.is_writing = true;
@@ -158,8 +170,17 @@ impl Messages {
 
 impl State {
     const fn new() -> Self {
-        let pending = Pending { messages: VecDeque::new(), dropped: 0, display: None, is_displayed: false };
-        Self { pending, is_started: false, is_writing: false }
+        let pending = Pending {
+            messages: VecDeque::new(),
+            dropped: 0,
+            display: None,
+            is_displayed: false,
+        };
+        Self {
+            pending,
+            is_started: false,
+            is_writing: false,
+        }
     }
 }
 
@@ -182,11 +203,19 @@ impl Pending {
             return None;
         }
         let ends = !self.messages.is_empty() || matches!(self.display, Some(Shown::End));
-        let mut text = if ends && std::mem::take(&mut self.is_displayed) { "\n".to_owned() } else { String::new() };
+        let mut text = if ends && std::mem::take(&mut self.is_displayed) {
+            "\n".to_owned()
+        } else {
+            String::new()
+        };
         text.extend(self.messages.drain(..));
         match std::mem::take(&mut self.dropped) {
             0 => {}
-            dropped => text += &format!("zklock: {dropped} more messages were dropped, as the output was blocked\n"),
+            dropped => {
+                text += &format!(
+                    "zklock: {dropped} more messages were dropped, as the output was blocked\n"
+                )
+            }
         }
         if let Some(Shown::Line(line)) = self.display.take() {
             self.is_displayed = true;
@@ -209,7 +238,10 @@ mod tests {
         }
         let text = pending.take().unwrap();
         assert_eq!(text.lines().count(), MOST_MESSAGES + 1);
-        assert!(text.ends_with("63\nzklock: 3 more messages were dropped, as the output was blocked\n"), "{text}");
+        assert!(
+            text.ends_with("63\nzklock: 3 more messages were dropped, as the output was blocked\n"),
+            "{text}"
+        );
         assert!(pending.take().is_none());
     }
 
@@ -217,14 +249,19 @@ mod tests {
     fn only_the_newest_display_is_written_and_a_message_starts_on_its_own_line() {
         let mut pending = Pending::default();
         let mut step = |message: Option<&str>, display: Option<Shown>| {
-            message.into_iter().for_each(|message| pending.add(message.to_owned()));
+            message
+                .into_iter()
+                .for_each(|message| pending.add(message.to_owned()));
             pending.display = display;
             pending.take().unwrap_or_default()
         };
         let line = |line: &str| Some(Shown::Line(line.to_owned()));
         assert_eq!(step(None, Some(Shown::End)), "");
         assert_eq!(step(None, line("one")), "\rone\x1b[K");
-        assert_eq!(step(Some("message\n"), line("two")), "\nmessage\n\rtwo\x1b[K");
+        assert_eq!(
+            step(Some("message\n"), line("two")),
+            "\nmessage\n\rtwo\x1b[K"
+        );
         assert_eq!(step(None, Some(Shown::End)), "\n");
         assert_eq!(step(Some("message\n"), None), "message\n");
     }

@@ -18,7 +18,8 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// When it started, in clock ticks since the machine was started: tells processes with the same id apart.
+    /// When it started, in clock ticks since the machine was started: tells processes with the same
+    /// id apart.
     pub(crate) started: u64,
 }
 
@@ -28,15 +29,25 @@ pub(crate) fn all() -> Option<Vec<Process>> {
         return None;
     }
     // Not `self`, which is one of them.
-    let is_process = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<i32>().is_ok());
-    let processes = read_dir("/proc").ok()?.flatten().filter(|entry| is_process(&entry.file_name()));
+    let is_process = |name: &OsStr| {
+        name.to_str()
+            .is_some_and(|name| name.parse::<i32>().is_ok())
+    };
+    let processes = read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter(|entry| is_process(&entry.file_name()));
     let stats = processes.filter_map(|process| read_to_string(process.path().join("stat")).ok());
     Some(stats.filter_map(|stat| parse(&stat)).collect())
 }
 
 /// The process with this id, zombies included.
 pub(crate) fn one(id: i32) -> Option<Process> {
-    if is_ours() { parse(&read_to_string(format!("/proc/{id}/stat")).ok()?) } else { None }
+    if is_ours() {
+        parse(&read_to_string(format!("/proc/{id}/stat")).ok()?)
+    } else {
+        None
+    }
 }
 
 /// Whether this process is the only one of its group.
@@ -48,13 +59,17 @@ pub(crate) fn is_alone() -> bool {
 /// Sends a signal to the other processes of this process's group.
 pub(crate) fn signal_rest_of_group(signal: Signal) {
     let (this, group) = (getpid().as_raw(), getpgrp().as_raw());
-    for process in all().unwrap_or_default().into_iter().filter(|process| process.group == group && process.id != this)
+    for process in all()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|process| process.group == group && process.id != this)
     {
         let _ = rustix::process::Pid::from_raw(process.id).map(|id| kill_process(id, signal));
     }
 }
 
-/// Whether the leader of a group is an orphan that this process has adopted, or the group has no process.
+/// Whether the leader of a group is an orphan that this process has adopted, or the group has no
+/// process.
 pub(crate) fn is_orphan_or_gone(group: i32) -> bool {
     let this = getpid().as_raw();
     all().is_some_and(|all| match all.iter().find(|process| process.id == group) {
@@ -65,14 +80,22 @@ pub(crate) fn is_orphan_or_gone(group: i32) -> bool {
 
 /// Whether `/proc` hides the processes of other users from this process, or may.
 pub(crate) fn hides_any() -> bool {
-    let Ok(mounts) = read_to_string("/proc/self/mountinfo") else { return true };
-    let options = mounts.split([' ', ',', '\n']).filter_map(|option| option.strip_prefix("hidepid="));
-    options.into_iter().any(|value| !matches!(value, "0" | "off"))
+    let Ok(mounts) = read_to_string("/proc/self/mountinfo") else {
+        return true;
+    };
+    let options = mounts
+        .split([' ', ',', '\n'])
+        .filter_map(|option| option.strip_prefix("hidepid="));
+    options
+        .into_iter()
+        .any(|value| !matches!(value, "0" | "off"))
 }
 
 /// Whether a process was started by one of this process's group.
 pub(crate) fn is_child_of_this_group(id: i32) -> bool {
-    one(id).and_then(|child| one(child.parent)).is_some_and(|parent| parent.group == getpgrp().as_raw())
+    one(id)
+        .and_then(|child| one(child.parent))
+        .is_some_and(|parent| parent.group == getpgrp().as_raw())
 }
 
 /// Whether this process ignores a signal; `false` where there is no `/proc`.
@@ -80,24 +103,32 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     is_in_mask("self", "SigIgn", signal)
 }
 
-/// Whether a process, or `self`, has a signal in the mask with this name in its `status` file, such as `SigIgn`.
+/// Whether a process, or `self`, has a signal in the mask with this name in its `status` file, such
+/// as `SigIgn`.
 pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
     let status = read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let mask = mask
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
     mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
-/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for which none could. The
-/// first process of a container is not stopped by its own signals.
+/// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for
+/// which none could. The first process of a container is not stopped by its own signals.
 pub(crate) fn is_continuable() -> bool {
     let has_parent = || getsid(Some(getppid())).ok() == getsid(None).ok();
-    getpid().as_raw() != 1 && all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
+    getpid().as_raw() != 1
+        && all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
 }
 
 /// Whether a process of the group has a parent in another group of the same session.
 fn has_shell(all: &[Process], group: i32) -> bool {
-    let members = all.iter().filter(|process| process.group == group && process.is_alive);
+    let members = all
+        .iter()
+        .filter(|process| process.group == group && process.is_alive);
     members.into_iter().any(|member| {
         let parent = all.iter().find(|process| process.id == member.parent);
         parent.is_some_and(|parent| parent.session == member.session && parent.group != group)
@@ -170,12 +201,23 @@ mod tests {
     #[test]
     fn this_process_is_found() {
         let this = getpid().as_raw();
-        let found: Vec<_> = all().unwrap().into_iter().filter(|process| process.id == this).collect();
-        assert_eq!(found.iter().map(|process| process.started).collect::<Vec<_>>(), [one(this).unwrap().started]);
+        let found: Vec<_> = all()
+            .unwrap()
+            .into_iter()
+            .filter(|process| process.id == this)
+            .collect();
+        assert_eq!(
+            found
+                .iter()
+                .map(|process| process.started)
+                .collect::<Vec<_>>(),
+            [one(this).unwrap().started]
+        );
     }
 
     #[test]
-    fn a_group_has_a_shell_if_a_parent_of_one_of_its_processes_is_in_the_session_but_not_in_the_group() {
+    fn a_group_has_a_shell_if_a_parent_of_one_of_its_processes_is_in_the_session_but_not_in_the_group()
+     {
         let process = |id, parent, group, session| Process {
             id,
             name: "sh".to_owned(),
@@ -188,10 +230,26 @@ mod tests {
         };
         let (init, shell) = (process(1, 0, 1, 1), process(5, 1, 5, 5));
         let (script, zklock) = (process(6, 5, 6, 5), process(7, 6, 6, 5));
-        assert!(has_shell(&[init.clone(), shell.clone(), script.clone(), zklock.clone()], 6));
+        assert!(has_shell(
+            &[init.clone(), shell.clone(), script.clone(), zklock.clone()],
+            6
+        ));
         // The shell has ended; a script without job control; the leader of a session.
-        assert!(!has_shell(&[init.clone(), Process { parent: 1, ..script }, zklock], 6));
-        assert!(!has_shell(&[init.clone(), shell.clone(), process(7, 5, 5, 5)], 5));
+        assert!(!has_shell(
+            &[
+                init.clone(),
+                Process {
+                    parent: 1,
+                    ..script
+                },
+                zklock
+            ],
+            6
+        ));
+        assert!(!has_shell(
+            &[init.clone(), shell.clone(), process(7, 5, 5, 5)],
+            5
+        ));
         assert!(!has_shell(&[init, shell], 5));
     }
 }

@@ -1,13 +1,15 @@
-//! The contenders of locks, from the names of their nodes: nodes of Curator, of this project, of kazoo and of
-//! go-zookeeper.
+//! The contenders of locks, from the names of their nodes: nodes of Curator, of this project, of
+//! kazoo and of go-zookeeper.
 
 use std::fmt;
 
-/// The kind of a queue, by the names of its nodes. In one directory, queues of different kinds ignore each other.
+/// The kind of a queue, by the names of its nodes. In one directory, queues of different kinds
+/// ignore each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// A mutex of Curator, this project or go-zookeeper, or an election by `LeaderSelector`, which has the same nodes.
+    /// A mutex of Curator, this project or go-zookeeper, or an election by `LeaderSelector`, which
+    /// has the same nodes.
     Mutex,
     ReadWriteLock,
     LeaderLatch,
@@ -54,7 +56,9 @@ pub(crate) const LOCKS: &str = "locks";
 
 /// Whether these are the children of a semaphore's directory.
 pub(crate) fn is_semaphore(children: &[String]) -> bool {
-    [LEASES, LOCKS].iter().all(|name| children.iter().any(|child| child == name))
+    [LEASES, LOCKS]
+        .iter()
+        .all(|name| children.iter().any(|child| child == name))
 }
 
 /// The queues among these children, each in its order.
@@ -65,7 +69,8 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     for (kind, mut entry) in entries {
         match queues.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, before)) => {
-                entry.holds = kind == Kind::Semaphore || entry.reads && before.iter().all(|before| before.reads);
+                entry.holds = kind == Kind::Semaphore
+                    || entry.reads && before.iter().all(|before| before.reads);
                 before.push(entry);
             }
             None => queues.push((kind, vec![entry])),
@@ -74,10 +79,12 @@ pub(crate) fn queues(children: &[String]) -> Vec<(Kind, Vec<Entry>)> {
     queues
 }
 
-/// Whether the sequence numbers no longer give the order of the queue: after the largest number, the directory's
-/// counter repeats this number or continues with negative ones.
+/// Whether the sequence numbers no longer give the order of the queue: after the largest number,
+/// the directory's counter repeats this number or continues with negative ones.
 pub(crate) fn are_used_up(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
+    entries
+        .iter()
+        .any(|entry| entry.sequence == i32::MAX || entry.sequence < 0)
 }
 
 fn entry(name: &str) -> Option<(Kind, Entry)> {
@@ -87,7 +94,15 @@ fn entry(name: &str) -> Option<(Kind, Entry)> {
         let is_number = number.trim_start_matches('-').len() >= 10;
         let sequence = number.parse().ok().filter(|_| is_number)?;
         // The first node of a queue holds the lock; `queues` corrects this for the others.
-        Some((*kind, Entry { name: name.to_owned(), sequence, reads: *reads, holds: true }))
+        Some((
+            *kind,
+            Entry {
+                name: name.to_owned(),
+                sequence,
+                reads: *reads,
+                holds: true,
+            },
+        ))
     })
 }
 
@@ -98,7 +113,10 @@ mod tests {
     fn queues_of(names: &[&str]) -> Vec<(Kind, Vec<(i32, bool)>)> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let shown = |entry: &Entry| (entry.sequence, entry.holds);
-        queues(&names).into_iter().map(|(kind, entries)| (kind, entries.iter().map(shown).collect())).collect()
+        queues(&names)
+            .into_iter()
+            .map(|(kind, entries)| (kind, entries.iter().map(shown).collect()))
+            .collect()
     }
 
     const ID: &str = "_c_0e3f3c2a-57a5-4b53-9b66-b5b8e8a5b3a3";
@@ -111,11 +129,30 @@ mod tests {
             "_c_8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b-lock-0000000006",
             "config",
         ];
-        assert_eq!(queues_of(&names), [(Kind::KazooLock, vec![(5, true)]), (Kind::Mutex, vec![(6, true), (7, false)])]);
+        assert_eq!(
+            queues_of(&names),
+            [
+                (Kind::KazooLock, vec![(5, true)]),
+                (Kind::Mutex, vec![(6, true), (7, false)])
+            ]
+        );
         assert_eq!(queues_of(&["config", "x-lock-", "x-lock-12"]), []);
-        assert_eq!(queues_of(&[&format!("{ID}-latch-0000000001")]), [(Kind::LeaderLatch, vec![(1, true)])]);
-        let ends = ["a-lock--2147483648", "a-lock-2147483647", "a-lock-2147483646"].map(str::to_owned);
-        assert_eq!(queues_of(&["a-lock--2147483648", "a-lock-2147483647"])[0].1.len(), 2);
+        assert_eq!(
+            queues_of(&[&format!("{ID}-latch-0000000001")]),
+            [(Kind::LeaderLatch, vec![(1, true)])]
+        );
+        let ends = [
+            "a-lock--2147483648",
+            "a-lock-2147483647",
+            "a-lock-2147483646",
+        ]
+        .map(str::to_owned);
+        assert_eq!(
+            queues_of(&["a-lock--2147483648", "a-lock-2147483647"])[0]
+                .1
+                .len(),
+            2
+        );
         assert_eq!(
             [&ends[..1], &ends[1..2], &ends[2..]].map(|names| are_used_up(&queues(names)[0].1)),
             [true, true, false]
@@ -130,15 +167,27 @@ mod tests {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let holds = vec![(1, true), (2, true), (3, false), (4, false)];
         assert_eq!(queues_of(&names), [(Kind::ReadWriteLock, holds)]);
-        assert_eq!(queues_of(&[&write(3), &read(4)])[0].1, [(3, true), (4, false)]);
+        assert_eq!(
+            queues_of(&[&write(3), &read(4)])[0].1,
+            [(3, true), (4, false)]
+        );
         let kazoo = ["a__lock__0000000001", "a__rlock__0000000002"];
-        assert_eq!(queues_of(&kazoo), [(Kind::KazooLock, vec![(1, true), (2, false)])]);
+        assert_eq!(
+            queues_of(&kazoo),
+            [(Kind::KazooLock, vec![(1, true), (2, false)])]
+        );
     }
 
     #[test]
     fn all_leases_are_held() {
         let lease = |number: u32| format!("{ID}-lease-{number:010}");
-        assert_eq!(queues_of(&[&lease(9), &lease(2)]), [(Kind::Semaphore, vec![(2, true), (9, true)])]);
-        assert!(is_semaphore(&["leases".to_owned(), "locks".to_owned()]) && !is_semaphore(&["locks".to_owned()]));
+        assert_eq!(
+            queues_of(&[&lease(9), &lease(2)]),
+            [(Kind::Semaphore, vec![(2, true), (9, true)])]
+        );
+        assert!(
+            is_semaphore(&["leases".to_owned(), "locks".to_owned()])
+                && !is_semaphore(&["locks".to_owned()])
+        );
     }
 }

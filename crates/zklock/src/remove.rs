@@ -16,9 +16,18 @@ use crate::printable::{PATH, printable};
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
     let found = read(client, path).await?;
     found.print_unreadable()?;
-    let holders: Vec<_> = found.locks.iter().flat_map(LockContenders::holders).cloned().collect();
+    let holders: Vec<_> = found
+        .locks
+        .iter()
+        .flat_map(LockContenders::holders)
+        .cloned()
+        .collect();
     let none = || Failure::new(Code::NotAcquired, format!("{path}: no client holds it"));
-    if holders.is_empty() { Err(none()) } else { Ok(holders) }
+    if holders.is_empty() {
+        Err(none())
+    } else {
+        Ok(holders)
+    }
 }
 
 /// Requests the lock from all holders, and does not wait until they release it.
@@ -28,7 +37,11 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
             Err(curator_recipes::Error::Client(ClientError::NoNode { .. })) => {}
             asked => {
                 asked?;
-                print(&format!("asked {} to release {}\n", node.contender, printable(&node.path, PATH)))?;
+                print(&format!(
+                    "asked {} to release {}\n",
+                    node.contender,
+                    printable(&node.path, PATH)
+                ))?;
             }
         }
     }
@@ -37,9 +50,17 @@ pub(crate) async fn revoke(path: &str, client: &CuratorClient) -> Result<u8, Fai
 
 /// Deletes the node of the holder with the token of `--if-token`.
 pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Result<u8, Failure> {
-    let Break { path, if_token, yes } = arguments;
+    let Break {
+        path,
+        if_token,
+        yes,
+    } = arguments;
     let holders = holders(client, path).await?;
-    let seen = || holders.iter().filter_map(|node| Some((node, node.stat.as_ref()?)));
+    let seen = || {
+        holders
+            .iter()
+            .filter_map(|node| Some((node, node.stat.as_ref()?)))
+    };
     if seen().next().is_none() {
         let message = format!("{path}: not broken, as this client may not read the holder's token");
         return Err(Failure::new(Code::NoConnection, message));
@@ -53,11 +74,22 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
         return Err(Failure::new(Code::NotAcquired, message));
     };
     if !yes && !is_confirmed(path, node, stat)? {
-        return Err(Failure::new(Code::NotAcquired, format!("{path}: not broken")));
+        return Err(Failure::new(
+            Code::NotAcquired,
+            format!("{path}: not broken"),
+        ));
     }
-    match client.delete().with_version(stat.version).for_path(&node.path).await {
+    match client
+        .delete()
+        .with_version(stat.version)
+        .for_path(&node.path)
+        .await
+    {
         Err(ClientError::NoNode { .. }) => {
-            return Err(Failure::new(Code::NotAcquired, format!("{path}: its holder has released it meanwhile")));
+            return Err(Failure::new(
+                Code::NotAcquired,
+                format!("{path}: its holder has released it meanwhile"),
+            ));
         }
         Err(ClientError::BadVersion { .. }) => {
             return Err(Failure::here(format!(
@@ -66,7 +98,11 @@ pub(crate) async fn break_lock(arguments: &Break, client: &CuratorClient) -> Res
         }
         deleted => deleted?,
     }
-    print(&format!("broke {}: deleted {}\n", printable(path, PATH), printable(&node.path, PATH)))?;
+    print(&format!(
+        "broke {}: deleted {}\n",
+        printable(path, PATH),
+        printable(&node.path, PATH)
+    ))?;
     Ok(0)
 }
 
@@ -86,7 +122,9 @@ fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failur
          Break the lock? [y/N] ",
         node.contender, stat.session
     );
-    io::stderr().write_all(question.as_bytes()).map_err(failed)?;
+    io::stderr()
+        .write_all(question.as_bytes())
+        .map_err(failed)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(failed)?;
     Ok(is_yes(&answer))
@@ -94,7 +132,9 @@ fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failur
 
 /// Whether an answer to `[y/N]` is yes.
 fn is_yes(answer: &str) -> bool {
-    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+    ["y", "yes"]
+        .iter()
+        .any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
 #[cfg(test)]

@@ -26,21 +26,30 @@ use crate::waiting;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// A term of at least this length resets the pauses.
 const GOOD_TERM: Duration = Duration::from_secs(60);
-/// The shortest connect timeout, even with a shorter `--wait`: enough to connect to distant or busy servers that are up.
+/// The shortest connect timeout, even with a shorter `--wait`: enough to connect to distant or busy
+/// servers that are up.
 const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// The exit codes after which `--leader` does not repeat a command, and `--at-least` does not keep the lock: those of
-/// zklock, and of a shell, if the command cannot be executed.
+/// The exit codes after which `--leader` does not repeat a command, and `--at-least` does not keep
+/// the lock: those of zklock, and of a shell, if the command cannot be executed.
 const CANNOT_RUN: [u8; 2] = [Code::NotExecutable as u8, Code::NotFound as u8];
 
 /// Runs the command, and returns its exit code.
 pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failure> {
-    if run.command.first().is_some_and(|program| program.is_empty()) {
-        return Err(Failure::new(Code::NotFound, "cannot run '': the first word of the command is empty"));
+    if run
+        .command
+        .first()
+        .is_some_and(|program| program.is_empty())
+    {
+        return Err(Failure::new(
+            Code::NotFound,
+            "cannot run '': the first word of the command is empty",
+        ));
     }
     let this = Contender::this(run.label.clone());
     let wait = longest_wait(run);
     let deadline = wait.map_or(Deadline::NEVER, Deadline::after);
-    // Before signals are received: a FIFO or a file system may block for any time, and a signal then ends zklock.
+    // Before signals are received: a FIFO or a file system may block for any time, and a signal
+    // then ends zklock.
     let mut settings = connection.settings()?;
     settings.connect_timeout = connect_timeout(settings.connect_timeout, wait);
     let mut signals = Signals::new()?;
@@ -52,7 +61,8 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
             } else {
                 hold(run, &client, deadline, &mut signals).await
             };
-            // A failed close is not reported: the exit code matters more, and the session expires anyway.
+            // A failed close is not reported: the exit code matters more, and the session expires
+            // anyway.
             let _ = signals.unless_deadly(client.close()).await;
             done?
         }
@@ -64,12 +74,18 @@ pub(crate) async fn run(run: &Run, connection: &Connection) -> Result<u8, Failur
 
 /// How long to wait for the lock; `None` without a limit.
 fn longest_wait(run: &Run) -> Option<Duration> {
-    if run.no_wait { Some(Duration::ZERO) } else { run.wait }
+    if run.no_wait {
+        Some(Duration::ZERO)
+    } else {
+        run.wait
+    }
 }
 
 /// How long to try to connect, if the lock is waited for at most `wait`.
 fn connect_timeout(configured: Duration, wait: Option<Duration>) -> Duration {
-    wait.map_or(configured, |wait| configured.min(wait.max(LEAST_CONNECT_TIMEOUT)))
+    wait.map_or(configured, |wait| {
+        configured.min(wait.max(LEAST_CONNECT_TIMEOUT))
+    })
 }
 
 async fn hold(
@@ -90,16 +106,24 @@ async fn hold(
             never = waiting::show(&lock, client, &run.lock), if std::io::stderr().is_terminal() && !run.no_wait => match never {},
             status = signals.next_deadly() => return Ok(status),
         };
-        let Some(held) = held else { return Err(lock.not_acquired(run).await) };
+        let Some(held) = held else {
+            return Err(lock.not_acquired(run).await);
+        };
         set_quiet(false);
-        step(format_args!("acquired {}, token {}", run.lock.join(", "), held.token()));
+        step(format_args!(
+            "acquired {}, token {}",
+            run.lock.join(", "),
+            held.token()
+        ));
         let begun = Instant::now();
         let outcome = run_guarded(run, client, &held, grace, signals).await;
         if let Ok(Some(status)) = &outcome {
             step(format_args!("the command has ended: {status}"));
         }
         let is_kept = match (&outcome, run.at_least) {
-            (Ok(Some(status)), Some(least)) if !signals.has_deadly && !CANNOT_RUN.contains(&code(*status)) => {
+            (Ok(Some(status)), Some(least))
+                if !signals.has_deadly && !CANNOT_RUN.contains(&code(*status)) =>
+            {
                 keep(run, &held, least.saturating_sub(begun.elapsed()), signals).await
             }
             _ => false,
@@ -111,27 +135,39 @@ async fn hold(
             Ok(()) => {}
             Err(Error::Lost(_)) if is_kept => {}
             // At the end of the command, the lease was valid.
-            Err(Error::Lost(lost)) if matches!(lost.reason, LossReason::SessionLost(_)) => print_message(format_args!(
-                "{} could not be released, and is lost after the command has ended: {}",
-                run.lock.join(", "),
-                lost.reason
+            Err(Error::Lost(lost)) if matches!(lost.reason, LossReason::SessionLost(_)) => {
+                print_message(format_args!(
+                    "{} could not be released, and is lost after the command has ended: {}",
+                    run.lock.join(", "),
+                    lost.reason
+                ))
+            }
+            Err(Error::Lost(lost)) => {
+                return Err(Failure::new(
+                    Code::Lost,
+                    format!("{}: {lost}", run.lock.join(", ")),
+                ));
+            }
+            Err(error) => print_message(format_args!(
+                "the lock may be held until the session ends: {error}"
             )),
-            Err(Error::Lost(lost)) => return Err(Failure::new(Code::Lost, format!("{}: {lost}", run.lock.join(", ")))),
-            Err(error) => print_message(format_args!("the lock may be held until the session ends: {error}")),
         }
         return Ok(status);
     }
 }
 
-/// Keeps the lock of a command that has ended, for the rest of `--at-least`: until a signal, a request by another client,
-/// or a loss. None of them changes the exit code, as the command has ended while the lock was held. Returns whether it
-/// was kept at all.
+/// Keeps the lock of a command that has ended, for the rest of `--at-least`: until a signal, a
+/// request by another client, or a loss. None of them changes the exit code, as the command has
+/// ended while the lock was held. Returns whether it was kept at all.
 async fn keep(run: &Run, held: &Held, rest: Duration, signals: &mut Signals) -> bool {
     let paths = run.lock.join(", ");
     if rest.is_zero() {
         return false;
     }
-    step(format_args!("keeping {paths} for {}, because of --at-least", text(rest)));
+    step(format_args!(
+        "keeping {paths} for {}, because of --at-least",
+        text(rest)
+    ));
     tokio::select! {
         () = tokio::time::sleep(rest) => {}
         _ = signals.next_deadly() => {}
@@ -152,7 +188,9 @@ async fn lead(
     this: &Contender,
     signals: &mut Signals,
 ) -> Result<ExitStatus, Failure> {
-    let [path] = run.lock.as_slice() else { return Err(Failure::here("pass one --lock with --leader")) };
+    let [path] = run.lock.as_slice() else {
+        return Err(Failure::here("pass one --lock with --leader"));
+    };
     // A leader waits for ever.
     set_quiet(false);
     let mut pause = PAUSES.0;
@@ -168,7 +206,9 @@ async fn lead(
         // Errors are ignored: a lost term needs no release.
         let _ = signals.unless_deadly(held.release()).await;
         match outcome {
-            Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => return Ok(status),
+            Ok(Some(status)) if signals.has_deadly || CANNOT_RUN.contains(&code(status)) => {
+                return Ok(status);
+            }
             Ok(Some(status)) => print_message(format_args!("the command has ended: {status}")),
             Ok(None) => print_message("the term ended before the command started"),
             Err(lost) if lost.code == Code::Lost && !signals.has_deadly => print_message(lost),
@@ -177,7 +217,10 @@ async fn lead(
         if begun.elapsed() >= GOOD_TERM {
             pause = PAUSES.0;
         }
-        print_message(format_args!("joining the election again in {}", text(pause)));
+        print_message(format_args!(
+            "joining the election again in {}",
+            text(pause)
+        ));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             status = signals.next_deadly() => return Ok(status),
@@ -197,11 +240,19 @@ mod tests {
     fn no_wait_is_a_wait_of_zero() {
         let wait = |options: &[&str]| {
             let words = [&["zklock", "run", "-l", "/x"], options, &["true"]].concat();
-            let Action::Run(run) = Arguments::try_parse_from(words).unwrap().action else { unreachable!() };
+            let Action::Run(run) = Arguments::try_parse_from(words).unwrap().action else {
+                unreachable!()
+            };
             longest_wait(&run)
         };
-        assert_eq!([wait(&["--no-wait"]), wait(&["--wait", "0"])], [Some(Duration::ZERO); 2]);
-        assert_eq!([wait(&["--wait", "5"]), wait(&[])], [Some(Duration::from_secs(5)), None]);
+        assert_eq!(
+            [wait(&["--no-wait"]), wait(&["--wait", "0"])],
+            [Some(Duration::ZERO); 2]
+        );
+        assert_eq!(
+            [wait(&["--wait", "5"]), wait(&[])],
+            [Some(Duration::from_secs(5)), None]
+        );
     }
 
     #[test]
@@ -209,7 +260,13 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(connect_timeout(seconds(15), None), seconds(15));
         assert_eq!(connect_timeout(seconds(15), Some(seconds(7))), seconds(7));
-        assert_eq!(connect_timeout(seconds(15), Some(Duration::ZERO)), LEAST_CONNECT_TIMEOUT);
-        assert_eq!(connect_timeout(seconds(2), Some(Duration::ZERO)), seconds(2));
+        assert_eq!(
+            connect_timeout(seconds(15), Some(Duration::ZERO)),
+            LEAST_CONNECT_TIMEOUT
+        );
+        assert_eq!(
+            connect_timeout(seconds(2), Some(Duration::ZERO)),
+            seconds(2)
+        );
     }
 }

@@ -26,10 +26,11 @@ use crate::verbose::step;
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs the command while the lock is held. Returns the command's status, or that of a signal that arrived before the
-/// start; `None` if the lock was lost before the start.
+/// Runs the command while the lock is held. Returns the command's status, or that of a signal that
+/// arrived before the start; `None` if the lock was lost before the start.
 ///
-/// If the lock is lost later, stops the command, unless `--on-lost ignore` is set, and fails with [`Code::Lost`].
+/// If the lock is lost later, stops the command, unless `--on-lost ignore` is set, and fails with
+/// [`Code::Lost`].
 pub(crate) async fn run_guarded(
     run: &Run,
     client: &CuratorClient,
@@ -39,7 +40,8 @@ pub(crate) async fn run_guarded(
 ) -> Result<Option<ExitStatus>, Failure> {
     let paths = run.lock.join(", ");
     let stops = run.on_lost != OnLost::Ignore;
-    // Right after an outage the lease is short, and the guardian would stop the command immediately.
+    // Right after an outage the lease is short, and the guardian would stop the command
+    // immediately.
     let lasting = async {
         while stops && held.valid_until().remaining() <= grace.period + grace.margin + grace.tick {
             tokio::time::sleep(grace.tick).await;
@@ -52,9 +54,22 @@ pub(crate) async fn run_guarded(
     }
     adopt_orphans();
     let command = Prepared::start(&run.command, variables(run, held))?;
-    let stopping = Stopping::new(run.on_lost, grace.period, grace.margin, clock::moment(held.valid_until()));
-    let Prepared { leader, group, gate } = command;
-    let duty = Duty { group, zklock: getpgrp().as_raw(), stopping };
+    let stopping = Stopping::new(
+        run.on_lost,
+        grace.period,
+        grace.margin,
+        clock::moment(held.valid_until()),
+    );
+    let Prepared {
+        leader,
+        group,
+        gate,
+    } = command;
+    let duty = Duty {
+        group,
+        zklock: getpgrp().as_raw(),
+        stopping,
+    };
     let mut ending = pin!(group.ended());
     let mut guardian = match Guardian::start(&duty).await {
         Ok(guardian) => guardian,
@@ -75,20 +90,35 @@ pub(crate) async fn run_guarded(
         // zklock was suspended in the meantime: the command is killed before it starts.
         group.signal(Signal::KILL);
     }
-    step(format_args!("started {} as process {}", name(&run.command), group.number()));
+    step(format_args!(
+        "started {} as process {}",
+        name(&run.command),
+        group.number()
+    ));
     let mut terminal = Terminal::of(group);
     gate.open();
     let mut losing = pin!(loss(held, &paths, stops));
     let mut killing = pin!(tokio::time::sleep(Duration::MAX));
     let mut tick = tokio::time::interval(grace.tick);
-    let before_stop = grace.margin + if run.on_lost == OnLost::Kill { Duration::ZERO } else { grace.period };
+    let before_stop = grace.margin
+        + if run.on_lost == OnLost::Kill {
+            Duration::ZERO
+        } else {
+            grace.period
+        };
     // The session of the lock; if there is another, the lock is lost.
     let since_reply = || {
-        let age = |session: Session| ClockInstant::now().saturating_duration_since(session.lease().last_reply());
+        let age = |session: Session| {
+            ClockInstant::now().saturating_duration_since(session.lease().last_reply())
+        };
         client.current_session().map_or(Duration::MAX, age)
     };
     let (mut status, mut lost, mut doubt, mut is_guarded) = (None, None, None, true);
-    let end = if stops { "the command was stopped" } else { "the command has run on without it" };
+    let end = if stops {
+        "the command was stopped"
+    } else {
+        "the command has run on without it"
+    };
     let doubted = || format!("{paths}: the session was in doubt, and {end}");
     let status = loop {
         tokio::select! {
@@ -152,8 +182,8 @@ pub(crate) async fn run_guarded(
             }
             has_stopped = guardian.ended(), if is_guarded => {
                 is_guarded = false;
-                // A guardian that ended without a signal to the command was killed, or, with `--on-lost ignore`, has
-                // ended after the loss.
+                // A guardian that ended without a signal to the command was killed, or, with
+                // `--on-lost ignore`, has ended after the loss.
                 let how = if has_stopped { doubted() } else { format!("{paths}: the guardian of the command has ended") };
                 if stops {
                     if lost.is_none() {
@@ -176,8 +206,8 @@ pub(crate) async fn run_guarded(
     lost.map_or(Ok(status), |how| Err(Failure::new(Code::Lost, how)))
 }
 
-/// Prints that a doubt about the session has begun, changed or ended. Without another reply, the command is stopped after
-/// `until_stop`.
+/// Prints that a doubt about the session has begun, changed or ended. Without another reply, the
+/// command is stopped after `until_stop`.
 fn print_doubt(before: Option<Doubt>, doubt: Option<Doubt>, until_stop: Duration) {
     let until_stop = text(until_stop);
     match (before, doubt) {
@@ -196,8 +226,8 @@ fn print_doubt(before: Option<Doubt>, doubt: Option<Doubt>, until_stop: Duration
     }
 }
 
-/// Waits until the lock is lost, or until another client requests it and `--on-lost` permits its release. Returns the
-/// message for the failure.
+/// Waits until the lock is lost, or until another client requests it and `--on-lost` permits its
+/// release. Returns the message for the failure.
 async fn loss(held: &Held, paths: &str, stops: bool) -> String {
     let asked = async {
         held.revoked().await;
@@ -223,7 +253,9 @@ async fn loss(held: &Held, paths: &str, stops: bool) -> String {
 /// The variables for the command's environment.
 fn variables(run: &Run, held: &Held) -> [(&'static str, String); 3] {
     let until = SystemTime::now() + held.valid_until().remaining();
-    let until = until.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let until = until
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     [
         ("ZKLOCK_PATH", run.lock.join(":")),
         ("ZKLOCK_TOKEN", held.token().to_string()),

@@ -1,11 +1,13 @@
-//! Connection settings from options, the environment and the configuration file, in this order of precedence.
+//! Connection settings from options, the environment and the configuration file, in this order of
+//! precedence.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use curator_recipes::client::{
-    CuratorClient, CuratorClientBuilder, Error as ClientError, RetryUntilElapsed, SaslOptions, Transport,
+    CuratorClient, CuratorClientBuilder, Error as ClientError, RetryUntilElapsed, SaslOptions,
+    Transport,
 };
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
@@ -26,10 +28,17 @@ use crate::verbose::step;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", expecting = "a table")]
 pub(crate) struct Connection {
     /// The servers: host:port,host:port/chroot
-    #[arg(long, global = true, value_name = "SERVERS", env = "ZOOKEEPER_CONNECT", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SERVERS",
+        env = "ZOOKEEPER_CONNECT",
+        hide_env_values = true
+    )]
     pub(crate) connect: Option<String>,
-    /// A TOML file with connect, namespace, session-timeout, connect-timeout and transport, and the tables digest or sasl (user, password) and tls
-    /// (ca, certificate, key). An empty FILE means none [default: the first of `$XDG_CONFIG_HOME/zklock/config.toml` (or
+    /// A TOML file with connect, namespace, session-timeout, connect-timeout and transport, and the
+    /// tables digest or sasl (user, password) and tls (ca, certificate, key). An empty FILE means
+    /// none [default: the first of `$XDG_CONFIG_HOME/zklock/config.toml` (or
     /// `~/.config/zklock/config.toml`) and `/etc/zklock/config.toml`]
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_CONFIG", hide_env_values = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     #[serde(skip)]
@@ -41,11 +50,13 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) session_timeout: Option<Duration>,
-    /// How long to try to connect, at the beginning and after an outage; --leader never gives up [default: 15s]
+    /// How long to try to connect, at the beginning and after an outage; --leader never gives up
+    /// [default: 15s]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "deserialize_time")]
     pub(crate) connect_timeout: Option<Duration>,
-    /// Which code speaks ZooKeeper's protocol: zookeeper-client, or native, which is newer [default: zookeeper-client]
+    /// Which code speaks ZooKeeper's protocol: zookeeper-client, or native, which is newer
+    /// [default: zookeeper-client]
     #[arg(long, global = true, value_name = "NAME", env = "ZKLOCK_TRANSPORT", hide_env_values = true, value_parser = parse_transport)]
     transport: Option<Transport>,
     // Only the file can contain secrets.
@@ -90,7 +101,10 @@ fn parse_transport(text: &str) -> Result<Transport, UnknownWord> {
 
 impl Connection {
     /// Connects, calls `act`, and closes the client.
-    pub(crate) async fn with_client<T>(&self, act: impl AsyncFnOnce(&CuratorClient) -> T) -> Result<T, Failure> {
+    pub(crate) async fn with_client<T>(
+        &self,
+        act: impl AsyncFnOnce(&CuratorClient) -> T,
+    ) -> Result<T, Failure> {
         self.settings()?.with_client(act).await
     }
 
@@ -102,16 +116,24 @@ impl Connection {
                 "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the configuration file (see `zklock --help`)",
             )
         })?;
-        let connect_timeout = self.connect_timeout.or(file.connect_timeout).unwrap_or(CONNECT_TIMEOUT);
+        let connect_timeout = self
+            .connect_timeout
+            .or(file.connect_timeout)
+            .unwrap_or(CONNECT_TIMEOUT);
         if connect_timeout < LEAST_CONNECT_TIMEOUT {
             let (given, least) = (text(connect_timeout), text(LEAST_CONNECT_TIMEOUT));
-            return Err(Failure::here(format!("a connect timeout of {given} is too short: it is at least {least}")));
+            return Err(Failure::here(format!(
+                "a connect timeout of {given} is too short: it is at least {least}"
+            )));
         }
         file.namespace = self.namespace.clone().or(file.namespace);
         file.transport = self.transport.or(file.transport);
         Ok(Settings {
             connect,
-            session_timeout: self.session_timeout.or(file.session_timeout).unwrap_or(SESSION_TIMEOUT),
+            session_timeout: self
+                .session_timeout
+                .or(file.session_timeout)
+                .unwrap_or(SESSION_TIMEOUT),
             connect_timeout,
             tls: file.tls.as_ref().map(TlsFiles::read).transpose()?,
             file,
@@ -121,14 +143,18 @@ impl Connection {
 
 impl Settings {
     /// Connects, calls `act`, and closes the client.
-    pub(crate) async fn with_client<T>(&self, act: impl AsyncFnOnce(&CuratorClient) -> T) -> Result<T, Failure> {
+    pub(crate) async fn with_client<T>(
+        &self,
+        act: impl AsyncFnOnce(&CuratorClient) -> T,
+    ) -> Result<T, Failure> {
         let client = self.connect(&Contender::this(None)).await?;
         let done = act(&client).await;
         let _ = client.close().await;
         Ok(done)
     }
 
-    /// Connects. From then on, prints outages of the connection, and reads the TLS files again when they change.
+    /// Connects. From then on, prints outages of the connection, and reads the TLS files again when
+    /// they change.
     pub(crate) async fn connect(&self, this: &Contender) -> Result<CuratorClient, Failure> {
         if let Some(tls) = &self.tls {
             tls.reload_on_change();
@@ -142,7 +168,8 @@ impl Settings {
 
     /// `this` is written into the nodes of this process.
     pub(crate) fn builder(&self, this: &Contender) -> Result<CuratorClientBuilder, Failure> {
-        // Attempts start in the first half of the timeout; the last of them can use the second half.
+        // Attempts start in the first half of the timeout; the last of them can use the second
+        // half.
         let half = self.connect_timeout / 2;
         let retries = RetryUntilElapsed::new(half, half.min(Duration::from_millis(200)));
         let mut builder = CuratorClient::builder(&self.connect)
@@ -183,11 +210,25 @@ mod tests {
     /// The transport of a client with this file and this option.
     fn transport(file: &str, option: Option<Transport>) -> String {
         let (connect, config) = (Some("zk1".to_owned()), Some(file.into()));
-        let settings =
-            Connection { connect, config, transport: option, ..Connection::default() }.settings().ok().unwrap();
-        let builder = format!("{:?}", settings.builder(&Contender::this(None)).ok().unwrap());
+        let settings = Connection {
+            connect,
+            config,
+            transport: option,
+            ..Connection::default()
+        }
+        .settings()
+        .ok()
+        .unwrap();
+        let builder = format!(
+            "{:?}",
+            settings.builder(&Contender::this(None)).ok().unwrap()
+        );
         let (_, transport) = builder.split_once("transport: ").unwrap();
-        transport.split(|end: char| !end.is_alphanumeric()).next().unwrap().to_owned()
+        transport
+            .split(|end: char| !end.is_alphanumeric())
+            .next()
+            .unwrap()
+            .to_owned()
     }
 
     #[test]
@@ -199,6 +240,9 @@ mod tests {
         assert_eq!(transport("", None), "ZookeeperClient");
         assert_eq!(transport(file, None), "Native");
         assert_eq!(transport("", option("native")), "Native");
-        assert_eq!(transport(file, option("zookeeper-client")), "ZookeeperClient");
+        assert_eq!(
+            transport(file, option("zookeeper-client")),
+            "ZookeeperClient"
+        );
     }
 }

@@ -1,11 +1,14 @@
-//! What happens to zklock and its child processes: the signals that it receives, and the changes of its children.
+//! What happens to zklock and its child processes: the signals that it receives, and the changes of
+//! its children.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 
 use futures_util::{StreamExt as _, stream};
 use nix::sys::signal::{SigSet, Signal as Blocked};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_current_process_group, kill_process, wait,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::{code, this_program};
@@ -15,7 +18,13 @@ use crate::print;
 use crate::processes::{is_alone, is_continuable, is_ignored};
 
 /// The other signals that zklock passes on, or acts on.
-const OTHERS: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT, Signal::TSTP];
+const OTHERS: [Signal; 5] = [
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+    Signal::CONT,
+    Signal::TSTP,
+];
 
 /// An event of [`Signals`].
 #[derive(Debug, Clone, Copy)]
@@ -27,13 +36,14 @@ pub(crate) enum Event {
     Stopped(Pid, i32),
 }
 
-/// Receives signals, and waits for all child processes, also for the orphans that zklock [adopts](adopt_orphans).
+/// Receives signals, and waits for all child processes, also for the orphans that zklock
+/// [adopts](adopt_orphans).
 pub(crate) struct Signals {
     received: stream::BoxStream<'static, Signal>,
     /// Whether any received signal requests termination.
     pub(crate) has_deadly: bool,
-    /// The signal that was probably typed for a command that had the terminal, and so has not reached zklock's process
-    /// group.
+    /// The signal that was probably typed for a command that had the terminal, and so has not
+    /// reached zklock's process group.
     typed: Option<Signal>,
 }
 
@@ -44,28 +54,39 @@ pub(crate) fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
 }
 
-/// Unblocks all signals that the process which started this one has blocked, for this thread and those that it starts.
-/// Blocks TTOU: zklock prints on its terminal, and takes the terminal back, also in the background.
+/// Unblocks all signals that the process which started this one has blocked, for this thread and
+/// those that it starts. Blocks TTOU: zklock prints on its terminal, and takes the terminal back,
+/// also in the background.
 pub(crate) fn unblock() -> Result<(), Failure> {
     let mut blocked = SigSet::empty();
     blocked.add(Blocked::SIGTTOU);
-    blocked.thread_set_mask().map_err(|error| Failure::here(format!("cannot unblock signals: {error}")))
+    blocked
+        .thread_set_mask()
+        .map_err(|error| Failure::here(format!("cannot unblock signals: {error}")))
 }
 
 impl Signals {
-    /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP. Always listens for CHLD,
-    /// without which it could not wait for its child processes, and for CONT, which no process can ignore.
+    /// Listens for the signals that this process does not ignore; under `nohup` it ignores HUP.
+    /// Always listens for CHLD, without which it could not wait for its child processes, and for
+    /// CONT, which no process can ignore.
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut received = stream::SelectAll::new();
         let unless_ignored = DEADLY.into_iter().chain(OTHERS);
-        let unless_ignored = unless_ignored.filter(|sent| !is_ignored(*sent) || *sent == Signal::CONT);
+        let unless_ignored =
+            unless_ignored.filter(|sent| !is_ignored(*sent) || *sent == Signal::CONT);
         for sent in unless_ignored.chain([Signal::CHILD]) {
             let listening = signal(SignalKind::from_raw(sent.as_raw()));
-            let mut listening =
-                listening.map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
-            received.push(stream::poll_fn(move |context| listening.poll_recv(context).map(|next| next.map(|()| sent))));
+            let mut listening = listening
+                .map_err(|error| Failure::here(format!("cannot listen for signals: {error}")))?;
+            received.push(stream::poll_fn(move |context| {
+                listening.poll_recv(context).map(|next| next.map(|()| sent))
+            }));
         }
-        Ok(Self { received: received.boxed(), has_deadly: false, typed: None })
+        Ok(Self {
+            received: received.boxed(),
+            has_deadly: false,
+            typed: None,
+        })
     }
 
     /// Waits for the next event. If the returned future is dropped, no event is lost.
@@ -85,9 +106,12 @@ impl Signals {
         }
     }
 
-    /// Waits for a future, or for a signal that requests termination: then fails with the status of a process that this
-    /// signal ended.
-    pub(crate) async fn unless_deadly<T>(&mut self, future: impl Future<Output = T>) -> Result<T, ExitStatus> {
+    /// Waits for a future, or for a signal that requests termination: then fails with the status of
+    /// a process that this signal ended.
+    pub(crate) async fn unless_deadly<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+    ) -> Result<T, ExitStatus> {
         tokio::select! {
             biased;
             done = future => Ok(done),
@@ -95,12 +119,14 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal that requests termination, while no command runs. Returns the status of a process that
-    /// this signal ended. Ctrl-Z stops zklock, if a shell can continue it.
+    /// Waits for the next signal that requests termination, while no command runs. Returns the
+    /// status of a process that this signal ended. Ctrl-Z stops zklock, if a shell can continue it.
     pub(crate) async fn next_deadly(&mut self) -> ExitStatus {
         loop {
             match self.next().await {
-                Event::Signal(signal) if DEADLY.contains(&signal) => return ExitStatus::from_raw(signal.as_raw()),
+                Event::Signal(signal) if DEADLY.contains(&signal) => {
+                    return ExitStatus::from_raw(signal.as_raw());
+                }
                 Event::Signal(Signal::TSTP) if is_continuable() => {
                     let _ = kill_process(getpid(), Signal::STOP);
                 }
@@ -114,9 +140,11 @@ impl Signals {
 const ENDING_SCRIPTS: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
 impl Signals {
-    /// Notes how a command that had the terminal has ended: perhaps by Ctrl-C, which is for the whole job.
+    /// Notes how a command that had the terminal has ended: perhaps by Ctrl-C, which is for the
+    /// whole job.
     pub(crate) fn note_typed(&mut self, status: Option<ExitStatus>) {
-        let ended_by = |signal: &Signal| status.and_then(|status| status.signal()) == Some(signal.as_raw());
+        let ended_by =
+            |signal: &Signal| status.and_then(|status| status.signal()) == Some(signal.as_raw());
         if !self.has_deadly
             && let Some(typed) = ENDING_SCRIPTS.into_iter().find(ended_by)
         {
@@ -125,10 +153,13 @@ impl Signals {
         }
     }
 
-    /// Ends this process by the signal that has ended the command, if a script that runs zklock has to end too. Returns
-    /// otherwise, or if this process ignores the signal.
+    /// Ends this process by the signal that has ended the command, if a script that runs zklock has
+    /// to end too. Returns otherwise, or if this process ignores the signal.
     pub(crate) fn end_as(&self, status: ExitStatus) {
-        let Some(signal) = ENDING_SCRIPTS.into_iter().find(|signal| status.signal() == Some(signal.as_raw())) else {
+        let Some(signal) = ENDING_SCRIPTS
+            .into_iter()
+            .find(|signal| status.signal() == Some(signal.as_raw()))
+        else {
             return;
         };
         print::finish();
@@ -137,11 +168,16 @@ impl Signals {
         }
         // Only another program has the default action of the signal again.
         let Ok(program) = this_program() else { return };
-        let _ = Command::new(program).arg0("zklock").arg("end").arg(signal.as_raw().to_string()).exec();
+        let _ = Command::new(program)
+            .arg0("zklock")
+            .arg("end")
+            .arg(signal.as_raw().to_string())
+            .exec();
     }
 }
 
-/// In the program that ends for zklock: ends by the signal. Returns the exit code if this process ignores the signal.
+/// In the program that ends for zklock: ends by the signal. Returns the exit code if this process
+/// ignores the signal.
 pub(crate) fn end_by(signal: i32) -> u8 {
     #[cfg(target_os = "linux")]
     // No core dump of zklock.
@@ -154,8 +190,13 @@ pub(crate) fn end_by(signal: i32) -> u8 {
 
 /// The next change of a child process, if there is one.
 fn changed_child() -> Option<Event> {
-    let (child, status) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED).ok().flatten()?;
-    Some(status.stopping_signal().map_or_else(|| ended(child, status), |signal| Event::Stopped(child, signal)))
+    let (child, status) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
+        .ok()
+        .flatten()?;
+    Some(status.stopping_signal().map_or_else(
+        || ended(child, status),
+        |signal| Event::Stopped(child, signal),
+    ))
 }
 
 fn ended(child: Pid, status: WaitStatus) -> Event {

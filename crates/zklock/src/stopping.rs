@@ -1,4 +1,5 @@
-//! Decides when a command has to be stopped. Pure computation, without a process or a clock; the guardian applies it.
+//! Decides when a command has to be stopped. Pure computation, without a process or a clock; the
+//! guardian applies it.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ pub(crate) type Moment = Duration;
 /// The next action of the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Do nothing until this moment, or until zklock sends the next [`Order`](crate::guardian::Order).
+    /// Do nothing until this moment, or until zklock sends the next
+    /// [`Order`](crate::guardian::Order).
     Wait(Moment),
     Term,
     Kill,
@@ -31,12 +33,13 @@ pub(crate) enum Step {
 
 /// Computes when to send TERM and KILL to the command.
 ///
-/// With [`OnLost::Term`], TERM is due when the rest of the lease is at most the grace period plus the margin. KILL is
-/// due after the grace period, and at the latest one margin before the lease ends, so the command has ended before
-/// another client can get the lock. With [`OnLost::Kill`], KILL is due one margin before the lease ends, without TERM.
+/// With [`OnLost::Term`], TERM is due when the rest of the lease is at most the grace period plus
+/// the margin. KILL is due after the grace period, and at the latest one margin before the lease
+/// ends, so the command has ended before another client can get the lock. With [`OnLost::Kill`],
+/// KILL is due one margin before the lease ends, without TERM.
 ///
-/// After [`Stopping::stop`], TERM (with `Kill`, KILL) is due immediately. With [`OnLost::Ignore`], the command is left
-/// running.
+/// After [`Stopping::stop`], TERM (with `Kill`, KILL) is due immediately. With [`OnLost::Ignore`],
+/// the command is left running.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stopping {
     on_lost: OnLost,
@@ -50,8 +53,20 @@ pub(crate) struct Stopping {
 }
 
 impl Stopping {
-    pub(crate) fn new(on_lost: OnLost, grace: Duration, margin: Duration, valid_until: Moment) -> Self {
-        Self { on_lost, grace, margin, valid_until, is_stop_ordered: false, terminated: None }
+    pub(crate) fn new(
+        on_lost: OnLost,
+        grace: Duration,
+        margin: Duration,
+        valid_until: Moment,
+    ) -> Self {
+        Self {
+            on_lost,
+            grace,
+            margin,
+            valid_until,
+            is_stop_ordered: false,
+            terminated: None,
+        }
     }
 
     /// Call this when the lock is lost, when a client has requested it, or when zklock has ended.
@@ -59,10 +74,15 @@ impl Stopping {
         self.is_stop_ordered = true;
     }
 
-    /// Returns the action that is due. Call this again at the moment of [`Step::Wait`], and after each order.
+    /// Returns the action that is due. Call this again at the moment of [`Step::Wait`], and after
+    /// each order.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if self.on_lost == OnLost::Ignore {
-            return if self.is_stop_ordered { Step::Leave } else { Step::Wait(Moment::MAX) };
+            return if self.is_stop_ordered {
+                Step::Leave
+            } else {
+                Step::Wait(Moment::MAX)
+            };
         }
         let last = self.valid_until.saturating_sub(self.margin);
         let due = match self.terminated {
@@ -114,15 +134,25 @@ mod tests {
             let mut stopping = stopping(OnLost::Term);
             stopping.stop();
             assert_eq!(stopping.step(at(lost)), Step::Term);
-            let step = if lost < killed { Step::Wait(at(killed)) } else { Step::Kill };
-            assert_eq!((stopping.step(at(lost)), stopping.step(at(killed))), (step, Step::Kill));
+            let step = if lost < killed {
+                Step::Wait(at(killed))
+            } else {
+                Step::Kill
+            };
+            assert_eq!(
+                (stopping.step(at(lost)), stopping.step(at(killed))),
+                (step, Step::Kill)
+            );
         }
     }
 
     #[test]
     fn on_lost_kill_kills_just_before_the_lease_ends_without_a_grace_period() {
         let mut stopping = stopping(OnLost::Kill);
-        assert_eq!((stopping.step(at(98)), stopping.step(at(99))), (Step::Wait(at(99)), Step::Kill));
+        assert_eq!(
+            (stopping.step(at(98)), stopping.step(at(99))),
+            (Step::Wait(at(99)), Step::Kill)
+        );
         stopping.valid_until = at(200);
         stopping.stop();
         assert_eq!(stopping.step(at(100)), Step::Kill);

@@ -1,8 +1,9 @@
 //! Who has the terminal, and what happens when the command is stopped: job control, as of a shell.
 //!
-//! If zklock has the terminal, and is alone in its process group, as when a shell starts it, the command gets the terminal
-//! at its start. In a script or a pipeline, such as `zklock run .. | less`, other programs may need it: the command gets it
-//! when the kernel stops the command with TTIN or TTOU, as it reads from the terminal or changes its settings.
+//! If zklock has the terminal, and is alone in its process group, as when a shell starts it, the
+//! command gets the terminal at its start. In a script or a pipeline, such as `zklock run .. |
+//! less`, other programs may need it: the command gets it when the kernel stops the command with
+//! TTIN or TTOU, as it reads from the terminal or changes its settings.
 
 use std::fs::File;
 
@@ -19,13 +20,15 @@ use crate::processes::{self, is_alone, is_continuable, is_ignored};
 enum Answer {
     /// Give it the terminal, and continue it.
     GiveTerminal,
-    /// Give it the terminal later, when another zklock of the same group has taken it back from its command.
+    /// Give it the terminal later, when another zklock of the same group has taken it back from its
+    /// command.
     Wait,
     /// Stop zklock too: a shell continues both.
     Suspend,
     /// Continue it, as no shell would.
     Continue,
-    /// Send HUP and CONT, as the kernel does to stopped processes when there is no shell left to continue them.
+    /// Send HUP and CONT, as the kernel does to stopped processes when there is no shell left to
+    /// continue them.
     HangUp,
     /// Leave it stopped: somebody wants this.
     Leave,
@@ -81,8 +84,8 @@ pub(crate) struct Terminal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Running,
-    /// zklock has given the terminal to the command, which may have passed it on to a process group of its own, as an
-    /// interactive shell does.
+    /// zklock has given the terminal to the command, which may have passed it on to a process group
+    /// of its own, as an interactive shell does.
     Given,
     /// The command is stopped until another zklock has taken the terminal back.
     Waiting,
@@ -96,7 +99,13 @@ impl Terminal {
     /// The terminal of a command that does not run yet.
     pub(crate) fn of(command: Group) -> Self {
         let device = File::options().read(true).write(true).open("/dev/tty").ok();
-        let mut terminal = Self { device, command, state: State::Running, is_stopping: false, is_hung_up: false };
+        let mut terminal = Self {
+            device,
+            command,
+            state: State::Running,
+            is_stopping: false,
+            is_hung_up: false,
+        };
         if terminal.owner() == Owner::Zklock && is_alone() {
             terminal.give();
         }
@@ -113,7 +122,9 @@ impl Terminal {
             Answer::GiveTerminal if self.give() => self.command.signal(Signal::CONT),
             Answer::Wait => {
                 if self.state != State::Waiting {
-                    print_message("the command waits for the terminal, which the command of another zklock has");
+                    print_message(
+                        "the command waits for the terminal, which the command of another zklock has",
+                    );
                 }
                 self.state = State::Waiting;
             }
@@ -126,12 +137,15 @@ impl Terminal {
                 self.command.signal(Signal::HUP);
             }
             Answer::GiveTerminal | Answer::HangUp | Answer::Leave => {
-                print_message("the command is stopped, and the lock is held until it is continued and ends");
+                print_message(
+                    "the command is stopped, and the lock is held until it is continued and ends",
+                );
             }
         }
     }
 
-    /// Acts on Ctrl-Z: stops the command, if a shell can continue it. Once it has stopped, zklock stops too.
+    /// Acts on Ctrl-Z: stops the command, if a shell can continue it. Once it has stopped, zklock
+    /// stops too.
     pub(crate) fn stop(&mut self) {
         if matches!(self.state, State::Suspended { .. }) || !is_continuable() {
             return;
@@ -154,7 +168,8 @@ impl Terminal {
                 self.give();
             }
             // A shell may have taken the terminal in the meantime.
-            (State::Suspended { .. }, _) | (State::Given, Owner::Zklock | Owner::Sibling | Owner::Other) => {
+            (State::Suspended { .. }, _)
+            | (State::Given, Owner::Zklock | Owner::Sibling | Owner::Other) => {
                 self.state = State::Running;
             }
             _ => {}
@@ -169,28 +184,36 @@ impl Terminal {
         }
     }
 
-    /// Takes the terminal back if the command has it, or an orphan of it, or a group that no longer exists. Returns whether
-    /// it had.
+    /// Takes the terminal back if the command has it, or an orphan of it, or a group that no longer
+    /// exists. Returns whether it had.
     pub(crate) fn take_back(&mut self) -> bool {
         if self.state != State::Given {
             return false;
         }
         self.state = State::Running;
-        let Some(device) = &self.device else { return false };
-        let is_the_commands = |owner: i32| owner == self.command.number() || processes::is_orphan_or_gone(owner);
-        tcgetpgrp(device).is_ok_and(|owner| is_the_commands(owner.as_raw())) && tcsetpgrp(device, getpgrp()).is_ok()
+        let Some(device) = &self.device else {
+            return false;
+        };
+        let is_the_commands =
+            |owner: i32| owner == self.command.number() || processes::is_orphan_or_gone(owner);
+        tcgetpgrp(device).is_ok_and(|owner| is_the_commands(owner.as_raw()))
+            && tcsetpgrp(device, getpgrp()).is_ok()
     }
 
     fn suspend(&mut self, by: i32) {
         let needs_terminal = by == Signal::TTIN.as_raw() || by == Signal::TTOU.as_raw();
         if needs_terminal {
-            print_message("the command is stopped: it uses the terminal in the background; continue with `fg`");
+            print_message(
+                "the command is stopped: it uses the terminal in the background; continue with `fg`",
+            );
         } else if by == Signal::STOP.as_raw() {
             print_message("the command was stopped by STOP; continue with `fg`");
         }
         // The message explains the stop.
         print::finish();
-        self.state = State::Suspended { had_terminal: self.take_back() };
+        self.state = State::Suspended {
+            had_terminal: self.take_back(),
+        };
         if needs_terminal && !is_ignored(Signal::TTIN) {
             // Not STOP: it tells a zklock whose command this one is that the terminal is needed.
             let _ = kill_current_process_group(Signal::TTIN);
@@ -205,7 +228,10 @@ impl Terminal {
 
     fn give(&mut self) -> bool {
         let command = Pid::from_raw(self.command.number());
-        let is_given = self.device.as_ref().is_some_and(|device| tcsetpgrp(device, command).is_ok());
+        let is_given = self
+            .device
+            .as_ref()
+            .is_some_and(|device| tcsetpgrp(device, command).is_ok());
         if is_given {
             self.state = State::Given;
         }
@@ -213,7 +239,12 @@ impl Terminal {
     }
 
     fn owner(&self) -> Owner {
-        match self.device.as_ref().and_then(|device| tcgetpgrp(device).ok()).map(Pid::as_raw) {
+        match self
+            .device
+            .as_ref()
+            .and_then(|device| tcgetpgrp(device).ok())
+            .map(Pid::as_raw)
+        {
             None => Owner::None,
             Some(owner) if owner == self.command.number() => Owner::Command,
             Some(owner) if owner == getpgrp().as_raw() => Owner::Zklock,
@@ -223,19 +254,28 @@ impl Terminal {
     }
 }
 
-/// The signal for which a process was stopped: a program such as `top` handles TSTP, TTIN and TTOU, and then sends itself
-/// STOP.
+/// The signal for which a process was stopped: a program such as `top` handles TSTP, TTIN and TTOU,
+/// and then sends itself STOP.
 fn reason(process: i32, stopped_by: i32) -> i32 {
     let process = process.to_string();
-    let is_handling =
-        |signal: &Signal| ["SigCgt", "SigBlk"].iter().all(|mask| processes::is_in_mask(&process, mask, *signal));
-    let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU].into_iter().find(is_handling);
-    handled.filter(|_| stopped_by == Signal::STOP.as_raw()).map_or(stopped_by, Signal::as_raw)
+    let is_handling = |signal: &Signal| {
+        ["SigCgt", "SigBlk"]
+            .iter()
+            .all(|mask| processes::is_in_mask(&process, mask, *signal))
+    };
+    let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU]
+        .into_iter()
+        .find(is_handling);
+    handled
+        .filter(|_| stopped_by == Signal::STOP.as_raw())
+        .map_or(stopped_by, Signal::as_raw)
 }
 
 /// Gives the terminal back to the group of a zklock that was killed, if its command has it.
 pub(crate) fn return_terminal(command: Group, zklock: i32) {
-    let Ok(device) = File::options().read(true).write(true).open("/dev/tty") else { return };
+    let Ok(device) = File::options().read(true).write(true).open("/dev/tty") else {
+        return;
+    };
     if tcgetpgrp(&device).is_ok_and(|owner| owner.as_raw() == command.number()) {
         let _ = tcsetpgrp(&device, Pid::from_raw(zklock));
     }
@@ -246,22 +286,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stopped_command_gets_the_terminal_or_is_suspended_or_continued_but_never_waits_without_a_word() {
-        let by = |signal: Signal, owner, is_continuable| answer(signal.as_raw(), owner, is_continuable);
+    fn a_stopped_command_gets_the_terminal_or_is_suspended_or_continued_but_never_waits_without_a_word()
+     {
+        let by =
+            |signal: Signal, owner, is_continuable| answer(signal.as_raw(), owner, is_continuable);
         for signal in [Signal::TTIN, Signal::TTOU] {
             for is_continuable in [true, false] {
-                assert_eq!(by(signal, Owner::Zklock, is_continuable), Answer::GiveTerminal);
-                assert_eq!(by(signal, Owner::Command, is_continuable), Answer::GiveTerminal);
+                assert_eq!(
+                    by(signal, Owner::Zklock, is_continuable),
+                    Answer::GiveTerminal
+                );
+                assert_eq!(
+                    by(signal, Owner::Command, is_continuable),
+                    Answer::GiveTerminal
+                );
                 assert_eq!(by(signal, Owner::None, is_continuable), Answer::Leave);
                 assert_eq!(by(signal, Owner::Sibling, is_continuable), Answer::Wait);
             }
             assert_eq!(by(signal, Owner::Other, true), Answer::Suspend);
             assert_eq!(by(signal, Owner::Other, false), Answer::HangUp);
         }
-        for owner in [Owner::Zklock, Owner::Command, Owner::Sibling, Owner::Other, Owner::None] {
-            assert_eq!([true, false].map(|shell| by(Signal::TSTP, owner, shell)), [Answer::Suspend, Answer::Continue]);
-            let with_shell = if owner == Owner::Command { Answer::Suspend } else { Answer::Leave };
-            assert_eq!([true, false].map(|shell| by(Signal::STOP, owner, shell)), [with_shell, Answer::Leave]);
+        for owner in [
+            Owner::Zklock,
+            Owner::Command,
+            Owner::Sibling,
+            Owner::Other,
+            Owner::None,
+        ] {
+            assert_eq!(
+                [true, false].map(|shell| by(Signal::TSTP, owner, shell)),
+                [Answer::Suspend, Answer::Continue]
+            );
+            let with_shell = if owner == Owner::Command {
+                Answer::Suspend
+            } else {
+                Answer::Leave
+            };
+            assert_eq!(
+                [true, false].map(|shell| by(Signal::STOP, owner, shell)),
+                [with_shell, Answer::Leave]
+            );
         }
     }
 }

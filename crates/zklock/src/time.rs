@@ -1,4 +1,5 @@
-//! Times of the command line and of the configuration file: a number of seconds, or a number with a unit.
+//! Times of the command line and of the configuration file: a number of seconds, or a number with a
+//! unit.
 
 use std::time::Duration;
 
@@ -6,14 +7,20 @@ use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
 /// What a time looks like, for errors.
-const EXPECTED: &str = "a time such as 30, 1.5, 500ms, 2m or 1h30m (a number without a unit means seconds)";
+const EXPECTED: &str =
+    "a time such as 30, 1.5, 500ms, 2m or 1h30m (a number without a unit means seconds)";
 
-/// Parses a time. A number without a unit means seconds, as with `sleep`, `timeout` and `flock --wait`.
+/// Parses a time. A number without a unit means seconds, as with `sleep`, `timeout` and `flock
+/// --wait`.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let is_number =
-        text.contains(|c: char| c.is_ascii_digit()) && !text.contains(|c: char| !matches!(c, '0'..='9' | '.'));
-    let time = if is_number { humantime::parse_duration(&format!("{text}s")) } else { humantime::parse_duration(text) };
+    let is_number = text.contains(|c: char| c.is_ascii_digit())
+        && !text.contains(|c: char| !matches!(c, '0'..='9' | '.'));
+    let time = if is_number {
+        humantime::parse_duration(&format!("{text}s"))
+    } else {
+        humantime::parse_duration(text)
+    };
     time.map_err(|error| match error {
         _ if text.starts_with('-') => format!("a time is not negative; expected {EXPECTED}"),
         humantime::DurationError::NumberOverflow => {
@@ -23,8 +30,11 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Reads a time of the configuration file: text, or a number of seconds. The error does not contain the value.
-pub(crate) fn deserialize_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+/// Reads a time of the configuration file: text, or a number of seconds. The error does not contain
+/// the value.
+pub(crate) fn deserialize_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     struct TimeVisitor;
 
     impl Visitor<'_> for TimeVisitor {
@@ -66,23 +76,56 @@ mod tests {
             ("1h30m", 5_400_000),
             ("1.5m", 90_000),
         ] {
-            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+            assert_eq!(
+                parse_time(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
-        assert_eq!(parse_time(&u64::MAX.to_string()), Ok(Duration::from_secs(u64::MAX)));
+        assert_eq!(
+            parse_time(&u64::MAX.to_string()),
+            Ok(Duration::from_secs(u64::MAX))
+        );
     }
 
     #[test]
     fn other_texts_are_refused_with_an_example() {
-        for text in
-            ["", " ", "-", "-1", "-1s", "-0.5", "soon", "5 5", "1e3", "5x", ".", "1.2.3", "inf", "٣", "--no-wait"]
-        {
+        for text in [
+            "",
+            " ",
+            "-",
+            "-1",
+            "-1s",
+            "-0.5",
+            "soon",
+            "5 5",
+            "1e3",
+            "5x",
+            ".",
+            "1.2.3",
+            "inf",
+            "٣",
+            "--no-wait",
+        ] {
             let error = parse_time(text).unwrap_err();
             assert!(error.contains("such as 30, 1.5, 500ms"), "{text}: {error}");
-            assert_eq!(error.contains("negative"), text.starts_with('-'), "{text}: {error}");
+            assert_eq!(
+                error.contains("negative"),
+                text.starts_with('-'),
+                "{text}: {error}"
+            );
         }
-        for text in ["18446744073709551616", "18446744073709551615.5s1s", "600000000000y", "0.0000000001"] {
+        for text in [
+            "18446744073709551616",
+            "18446744073709551615.5s1s",
+            "600000000000y",
+            "0.0000000001",
+        ] {
             let error = parse_time(text).unwrap_err();
-            assert!(error.starts_with("the number is too large"), "{text}: {error}");
+            assert!(
+                error.starts_with("the number is too large"),
+                "{text}: {error}"
+            );
         }
     }
 }

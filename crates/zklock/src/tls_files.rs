@@ -13,8 +13,14 @@ mod read;
 mod read;
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table with `ca`, and perhaps `certificate` and `key`")]
-#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "the table is refused"))]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with `ca`, and perhaps `certificate` and `key`"
+)]
+#[cfg_attr(
+    not(feature = "tls"),
+    allow(dead_code, reason = "the table is refused")
+)]
 pub(crate) struct TlsFiles {
     pub(crate) ca: PathBuf,
     pub(crate) certificate: Option<PathBuf>,

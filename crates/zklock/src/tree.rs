@@ -1,7 +1,7 @@
 //! `zklock tree`: prints the locks below a node.
 //!
-//! Many directories are read at the same time, those that are printed next first. What was read too early waits for its
-//! place in the order.
+//! Many directories are read at the same time, those that are printed next first. What was read too
+//! early waits for its place in the order.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -24,11 +24,15 @@ const MOST_READ: usize = 1_000;
 /// The most unreadable nodes that are named.
 const MOST_NAMED: usize = 10;
 
-/// Prints a line for each lock below a node, and the nodes that this client may not read. Returns the exit code: whether
-/// there are locks, or [`Code::NoConnection`] if only unreadable nodes can have locks.
+/// Prints a line for each lock below a node, and the nodes that this client may not read. Returns
+/// the exit code: whether there are locks, or [`Code::NoConnection`] if only unreadable nodes can
+/// have locks.
 pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
-    let (mut search, mut reading, mut unreadable) =
-        (Search::at(&tree.root), FuturesUnordered::new(), BTreeSet::<String>::new());
+    let (mut search, mut reading, mut unreadable) = (
+        Search::at(&tree.root),
+        FuturesUnordered::new(),
+        BTreeSet::<String>::new(),
+    );
     let mut has_any = false;
     loop {
         while reading.len() < AT_ONCE
@@ -36,13 +40,30 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
         {
             reading.push(async { (visit(client, &path).await, path) });
         }
-        let Some((visited, path)) = reading.next().await else { break };
+        let Some((visited, path)) = reading.next().await else {
+            break;
+        };
         match visited? {
-            Some(Visited { found: Found { locks, unreadable: hidden }, below }) => {
+            Some(Visited {
+                found:
+                    Found {
+                        locks,
+                        unreadable: hidden,
+                    },
+                below,
+            }) => {
                 unreadable.extend(hidden);
                 has_any |= !locks.is_empty();
-                let lines: Result<String, Failure> =
-                    locks.iter().map(|lock| if tree.json { json::of_lock(lock) } else { Ok(line(lock)) }).collect();
+                let lines: Result<String, Failure> = locks
+                    .iter()
+                    .map(|lock| {
+                        if tree.json {
+                            json::of_lock(lock)
+                        } else {
+                            Ok(line(lock))
+                        }
+                    })
+                    .collect();
                 search.finish(path, lines?, below);
             }
             None => {
@@ -55,14 +76,23 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
         }
     }
     for path in unreadable.iter().take(MOST_NAMED) {
-        print_message(format_args!("no permission to read {path}: locks below it are not shown"));
+        print_message(format_args!(
+            "no permission to read {path}: locks below it are not shown"
+        ));
     }
     if unreadable.len() > MOST_NAMED {
-        print_message(format_args!("no permission to read {} more nodes", unreadable.len() - MOST_NAMED));
+        print_message(format_args!(
+            "no permission to read {} more nodes",
+            unreadable.len() - MOST_NAMED
+        ));
     }
     let is_complete = unreadable.is_empty();
     if !has_any && !tree.json {
-        let part = if is_complete { "" } else { " among the nodes that this client may read" };
+        let part = if is_complete {
+            ""
+        } else {
+            " among the nodes that this client may read"
+        };
         print(&format!("{}: no locks{part}\n", tree.root))?;
     }
     Ok(match (has_any, is_complete) {
@@ -88,10 +118,18 @@ async fn visit(client: &CuratorClient, path: &str) -> Result<Option<Visited>, Fa
     };
     let found = among(client, path, &names).await?;
     let is_semaphore = found.locks.iter().any(|lock| lock.kind == Kind::Semaphore);
-    let contenders: HashSet<_> = found.locks.iter().flat_map(LockContenders::leaves).collect();
+    let contenders: HashSet<_> = found
+        .locks
+        .iter()
+        .flat_map(LockContenders::leaves)
+        .collect();
     let directory = path.trim_end_matches('/');
-    let below = names.iter().filter(|name| !(is_semaphore && [LEASES, LOCKS].contains(&name.as_str())));
-    let below = below.map(|name| format!("{directory}/{name}")).filter(|path| !contenders.contains(path.as_str()));
+    let below = names
+        .iter()
+        .filter(|name| !(is_semaphore && [LEASES, LOCKS].contains(&name.as_str())));
+    let below = below
+        .map(|name| format!("{directory}/{name}"))
+        .filter(|path| !contenders.contains(path.as_str()));
     let below = below.collect();
     Ok(Some(Visited { found, below }))
 }
@@ -107,13 +145,21 @@ struct Search {
 
 impl Search {
     fn at(root: &str) -> Self {
-        Self { waiting: BTreeSet::from([Place(root.to_owned())]), ..Self::default() }
+        Self {
+            waiting: BTreeSet::from([Place(root.to_owned())]),
+            ..Self::default()
+        }
     }
 
     /// The directory to read next; `None` if there is none, or if enough was read before its turn.
     fn start(&mut self) -> Option<String> {
         let next = self.waiting.first()?;
-        if self.read.len() >= MOST_READ && self.read.first_key_value().is_some_and(|(read, _)| read < next) {
+        if self.read.len() >= MOST_READ
+            && self
+                .read
+                .first_key_value()
+                .is_some_and(|(read, _)| read < next)
+        {
             return None;
         }
         let next = self.waiting.pop_first()?;
@@ -134,7 +180,12 @@ impl Search {
     /// The lines to print next, if all directories before them were read.
     fn take(&mut self) -> Option<String> {
         let (next, _) = self.read.first_key_value()?;
-        let unread = self.waiting.first().into_iter().chain(self.reading.first()).min();
+        let unread = self
+            .waiting
+            .first()
+            .into_iter()
+            .chain(self.reading.first())
+            .min();
         if unread.is_some_and(|unread| unread < next) {
             return None;
         }
@@ -163,7 +214,11 @@ mod tests {
     use super::*;
 
     fn finish(search: &mut Search, path: &str, below: &[&str]) {
-        search.finish(path.to_owned(), path.to_owned(), below.iter().map(|path| (*path).to_owned()).collect());
+        search.finish(
+            path.to_owned(),
+            path.to_owned(),
+            below.iter().map(|path| (*path).to_owned()).collect(),
+        );
     }
 
     #[test]
@@ -180,7 +235,10 @@ mod tests {
         finish(&mut search, "/a-b", &[]);
         assert_eq!(search.take(), None);
         finish(&mut search, "/a", &["/a/z"]);
-        assert_eq!((search.take().as_deref(), search.take()), (Some("/a"), None));
+        assert_eq!(
+            (search.take().as_deref(), search.take()),
+            (Some("/a"), None)
+        );
         assert_eq!(search.start().as_deref(), Some("/a/z"));
         finish(&mut search, "/a/z", &[]);
         let rest: Vec<_> = std::iter::from_fn(|| search.take()).collect();
@@ -191,7 +249,9 @@ mod tests {
     fn what_is_read_early_is_bounded_but_the_next_directory_is_always_read() {
         let mut search = Search::at("/");
         search.start().unwrap();
-        let paths: Vec<_> = (0..2 * MOST_READ).map(|number| format!("/{number:05}")).collect();
+        let paths: Vec<_> = (0..2 * MOST_READ)
+            .map(|number| format!("/{number:05}"))
+            .collect();
         search.finish("/".to_owned(), String::new(), paths.clone());
         let first = search.start().unwrap();
         for _ in 0..MOST_READ {

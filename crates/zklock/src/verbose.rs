@@ -1,5 +1,5 @@
-//! `--verbose`: prints each step, and the time of each message. `--quiet`: prints no warnings before the
-//! lock is held.
+//! `--verbose`: prints each step, and the time of each message. `--quiet`: prints no warnings
+//! before the lock is held.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
@@ -16,7 +16,8 @@ pub(crate) fn enable() {
     let _ = VERBOSE.set(());
 }
 
-/// Sets whether warnings are dropped: with `--quiet`, until it is certain that the exit code is not 121.
+/// Sets whether warnings are dropped: with `--quiet`, until it is certain that the exit code is not
+/// 121.
 pub(crate) fn set_quiet(is_quiet: bool) {
     IS_QUIET.store(is_quiet, Ordering::Relaxed);
 }
@@ -35,10 +36,14 @@ pub(crate) fn step(line: impl Display) {
     }
 }
 
-/// The beginning of each message: the name of the program; with `--verbose`, also the time, in UTC, as servers log it.
+/// The beginning of each message: the name of the program; with `--verbose`, also the time, in UTC,
+/// as servers log it.
 pub(crate) fn prefix() -> String {
     match VERBOSE.get() {
-        Some(()) => format!("zklock: {} ", humantime::format_rfc3339_millis(SystemTime::now())),
+        Some(()) => format!(
+            "zklock: {} ",
+            humantime::format_rfc3339_millis(SystemTime::now())
+        ),
         None => "zklock: ".to_owned(),
     }
 }

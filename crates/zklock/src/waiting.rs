@@ -34,25 +34,45 @@ pub(crate) async fn show(lock: &Lock, client: &CuratorClient, paths: &[String]) 
             Err(_) => ("whose holder cannot be read".to_owned(), String::new()),
         };
         let waited = text(Duration::from_secs(begun.elapsed().as_secs()));
-        let line = fitted(&format!("zklock: waiting for {paths}, {holders}"), &format!("{place}; {waited}"), width());
+        let line = fitted(
+            &format!("zklock: waiting for {paths}, {holders}"),
+            &format!("{place}; {waited}"),
+            width(),
+        );
         show_display(line);
         tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 
-/// The holders, and the place of this process among the waiters, if it is known. With several locks, this process may
-/// already hold some of them, and the place is that in the longest queue.
-fn summary(participants: &[Participant], is_this: impl Fn(&Participant) -> bool) -> (String, String) {
-    let holders = participants.iter().filter(|participant| participant.owns && !is_this(participant));
+/// The holders, and the place of this process among the waiters, if it is known. With several
+/// locks, this process may already hold some of them, and the place is that in the longest queue.
+fn summary(
+    participants: &[Participant],
+    is_this: impl Fn(&Participant) -> bool,
+) -> (String, String) {
+    let holders = participants
+        .iter()
+        .filter(|participant| participant.owns && !is_this(participant));
     let holders = names(holders.map(|holder| Contender::from_data(&holder.data)));
-    let holders =
-        holders.map_or_else(|| "which no client holds now".to_owned(), |holders| format!("held by {holders}"));
+    let holders = holders.map_or_else(
+        || "which no client holds now".to_owned(),
+        |holders| format!("held by {holders}"),
+    );
     let waiters = participants.iter().filter(|participant| !participant.owns);
     let before = |this: &Participant| {
-        let same_queue = waiters.clone().filter(|other| other.path.parent() == this.path.parent());
-        same_queue.take_while(|other| other.path != this.path).count()
+        let same_queue = waiters
+            .clone()
+            .filter(|other| other.path.parent() == this.path.parent());
+        same_queue
+            .take_while(|other| other.path != this.path)
+            .count()
     };
-    let place = match waiters.clone().filter(|waiter| is_this(waiter)).map(before).max() {
+    let place = match waiters
+        .clone()
+        .filter(|waiter| is_this(waiter))
+        .map(before)
+        .max()
+    {
         None => String::new(),
         Some(0) => "; next in line".to_owned(),
         Some(before) => format!("; {} in line", ordinal(before + 1)),
@@ -76,7 +96,8 @@ fn width() -> usize {
     usize::from(if width == 0 { DEFAULT_WIDTH } else { width })
 }
 
-/// A line that fits into the terminal, because a wrapped line could not be overwritten: the start is cut before the end.
+/// A line that fits into the terminal, because a wrapped line could not be overwritten: the start
+/// is cut before the end.
 fn fitted(start: &str, end: &str, width: usize) -> String {
     // The last column stays free: some terminals wrap after it.
     let left = width.saturating_sub(1);
@@ -119,7 +140,12 @@ mod tests {
 
     #[test]
     fn places_are_ordinal_numbers() {
-        let shown = [2, 3, 4, 11, 12, 13, 21, 22, 101, 111, 113].map(ordinal).join(" ");
-        assert_eq!(shown, "2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th 113th");
+        let shown = [2, 3, 4, 11, 12, 13, 21, 22, 101, 111, 113]
+            .map(ordinal)
+            .join(" ");
+        assert_eq!(
+            shown,
+            "2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th 113th"
+        );
     }
 }

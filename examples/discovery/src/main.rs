@@ -1,8 +1,10 @@
-//! gRPC servers that are discovered and balanced through ZooKeeper. One is drained and restarted, one is killed. Fails
-//! if a request fails after the drain, or after the client has noticed that the killed server is gone.
+//! gRPC servers that are discovered and balanced through ZooKeeper. One is drained and restarted,
+//! one is killed. Fails if a request fails after the drain, or after the client has noticed that
+//! the killed server is gone.
 //!
-//! The first process is the client. It starts, drains and kills the servers. The servers implement the health service,
-//! which is part of `tonic-health`, so that neither this example nor its users need `protoc`.
+//! The first process is the client. It starts, drains and kills the servers. The servers implement
+//! the health service, which is part of `tonic-health`, so that neither this example nor its users
+//! need `protoc`.
 //!
 //! ```console
 //! cargo run -p curator-example-discovery
@@ -80,7 +82,10 @@ async fn client() -> Result<(), Failure> {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("b was killed: it was gone after {:.1} s; {failed} requests have failed.", killed.elapsed().as_secs_f64());
+    println!(
+        "b was killed: it was gone after {:.1} s; {failed} requests have failed.",
+        killed.elapsed().as_secs_f64()
+    );
     all_are_answered(&channel, "b is gone").await?;
 
     a.send("drain").await?;
@@ -89,8 +94,8 @@ async fn client() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a channel that follows the changes and always uses the servers that are registered and not drained, and the
-/// ids of these servers.
+/// Returns a channel that follows the changes and always uses the servers that are registered and
+/// not drained, and the ids of these servers.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
     // An idle channel takes no changes: it needs room for those of a rolling update.
     let (channel, endpoints) = Channel::balance_channel(1024);
@@ -110,7 +115,11 @@ fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<Strin
                 break;
             }
             servers.send_modify(|servers| {
-                let _ = if is_there { servers.insert(id) } else { servers.remove(&id) };
+                let _ = if is_there {
+                    servers.insert(id)
+                } else {
+                    servers.remove(&id)
+                };
             });
         }
     });
@@ -119,9 +128,18 @@ fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<Strin
 
 /// Sends a request, and returns the name of the server that has answered.
 async fn ask(channel: &Channel) -> Result<String, Failure> {
-    let request = HealthCheckRequest { service: SERVICE.to_owned() };
-    let response = timeout(DEFAULT_TIMEOUT, HealthClient::new(channel.clone()).check(request)).await??;
-    let server = response.metadata().get(server::NAME).ok_or("an answer without the name of its server")?;
+    let request = HealthCheckRequest {
+        service: SERVICE.to_owned(),
+    };
+    let response = timeout(
+        DEFAULT_TIMEOUT,
+        HealthClient::new(channel.clone()).check(request),
+    )
+    .await??;
+    let server = response
+        .metadata()
+        .get(server::NAME)
+        .ok_or("an answer without the name of its server")?;
     Ok(server.to_str()?.to_owned())
 }
 
@@ -131,14 +149,27 @@ async fn all_are_answered(channel: &Channel, title: &str) -> Result<(), Failure>
     for _ in 0..MANY {
         *answers.entry(ask(channel).await?).or_insert(0) += 1;
     }
-    let answers: Vec<_> = answers.iter().map(|(server, number)| format!("{number} by {server}")).collect();
-    println!("{title}: {MANY} requests, answered {}.", answers.join(" and "));
+    let answers: Vec<_> = answers
+        .iter()
+        .map(|(server, number)| format!("{number} by {server}"))
+        .collect();
+    println!(
+        "{title}: {MANY} requests, answered {}.",
+        answers.join(" and ")
+    );
     Ok(())
 }
 
 /// Waits until the channel uses exactly these servers.
-async fn until(servers: &mut watch::Receiver<BTreeSet<String>>, wanted: &[&str]) -> Result<(), Failure> {
-    timeout(DEFAULT_TIMEOUT, servers.wait_for(|servers| servers.iter().eq(wanted))).await??;
+async fn until(
+    servers: &mut watch::Receiver<BTreeSet<String>>,
+    wanted: &[&str],
+) -> Result<(), Failure> {
+    timeout(
+        DEFAULT_TIMEOUT,
+        servers.wait_for(|servers| servers.iter().eq(wanted)),
+    )
+    .await??;
     Ok(())
 }
 
@@ -171,7 +202,11 @@ impl Server {
 
     /// Sends a line to the server's standard input.
     async fn send(&mut self, line: &str) -> Result<(), Failure> {
-        let input = self.process.stdin.as_mut().ok_or("a server without input")?;
+        let input = self
+            .process
+            .stdin
+            .as_mut()
+            .ok_or("a server without input")?;
         Ok(input.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
@@ -179,6 +214,10 @@ impl Server {
     async fn end(&mut self) -> Result<(), Failure> {
         drop(self.process.stdin.take());
         let status = timeout(DEFAULT_TIMEOUT, self.process.wait()).await??;
-        if status.success() { Ok(()) } else { Err(format!("a server has failed: {status}").into()) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("a server has failed: {status}").into())
+        }
     }
 }

@@ -21,8 +21,8 @@ pub(crate) const NAME: &str = "server";
 pub(crate) const READY: &str = "ready";
 pub(crate) const DRAINED: &str = "drained";
 
-/// Serves until its standard input ends. A line drains the server: it still answers, but clients send it no more
-/// requests.
+/// Serves until its standard input ends. A line drains the server: it still answers, but clients
+/// send it no more requests.
 pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
     // The kernel kills this process when the first one dies.
     #[cfg(target_os = "linux")]
@@ -33,16 +33,25 @@ pub(crate) async fn run(id: &str, connect_string: &str) -> Result<(), Failure> {
     let port = incoming.local_addr()?.port();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let health = HealthServer::new(Named { id: id.to_owned() });
-    let serving = Server::builder().add_service(health).serve_with_incoming_shutdown(incoming, async {
-        // The drop of the sender ends this, too.
-        let _ = ended.await;
-    });
+    let serving = Server::builder()
+        .add_service(health)
+        .serve_with_incoming_shutdown(incoming, async {
+            // The drop of the sender ends this, too.
+            let _ = ended.await;
+        });
     let serving = tokio::spawn(serving);
 
-    let zookeeper = builder(connect_string).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let zookeeper = builder(connect_string)
+        .session_timeout(SESSION_TIMEOUT)
+        .connect()
+        .await?;
     let services = ServiceDiscovery::new(&zookeeper, SERVICES)?;
-    // The id is the same after a restart: the registration waits until the session of the previous run has ended.
-    let instance = ServiceInstance::new(SERVICE).id(id).address("127.0.0.1").port(port);
+    // The id is the same after a restart: the registration waits until the session of the previous
+    // run has ended.
+    let instance = ServiceInstance::new(SERVICE)
+        .id(id)
+        .address("127.0.0.1")
+        .port(port);
     let registration = services.register(instance)?;
     registration.registered().await?;
     println!("{READY}");
@@ -67,16 +76,29 @@ struct Named {
 
 #[tonic::async_trait]
 impl Health for Named {
-    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
-        let mut response = Response::new(HealthCheckResponse { status: ServingStatus::Serving.into() });
-        let id = self.id.parse().map_err(|_| Status::internal("the id is not valid metadata"))?;
+    async fn check(
+        &self,
+        _: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let mut response = Response::new(HealthCheckResponse {
+            status: ServingStatus::Serving.into(),
+        });
+        let id = self
+            .id
+            .parse()
+            .map_err(|_| Status::internal("the id is not valid metadata"))?;
         response.metadata_mut().insert(NAME, id);
         Ok(response)
     }
 
     type WatchStream = Pending<Result<HealthCheckResponse, Status>>;
 
-    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("this example implements only `check`"))
+    async fn watch(
+        &self,
+        _: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented(
+            "this example implements only `check`",
+        ))
     }
 }

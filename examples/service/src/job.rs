@@ -16,7 +16,9 @@ const PATH: &str = "/curator-examples/service/job";
 
 /// Counts the items in one of the processes of this service, as long as any of them runs.
 pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Result<(), Failure> {
-    let selector = LeaderSelector::builder(&service.client, PATH)?.metrics_name("job").build();
+    let selector = LeaderSelector::builder(&service.client, PATH)?
+        .metrics_name("job")
+        .build();
     let job = move |leadership| count(Arc::clone(&service), leadership);
     // Continues through outages of any length.
     Ok(selector.run(job, stop.cancelled_owned()).await?)
@@ -31,15 +33,17 @@ impl Drop for Leading<'_> {
     }
 }
 
-/// The job: counts the items repeatedly. When the term is lost, this future is dropped at its next await point. At
-/// shutdown, it returns between two counts.
+/// The job: counts the items repeatedly. When the term is lost, this future is dropped at its next
+/// await point. At shutdown, it returns between two counts.
 async fn count(service: Arc<Service>, leadership: Leadership) -> Result<(), StaleToken> {
     let token = leadership.fencing_token();
     info!(%token, "the job leads");
     service.leading.send_replace(Some(token));
     let _until = Leading(&service);
     loop {
-        service.count.write(token, |count| *count = service.orders.items())?;
+        service
+            .count
+            .write(token, |count| *count = service.orders.items())?;
         tokio::select! {
             biased;
             () = leadership.shutdown_requested() => return Ok(()),

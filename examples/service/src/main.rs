@@ -1,5 +1,6 @@
-//! An HTTP service that keeps orders: a lock for each order, a store that rejects late writes, probes, a start without
-//! reachable servers, a singleton background job, and an orderly shutdown. `docs/production.md` has the reasons.
+//! An HTTP service that keeps orders: a lock for each order, a store that rejects late writes,
+//! probes, a start without reachable servers, a singleton background job, and an orderly shutdown.
+//! `docs/production.md` has the reasons.
 //!
 //! ```console
 //! LISTEN=127.0.0.1:8080 cargo run -p curator-example-service
@@ -12,7 +13,8 @@
 //! curl http://127.0.0.1:8080/metrics
 //! ```
 //!
-//! `ZOOKEEPER_CONNECT` contains your servers, `RUST_LOG` selects what is logged, and `settings.rs` has the rest.
+//! `ZOOKEEPER_CONNECT` contains your servers, `RUST_LOG` selects what is logged, and `settings.rs`
+//! has the rest.
 
 mod job;
 mod orders;
@@ -48,8 +50,12 @@ use crate::settings::Settings;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     // The log lines of `zookeeper-client` would repeat those of this library's client.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal()).init();
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stdout().is_terminal())
+        .init();
     // Installed before the client starts, because the client records metrics from its start.
     let mut metrics = PrometheusBuilder::new();
     for (name, bounds) in HISTOGRAM_BOUNDS {
@@ -58,7 +64,10 @@ async fn main() -> Result<(), Failure> {
     let metrics = metrics.install_recorder()?;
     describe_metrics();
     let settings = Settings::from_env()?;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let ensemble = Ensemble::find().await?;
     let listener = TcpListener::bind(&settings.listen).await?;
     println!("Listening on http://{}", listener.local_addr()?);
@@ -73,10 +82,16 @@ async fn main() -> Result<(), Failure> {
     let service = Arc::new(Service::new(client.clone(), &settings)?);
     // From here on, `main` closes the client before it returns.
     let requests = Requests::default();
-    let (ended, no_more_requests, no_more_work) =
-        (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+    let (ended, no_more_requests, no_more_work) = (
+        CancellationToken::new(),
+        CancellationToken::new(),
+        CancellationToken::new(),
+    );
     let job = spawn_part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
-    let serving = axum::serve(listener, routes(Arc::clone(&service), requests.clone(), metrics));
+    let serving = axum::serve(
+        listener,
+        routes(Arc::clone(&service), requests.clone(), metrics),
+    );
     let serving = serving.with_graceful_shutdown(no_more_requests.clone().cancelled_owned());
     let serving = spawn_part(&ended, serving.into_future());
 
@@ -103,10 +118,15 @@ async fn main() -> Result<(), Failure> {
         Ok(()) => info!("the client is closed"),
         Err(error) => warn!(%error, "the client is closed, but the servers have not confirmed it"),
     }
-    if by_itself { Err("the server or the job has ended by itself".into()) } else { Ok(()) }
+    if by_itself {
+        Err("the server or the job has ended by itself".into())
+    } else {
+        Ok(())
+    }
 }
 
-/// Spawns a task that runs until the service stops. `ended` is cancelled when the task ends, even by a panic.
+/// Spawns a task that runs until the service stops. `ended` is cancelled when the task ends, even
+/// by a panic.
 fn spawn_part<T: Send + 'static>(
     ended: &CancellationToken,
     work: impl Future<Output = T> + Send + 'static,

@@ -8,8 +8,9 @@ use curator_recipes::fencing::FencedResource;
 /// The items of an order, and the highest fencing token of their reads and writes.
 pub(crate) type Order = FencedResource<Vec<String>>;
 
-/// The orders, in the memory of this process, so that the example needs no database. A database would be shared by all
-/// processes, and would compare tokens in the same way, with the SQL in `curator_recipes::fencing`.
+/// The orders, in the memory of this process, so that the example needs no database. A database
+/// would be shared by all processes, and would compare tokens in the same way, with the SQL in
+/// `curator_recipes::fencing`.
 #[derive(Default)]
 pub(crate) struct Orders(Mutex<HashMap<String, Arc<Order>>>);
 
@@ -25,7 +26,10 @@ impl Orders {
 
     /// The number of items in all orders.
     pub(crate) fn items(&self) -> usize {
-        self.by_key().values().map(|order| order.read(Vec::len)).sum()
+        self.by_key()
+            .values()
+            .map(|order| order.read(Vec::len))
+            .sum()
     }
 
     fn by_key(&self) -> MutexGuard<'_, HashMap<String, Arc<Order>>> {

@@ -15,12 +15,18 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, reason: impl ToString) -> Self {
-        Self { status, reason: reason.to_string() }
+        Self {
+            status,
+            reason: reason.to_string(),
+        }
     }
 
     /// Another request holds the lock. A missing connection is another error.
     pub(crate) fn taken() -> Self {
-        Self::new(StatusCode::CONFLICT, "another request holds the lock of the order")
+        Self::new(
+            StatusCode::CONFLICT,
+            "another request holds the lock of the order",
+        )
     }
 }
 
@@ -34,9 +40,9 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Client(client::Error::InvalidPath(_)) => StatusCode::BAD_REQUEST,
-            Error::Client(client::Error::Closed | client::Error::ClientEnded { .. } | client::Error::Forked) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Error::Client(
+                client::Error::Closed | client::Error::ClientEnded { .. } | client::Error::Forked,
+            ) => StatusCode::SERVICE_UNAVAILABLE,
             error if error.is_retryable() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -44,7 +50,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The work under the lock was dropped. The store has applied only the writes that it had accepted until then.
+/// The work under the lock was dropped. The store has applied only the writes that it had accepted
+/// until then.
 impl From<LockLost> for Refusal {
     fn from(lost: LockLost) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, lost)

@@ -18,8 +18,8 @@ use crate::refusal::Refusal;
 /// How long the server may take to send the responses to requests that were cut off.
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
 
-/// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a separate task, which
-/// outlives the server's.
+/// Handlers that can be cut off. Aborting the server is not enough: each of its connections has a
+/// separate task, which outlives the server's.
 #[derive(Clone, Default)]
 pub(crate) struct Requests {
     running: TaskTracker,
@@ -28,20 +28,29 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// A layer around each handler, including the reading of the request's body.
-    pub(crate) async fn track(State(requests): State<Self>, request: Request, next: Next) -> Response {
+    pub(crate) async fn track(
+        State(requests): State<Self>,
+        request: Request,
+        next: Next,
+    ) -> Response {
         let answer = requests.cut_off.run_until_cancelled(next.run(request));
         let answer = requests.running.track_future(answer).await;
-        answer.unwrap_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response())
+        answer.unwrap_or_else(|| {
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response()
+        })
     }
 
-    /// Waits until the server, which accepts no new connections, has answered all requests, and cuts off those that
-    /// take longer than `patience`. No handler runs after that.
+    /// Waits until the server, which accepts no new connections, has answered all requests, and
+    /// cuts off those that take longer than `patience`. No handler runs after that.
     pub(crate) async fn drain(&self, mut serving: JoinHandle<io::Result<()>>, patience: Duration) {
         match timeout(patience, &mut serving).await {
             Ok(Ok(Ok(()))) => info!("all requests are answered"),
             Ok(Ok(Err(error))) => error!(%error, "the server has failed"),
             Ok(Err(error)) => error!(%error, "the server has failed"),
-            Err(_) => warn!(requests = self.running.len(), "connections are cut off after {patience:?}"),
+            Err(_) => warn!(
+                requests = self.running.len(),
+                "connections are cut off after {patience:?}"
+            ),
         }
         self.cut_off.cancel();
         self.running.close();

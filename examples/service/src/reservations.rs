@@ -14,15 +14,16 @@ use tracing::{info, warn};
 
 use crate::release::{Released, release};
 
-/// The reservations of this process, which holds their guards. A client must use the same process for all requests on a
-/// reservation.
+/// The reservations of this process, which holds their guards. A client must use the same process
+/// for all requests on a reservation.
 pub(crate) struct Reservations {
     reserved_for: Duration,
     by_key: Mutex<HashMap<String, Reservation>>,
     tasks: TaskTracker,
 }
 
-/// A reservation, whose guard a separate task holds until the reservation is given back, expires or is lost.
+/// A reservation, whose guard a separate task holds until the reservation is given back, expires or
+/// is lost.
 #[derive(Clone)]
 struct Reservation {
     token: FencingToken,
@@ -41,54 +42,84 @@ pub(crate) enum End {
     Lost(LockLost),
 }
 
-/// This process has no reservation of the order with this token. Contains how the reservation has ended, if
-/// known.
+/// This process has no reservation of the order with this token. Contains how the reservation has
+/// ended, if known.
 pub(crate) struct NoReservation(Option<End>);
 
 impl Reservations {
     pub(crate) fn new(reserved_for: Duration) -> Self {
-        Self { reserved_for, by_key: Mutex::default(), tasks: TaskTracker::new() }
+        Self {
+            reserved_for,
+            by_key: Mutex::default(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     pub(crate) fn keep(&self, key: String, guard: LockGuard) {
         let (token, given_back) = (guard.fencing_token(), CancellationToken::new());
         let (sender, end) = watch::channel(None);
         let reserved = hold(guard, given_back.clone(), self.reserved_for);
-        self.tasks.spawn(async move { sender.send_replace(Some(reserved.await)) });
+        self.tasks
+            .spawn(async move { sender.send_replace(Some(reserved.await)) });
         let mut by_key = self.by_key();
         // Until the next reservation is made, requests can still ask how the ended ones have ended.
         by_key.retain(|_, reservation| reservation.end.borrow().is_none());
-        by_key.insert(key, Reservation { token, given_back, end });
+        by_key.insert(
+            key,
+            Reservation {
+                token,
+                given_back,
+                end,
+            },
+        );
     }
 
-    /// Whether this process has such a reservation. A token alone proves nothing: any caller can invent one.
+    /// Whether this process has such a reservation. A token alone proves nothing: any caller can
+    /// invent one.
     pub(crate) fn check(&self, key: &str, token: FencingToken) -> Result<(), NoReservation> {
         self.find(key, token).map(drop)
     }
 
     /// Ends the reservation. Never returns [`End::Expired`] or [`End::Lost`], which are errors.
-    pub(crate) async fn give_back(&self, key: &str, token: FencingToken) -> Result<End, NoReservation> {
+    pub(crate) async fn give_back(
+        &self,
+        key: &str,
+        token: FencingToken,
+    ) -> Result<End, NoReservation> {
         let mut reservation = self.find(key, token)?;
         reservation.given_back.cancel();
-        let end = reservation.end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+        let end = reservation
+            .end
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|end| end.clone());
         match end {
             Some(end @ (End::GivenBack | End::Unconfirmed)) => Ok(end),
             end => Err(NoReservation(end)),
         }
     }
 
-    /// Releases each guard, which reports whether its lock had been lost. Closing the session would only free the
-    /// locks.
+    /// Releases each guard, which reports whether its lock had been lost. Closing the session would
+    /// only free the locks.
     pub(crate) async fn end_all(&self) {
-        let all: Vec<_> = self.by_key().drain().filter(|(_, reservation)| reservation.end.borrow().is_none()).collect();
-        // All tasks are notified before any is awaited, as each release takes its time in an outage.
+        let all: Vec<_> = self
+            .by_key()
+            .drain()
+            .filter(|(_, reservation)| reservation.end.borrow().is_none())
+            .collect();
+        // All tasks are notified before any is awaited, as each release takes its time in an
+        // outage.
         for (key, reservation) in &all {
             info!(key, token = %reservation.token, "gives back a reservation");
             reservation.given_back.cancel();
         }
         self.tasks.close();
         self.tasks.wait().await;
-        if all.iter().all(|(_, reservation)| matches!(*reservation.end.borrow(), Some(End::GivenBack))) {
+        if all
+            .iter()
+            .all(|(_, reservation)| matches!(*reservation.end.borrow(), Some(End::GivenBack)))
+        {
             info!("all reservations are given back");
         } else {
             warn!("not all reservations could be given back");
@@ -97,7 +128,9 @@ impl Reservations {
 
     fn find(&self, key: &str, token: FencingToken) -> Result<Reservation, NoReservation> {
         let by_key = self.by_key();
-        let reservation = by_key.get(key).filter(|reservation| reservation.token == token);
+        let reservation = by_key
+            .get(key)
+            .filter(|reservation| reservation.token == token);
         let reservation = reservation.ok_or(NoReservation(None))?;
         match &*reservation.end.borrow() {
             None => Ok(reservation.clone()),
@@ -132,7 +165,9 @@ async fn hold(guard: LockGuard, given_back: CancellationToken, reserved_for: Dur
 impl fmt::Display for NoReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Some(End::GivenBack | End::Unconfirmed) => f.write_str("the reservation has been given back"),
+            Some(End::GivenBack | End::Unconfirmed) => {
+                f.write_str("the reservation has been given back")
+            }
             Some(End::Expired) => f.write_str("the reservation has expired"),
             Some(End::Lost(lost)) => write!(f, "the reservation is lost: {lost}"),
             None => f.write_str("this process has no reservation of the order with this token"),

@@ -32,8 +32,11 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(client: CuratorClient, settings: &Settings) -> Result<Self, CacheError> {
-        let locks =
-            CuratorCache::builder(&client, ORDERS)?.max_depth(2).without_data().metrics_name("locks").start()?;
+        let locks = CuratorCache::builder(&client, ORDERS)?
+            .max_depth(2)
+            .without_data()
+            .metrics_name("locks")
+            .start()?;
         Ok(Self {
             client,
             orders: Orders::default(),
@@ -50,7 +53,8 @@ impl Service {
     pub(crate) fn lock(&self, key: &str) -> Result<InterProcessMutex, Error> {
         // `child` rejects a key with a slash, which would be the path of another node.
         let path = self.client.resolve(ORDERS)?.child(key)?;
-        // Not reentrant: requests on one connection share a task, and the guard of a reservation moves to another one.
+        // Not reentrant: requests on one connection share a task, and the guard of a reservation
+        // moves to another one.
         Ok(InterProcessMutex::non_reentrant(&self.client, path)?.with_metrics_name("orders"))
     }
 }

@@ -13,8 +13,9 @@ pub(crate) struct Settings {
     pub(crate) session_timeout: Duration,
     /// `RESERVED_FOR`: how long an order stays reserved unless it is given back.
     pub(crate) reserved_for: Duration,
-    /// `UNREADY_FOR`: how long the service still accepts requests at shutdown, while its readiness probe fails. In
-    /// production, set it to the time that load balancers need to notice the failing probe.
+    /// `UNREADY_FOR`: how long the service still accepts requests at shutdown, while its readiness
+    /// probe fails. In production, set it to the time that load balancers need to notice the
+    /// failing probe.
     pub(crate) unready_for: Duration,
     /// `DRAIN`: how long the requests in progress may take after that.
     pub(crate) drain: Duration,
@@ -36,7 +37,8 @@ impl Settings {
 }
 
 fn seconds(name: &str, default: f64) -> Result<Duration, Failure> {
-    let seconds =
-        var(name).map_or(Ok(default), |seconds| seconds.parse()).map_err(|error| format!("{name}: {error}"))?;
+    let seconds = var(name)
+        .map_or(Ok(default), |seconds| seconds.parse())
+        .map_err(|error| format!("{name}: {error}"))?;
     Ok(Duration::try_from_secs_f64(seconds).map_err(|error| format!("{name}: {error}"))?)
 }

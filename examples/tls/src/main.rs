@@ -1,7 +1,7 @@
 //! A lock over TLS, with a client certificate that is renewed while the program runs.
 //!
-//! Needs a ZooKeeper with TLS: `ZOOKEEPER_CONNECT` contains its `secureClientPort`, and `TLS_CA`, `TLS_CERTIFICATE` and
-//! `TLS_KEY` are PEM files.
+//! Needs a ZooKeeper with TLS: `ZOOKEEPER_CONNECT` contains its `secureClientPort`, and `TLS_CA`,
+//! `TLS_CERTIFICATE` and `TLS_KEY` are PEM files.
 
 use std::env::var;
 use std::error::Error;
@@ -13,7 +13,10 @@ use curator_recipes::client::{CuratorClient, TlsOptions};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let tls = certificates()?;
-    let client = CuratorClient::builder(var("ZOOKEEPER_CONNECT")?).tls(tls.clone()).connect().await?;
+    let client = CuratorClient::builder(var("ZOOKEEPER_CONNECT")?)
+        .tls(tls.clone())
+        .connect()
+        .await?;
     println!("Connected: {}", client.health());
 
     let mutex = InterProcessMutex::non_reentrant(&client, "/curator-examples/tls")?;

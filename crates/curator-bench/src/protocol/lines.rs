@@ -23,15 +23,26 @@ impl fmt::Display for Lock {
 
 /// No variant is skipped, so each has a name.
 fn name(named: impl ValueEnum) -> String {
-    named.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    named
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open { sessions, connect: None } => write!(f, "open sessions={sessions}"),
-            Self::Open { sessions, connect: Some(connect) } => write!(f, "open sessions={sessions} connect={connect}"),
-            Self::Supports { operation, lock } => write!(f, "supports case={operation} lock={lock}"),
+            Self::Open {
+                sessions,
+                connect: None,
+            } => write!(f, "open sessions={sessions}"),
+            Self::Open {
+                sessions,
+                connect: Some(connect),
+            } => write!(f, "open sessions={sessions} connect={connect}"),
+            Self::Supports { operation, lock } => {
+                write!(f, "supports case={operation} lock={lock}")
+            }
             Self::Run(workload) => write!(f, "run {workload}"),
             Self::Go => f.write_str("go"),
         }
@@ -40,7 +51,11 @@ impl fmt::Display for Request {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "case={} lock={} path={}", self.operation, self.lock, self.path)?;
+        write!(
+            f,
+            "case={} lock={} path={}",
+            self.operation, self.lock, self.path
+        )?;
         if !self.time.is_zero() {
             write!(f, " seconds={}", self.time.as_secs_f64())?;
         }
@@ -62,7 +77,8 @@ impl fmt::Display for Workload {
         if self.mark > 0 {
             write!(f, " mark={}", self.mark)?;
         }
-        self.start.map_or(Ok(()), |start| write!(f, " start={start}"))
+        self.start
+            .map_or(Ok(()), |start| write!(f, " start={start}"))
     }
 }
 
@@ -76,7 +92,11 @@ impl fmt::Display for Reply {
             Self::Queued { nanoseconds } => write!(f, "queued nanoseconds={nanoseconds}"),
             Self::Loaded { nanoseconds } => write!(f, "loaded nanoseconds={nanoseconds}"),
             Self::Current { events } => write!(f, "current events={events}"),
-            Self::Done(Done { operations, nanoseconds, heap }) => {
+            Self::Done(Done {
+                operations,
+                nanoseconds,
+                heap,
+            }) => {
                 write!(f, "done operations={operations} nanoseconds={nanoseconds}")?;
                 heap.map_or(Ok(()), |heap| write!(f, " heap={heap}"))
             }
@@ -99,7 +119,10 @@ impl FromStr for Request {
                 sessions: words.number("sessions")?,
                 connect: words.values.get("connect").map(ToString::to_string),
             }),
-            "supports" => Ok(Self::Supports { operation: words.named("case")?, lock: words.named("lock")? }),
+            "supports" => Ok(Self::Supports {
+                operation: words.named("case")?,
+                lock: words.named("lock")?,
+            }),
             "run" => words.workload().map(Self::Run),
             "go" => Ok(Self::Go),
             _ => Err(ProtocolError::Line(line.to_owned())),
@@ -111,15 +134,23 @@ impl FromStr for Reply {
     type Err = ProtocolError;
 
     fn from_str(line: &str) -> Result<Self, ProtocolError> {
-        let (words, rest) = (Words::of(line), || line.split_once(' ').map_or("", |(_, rest)| rest).to_owned());
+        let (words, rest) = (Words::of(line), || {
+            line.split_once(' ').map_or("", |(_, rest)| rest).to_owned()
+        });
         match words.first {
             "ok" => Ok(Self::Ok),
             "yes" => Ok(Self::Yes),
             "no" => Ok(Self::No(rest())),
             "held" => Ok(Self::Held),
-            "queued" => Ok(Self::Queued { nanoseconds: words.number("nanoseconds")? }),
-            "loaded" => Ok(Self::Loaded { nanoseconds: words.number("nanoseconds")? }),
-            "current" => Ok(Self::Current { events: words.number("events")? }),
+            "queued" => Ok(Self::Queued {
+                nanoseconds: words.number("nanoseconds")?,
+            }),
+            "loaded" => Ok(Self::Loaded {
+                nanoseconds: words.number("nanoseconds")?,
+            }),
+            "current" => Ok(Self::Current {
+                events: words.number("events")?,
+            }),
             "done" => Ok(Self::Done(Done {
                 operations: words.number("operations")?,
                 nanoseconds: words.number("nanoseconds")?,
@@ -142,15 +173,25 @@ impl<'a> Words<'a> {
     fn of(line: &'a str) -> Self {
         let mut words = line.split_whitespace();
         let first = words.next().unwrap_or("");
-        Self { line, first, values: words.filter_map(|word| word.split_once('=')).collect() }
+        Self {
+            line,
+            first,
+            values: words.filter_map(|word| word.split_once('=')).collect(),
+        }
     }
 
     fn invalid(&self, key: &'static str) -> ProtocolError {
-        ProtocolError::Value { line: self.line.to_owned(), key }
+        ProtocolError::Value {
+            line: self.line.to_owned(),
+            key,
+        }
     }
 
     fn value(&self, key: &'static str) -> Result<&'a str, ProtocolError> {
-        self.values.get(key).copied().ok_or_else(|| self.invalid(key))
+        self.values
+            .get(key)
+            .copied()
+            .ok_or_else(|| self.invalid(key))
     }
 
     fn number<T: FromStr>(&self, key: &'static str) -> Result<T, ProtocolError> {
@@ -158,7 +199,10 @@ impl<'a> Words<'a> {
     }
 
     fn optional<T: FromStr>(&self, key: &'static str) -> Result<Option<T>, ProtocolError> {
-        self.values.contains_key(key).then(|| self.number(key)).transpose()
+        self.values
+            .contains_key(key)
+            .then(|| self.number(key))
+            .transpose()
     }
 
     fn number_or_0(&self, key: &'static str) -> Result<usize, ProtocolError> {
@@ -197,16 +241,35 @@ mod tests {
 
     #[test]
     fn formatted_lines_are_parsed_to_the_same_values() {
-        let crowd =
-            Workload { waiters: 10, each: true, start: Some(5), ..Workload::new(Operation::Crowd, Lock::Mutex, "/a") };
-        let cache =
-            Workload { nodes: 1000, marked: 10, mark: 7, ..Workload::new(Operation::CacheStorm, Lock::Cache, "/a") };
+        let crowd = Workload {
+            waiters: 10,
+            each: true,
+            start: Some(5),
+            ..Workload::new(Operation::Crowd, Lock::Mutex, "/a")
+        };
+        let cache = Workload {
+            nodes: 1000,
+            marked: 10,
+            mark: 7,
+            ..Workload::new(Operation::CacheStorm, Lock::Cache, "/a")
+        };
         for workload in [crowd, cache] {
             let request = Request::Run(workload);
             assert_eq!(request.to_string().parse(), Ok(request));
         }
-        let done = |heap| Reply::Done(Done { operations: 3, nanoseconds: 4, heap });
-        for reply in [done(None), done(Some(5)), Reply::Loaded { nanoseconds: 6 }, Reply::Current { events: 7 }] {
+        let done = |heap| {
+            Reply::Done(Done {
+                operations: 3,
+                nanoseconds: 4,
+                heap,
+            })
+        };
+        for reply in [
+            done(None),
+            done(Some(5)),
+            Reply::Loaded { nanoseconds: 6 },
+            Reply::Current { events: 7 },
+        ] {
             assert_eq!(reply.to_string().parse(), Ok(reply));
         }
     }
@@ -214,7 +277,10 @@ mod tests {
     #[test]
     fn a_malformed_number_is_refused() {
         let line = "run case=cache-load lock=cache path=/a nodes=many";
-        let refused = ProtocolError::Value { line: line.to_owned(), key: "nodes" };
+        let refused = ProtocolError::Value {
+            line: line.to_owned(),
+            key: "nodes",
+        };
         assert_eq!(line.parse::<Request>(), Err(refused));
     }
 }

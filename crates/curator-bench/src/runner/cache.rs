@@ -1,5 +1,6 @@
-//! Runs the cases of a cache, which loads a tree, follows changes, or reconnects after its connection was cut; and the
-//! cases of a discovery, which registers instances or finds them. Each runs in one process.
+//! Runs the cases of a cache, which loads a tree, follows changes, or reconnects after its
+//! connection was cut; and the cases of a discovery, which registers instances or finds them. Each
+//! runs in one process.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use curator_results::bench::{Cache, Counts, Round};
 /// A load is complete when the cache has sent no request for this long.
 const REST: Duration = Duration::from_millis(500);
 
-/// The measurements of the part of a run that the case is about: the load, the storm or the reconnect.
+/// The measurements of the part of a run that the case is about: the load, the storm or the
+/// reconnect.
 struct Part {
     operations: usize,
     time: Duration,
@@ -28,8 +30,15 @@ struct Part {
 
 impl Runner {
     /// Opens a cache, runs the case with it, and closes it.
-    pub(super) async fn run_cache(&mut self, workload: &Workload, trees: &Trees) -> anyhow::Result<Round> {
-        let mut workload = Workload { mark: trees.next_mark(), ..workload.clone() };
+    pub(super) async fn run_cache(
+        &mut self,
+        workload: &Workload,
+        trees: &Trees,
+    ) -> anyhow::Result<Round> {
+        let mut workload = Workload {
+            mark: trees.next_mark(),
+            ..workload.clone()
+        };
         if workload.lock == Lock::Cache {
             trees.create(workload.nodes).await?;
             workload.path = path(workload.nodes);
@@ -39,16 +48,24 @@ impl Runner {
             bail!("a cache case has one process");
         };
 
-        process.send_request(&Request::Run(workload.clone())).await?;
+        process
+            .send_request(&Request::Run(workload.clone()))
+            .await?;
         process.held().await?;
         let (before, start) = (process.usage()?, counts_of(proxy, 0));
         let resident = *self.resident.get_or_insert(before.resident);
         process.send_request(&Request::Go).await?;
         let loading = process.loaded().await?;
         let used = process.usage()?;
-        let mut cache =
-            Cache { loading: nanoseconds(loading), memory: used.resident.saturating_sub(resident), ..Cache::default() };
-        let part = if matches!(workload.operation, Operation::CacheLoad | Operation::Register | Operation::Find) {
+        let mut cache = Cache {
+            loading: nanoseconds(loading),
+            memory: used.resident.saturating_sub(resident),
+            ..Cache::default()
+        };
+        let part = if matches!(
+            workload.operation,
+            Operation::CacheLoad | Operation::Register | Operation::Find
+        ) {
             cache.counts = counts_at_rest(proxy, workload.nodes, &start).await;
             part(workload.nodes, loading, used - before)
         } else {
@@ -70,7 +87,12 @@ impl Runner {
 }
 
 fn part(operations: usize, time: Duration, used: Usage) -> Part {
-    Part { operations, time, processor: used.processor, switches: used.switches() }
+    Part {
+        operations,
+        time,
+        processor: used.processor,
+        switches: used.switches(),
+    }
 }
 
 /// Changes nodes, and waits until the cache contains all changes.
@@ -102,7 +124,12 @@ async fn storm(
 ) -> anyhow::Result<Part> {
     let (before, start) = (process.usage()?, counts_of(proxy, 0));
     let begin = Instant::now();
-    let written = async { trees.storm(workload.nodes, workload.marked, workload.mark).await.map(|()| Instant::now()) };
+    let written = async {
+        trees
+            .storm(workload.nodes, workload.marked, workload.mark)
+            .await
+            .map(|()| Instant::now())
+    };
     let (written, (events, end)) = tokio::try_join!(written, current(process))?;
     let used = process.usage()? - before;
     let operations = workload.marked * CHANGES;
@@ -112,8 +139,8 @@ async fn storm(
     Ok(part(operations, end - begin, used))
 }
 
-/// Cuts the connection, and measures until the cache has reported all changes and sends no more requests: it may report
-/// the last change before it has read the last node.
+/// Cuts the connection, and measures until the cache has reported all changes and sends no more
+/// requests: it may report the last change before it has read the last node.
 async fn reconnect(
     process: &mut Process,
     proxy: &FaultProxy,
@@ -121,10 +148,16 @@ async fn reconnect(
     trees: &Trees,
     cache: &mut Cache,
 ) -> anyhow::Result<Part> {
-    let (before, start, handshakes) = (process.usage()?, counts_of(Some(proxy), 0), proxy.handshakes());
+    let (before, start, handshakes) = (
+        process.usage()?,
+        counts_of(Some(proxy), 0),
+        proxy.handshakes(),
+    );
     // The events of the changes are lost, so the cache must read the nodes again.
     proxy.black_hole(Direction::ToClient);
-    trees.change(workload.nodes, workload.marked, workload.mark).await?;
+    trees
+        .change(workload.nodes, workload.marked, workload.mark)
+        .await?;
     proxy.heal();
     proxy.cut();
     let cut = Instant::now();
@@ -140,8 +173,13 @@ async fn reconnect(
     cache.events = events;
     cache.since_handshake = Some(nanoseconds(end.saturating_duration_since(handshake)));
     let mut counts = difference(&counts_of(Some(proxy), workload.nodes as u64), &start);
-    counts.requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
-    cache.counts = Some(Counts { round_trips: None, ..counts });
+    counts
+        .requests
+        .insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
+    cache.counts = Some(Counts {
+        round_trips: None,
+        ..counts
+    });
     Ok(part(workload.nodes, end - cut, used))
 }
 
@@ -151,9 +189,16 @@ async fn current(process: &mut Process) -> anyhow::Result<(u64, Instant)> {
 }
 
 /// Waits until the client sends no more requests. Returns the counts since `start`.
-async fn counts_at_rest(proxy: Option<&FaultProxy>, operations: usize, start: &Counts) -> Option<Counts> {
+async fn counts_at_rest(
+    proxy: Option<&FaultProxy>,
+    operations: usize,
+    start: &Counts,
+) -> Option<Counts> {
     let proxy = proxy?;
     last_change(|| sent(proxy), Instant::now(), REST).await;
     let counts = difference(&counts_of(Some(proxy), operations as u64), start);
-    Some(Counts { round_trips: None, ..counts })
+    Some(Counts {
+        round_trips: None,
+        ..counts
+    })
 }

@@ -11,7 +11,9 @@ use curator_results::bench::Counts;
 
 /// The counts until now.
 pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
-    let Some(proxy) = proxy else { return Counts::default() };
+    let Some(proxy) = proxy else {
+        return Counts::default();
+    };
     Counts {
         operations,
         requests: by_name(proxy),
@@ -22,13 +24,19 @@ pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
     }
 }
 
-/// The number of requests and handshakes that the client has sent, without the probes of the session lease.
+/// The number of requests and handshakes that the client has sent, without the probes of the
+/// session lease.
 pub(super) fn sent(proxy: &FaultProxy) -> u64 {
     without_probes(by_name(proxy)).values().sum::<u64>() + proxy.handshakes()
 }
 
-/// Waits until `number` has not changed for `rest`. Returns when it last changed, or `begin` if it has not.
-pub(super) async fn last_change(number: impl Fn() -> u64, begin: Instant, rest: Duration) -> Instant {
+/// Waits until `number` has not changed for `rest`. Returns when it last changed, or `begin` if it
+/// has not.
+pub(super) async fn last_change(
+    number: impl Fn() -> u64,
+    begin: Instant,
+    rest: Duration,
+) -> Instant {
     let (mut before, mut last) = (number(), begin);
     while last.elapsed() < rest {
         sleep(POLL).await;
@@ -46,11 +54,18 @@ pub(super) fn without_probes(mut requests: BTreeMap<String, u64>) -> BTreeMap<St
 }
 
 pub(super) fn by_name(proxy: &FaultProxy) -> BTreeMap<String, u64> {
-    proxy.requests().into_iter().map(|(op, count)| (format!("{op:?}"), count)).collect()
+    proxy
+        .requests()
+        .into_iter()
+        .map(|(op, count)| (format!("{op:?}"), count))
+        .collect()
 }
 
 pub(super) fn difference(later: &Counts, earlier: &Counts) -> Counts {
-    let round_trips = later.round_trips.zip(earlier.round_trips).map(|(later, earlier)| later.saturating_sub(earlier));
+    let round_trips = later
+        .round_trips
+        .zip(earlier.round_trips)
+        .map(|(later, earlier)| later.saturating_sub(earlier));
     Counts {
         operations: later.operations.saturating_sub(earlier.operations),
         requests: minus(&later.requests, &earlier.requests),
@@ -61,9 +76,21 @@ pub(super) fn difference(later: &Counts, earlier: &Counts) -> Counts {
     }
 }
 
-pub(super) fn minus(later: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let less = |(op, count): (&String, &u64)| (op.clone(), count.saturating_sub(earlier.get(op).copied().unwrap_or(0)));
-    later.iter().map(less).filter(|(_, count)| *count > 0).collect()
+pub(super) fn minus(
+    later: &BTreeMap<String, u64>,
+    earlier: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let less = |(op, count): (&String, &u64)| {
+        (
+            op.clone(),
+            count.saturating_sub(earlier.get(op).copied().unwrap_or(0)),
+        )
+    };
+    later
+        .iter()
+        .map(less)
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 #[cfg(test)]
@@ -72,7 +99,12 @@ mod tests {
 
     fn counts(operations: u64, creates: u64, round_trips: u64) -> Counts {
         let requests = [("Create2".to_owned(), creates), ("Auth".to_owned(), 1)].into();
-        Counts { operations, requests, round_trips: Some(round_trips), ..Counts::default() }
+        Counts {
+            operations,
+            requests,
+            round_trips: Some(round_trips),
+            ..Counts::default()
+        }
     }
 
     #[test]
@@ -87,6 +119,9 @@ mod tests {
     #[test]
     fn probes_do_not_count_as_requests_of_a_reconnect() {
         let requests = [("Sync".to_owned(), 2), ("SetWatches".to_owned(), 1)].into();
-        assert_eq!(without_probes(requests), [("SetWatches".to_owned(), 1)].into());
+        assert_eq!(
+            without_probes(requests),
+            [("SetWatches".to_owned(), 1)].into()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Runs the cases of a cache with our client: the cache loads a tree, follows changes, and reconnects after a cut of
-//! its connection.
+//! Runs the cases of a cache with our client: the cache loads a tree, follows changes, and
+//! reconnects after a cut of its connection.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -18,8 +18,8 @@ pub(super) fn prepare(sessions: &[CuratorClient], workload: &Workload) -> Result
     Ok(Step::then(Reply::Held, load(client, workload)))
 }
 
-/// Loads a tree. The cache counts as loaded when a consumer of its events has received all nodes, as with the other
-/// clients' caches.
+/// Loads a tree. The cache counts as loaded when a consumer of its events has received all nodes,
+/// as with the other clients' caches.
 async fn load(client: CuratorClient, workload: Workload) -> Result<Step, Failure> {
     let begin = Instant::now();
     let cache = CuratorCache::builder(&client, &workload.path)?.start()?;
@@ -35,10 +35,18 @@ async fn load(client: CuratorClient, workload: Workload) -> Result<Step, Failure
     let time = begin.elapsed();
     let loaded = cache.ready().await?.len();
     if loaded != workload.nodes + 1 {
-        return Err(format!("the cache has {loaded} nodes instead of {} and their directory", workload.nodes).into());
+        return Err(format!(
+            "the cache has {loaded} nodes instead of {} and their directory",
+            workload.nodes
+        )
+        .into());
     }
     let nanoseconds = nanoseconds(time);
-    let done = Done { operations: workload.nodes as u64, nanoseconds, heap: None };
+    let done = Done {
+        operations: workload.nodes as u64,
+        nanoseconds,
+        heap: None,
+    };
     let next = async move {
         if workload.operation == Operation::CacheLoad {
             cache.close().await?;
@@ -50,7 +58,12 @@ async fn load(client: CuratorClient, workload: Workload) -> Result<Step, Failure
 }
 
 /// Waits until the cache has reported the last change of each changed node, and is current.
-async fn follow(cache: CuratorCache, mut events: CacheEvents, workload: Workload, done: Done) -> Result<Step, Failure> {
+async fn follow(
+    cache: CuratorCache,
+    mut events: CacheEvents,
+    workload: Workload,
+    done: Done,
+) -> Result<Step, Failure> {
     let mark = format!("{:020}", workload.mark);
     let is_marked = |node: &CachedNode| node.data().starts_with(mark.as_bytes());
     let (mut marked, mut count) = (HashSet::<ZPath>::new(), 0);
@@ -65,13 +78,21 @@ async fn follow(cache: CuratorCache, mut events: CacheEvents, workload: Workload
             Some(CacheEvent::Deleted(_)) => count += 1,
             Some(CacheEvent::Resync(snapshot)) => {
                 count += 1;
-                marked.extend(snapshot.iter().filter(|node| is_marked(node)).map(|node| node.path().clone()));
+                marked.extend(
+                    snapshot
+                        .iter()
+                        .filter(|node| is_marked(node))
+                        .map(|node| node.path().clone()),
+                );
             }
             Some(_) => {}
             None => return Err(ended(&cache)),
         }
     }
-    cache.state().wait_for(|state| *state == CacheState::Current).await?;
+    cache
+        .state()
+        .wait_for(|state| *state == CacheState::Current)
+        .await?;
     let shown = |snapshot: &Snapshot| snapshot.iter().filter(|node| is_marked(node)).count();
     let shown = shown(&cache.snapshot());
     if shown != workload.marked {
@@ -85,5 +106,7 @@ async fn follow(cache: CuratorCache, mut events: CacheEvents, workload: Workload
 }
 
 fn ended(cache: &CuratorCache) -> Failure {
-    cache.last_error().map_or_else(|| "the cache has ended".into(), Into::into)
+    cache
+        .last_error()
+        .map_or_else(|| "the cache has ended".into(), Into::into)
 }

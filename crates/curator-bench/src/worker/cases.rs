@@ -14,18 +14,26 @@ use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
 /// The interval between checks whether all readers are in the queue.
 const POLL: Duration = Duration::from_millis(1);
-/// The number of re-entries between two readings of the clock. Reading it after each would dominate the measured time.
+/// The number of re-entries between two readings of the clock. Reading it after each would dominate
+/// the measured time.
 const REENTRIES_PER_READING: u64 = 256;
 
 /// Runs any operation on locks except [`readers`], which needs two types of locks.
-pub(super) async fn run<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Step, Failure> {
+pub(super) async fn run<L: BenchLock>(
+    sessions: &[L::Session],
+    workload: &Workload,
+) -> Result<Step, Failure> {
     let first = session(sessions, 0)?;
     match workload.operation {
         Operation::Cycle => cycle::<L>(first, workload).await.map(Step::done),
         Operation::Reentry => reentry::<L>(first, workload).await.map(Step::done),
         Operation::Distinct => distinct::<L>(first, workload).await.map(Step::done),
-        Operation::Handover | Operation::Increment => handover::<L>(sessions, workload).await.map(Step::done),
-        Operation::Crowd | Operation::Reconnect => crowd::queue::<L>(first, session(sessions, 1)?, workload).await,
+        Operation::Handover | Operation::Increment => {
+            handover::<L>(sessions, workload).await.map(Step::done)
+        }
+        Operation::Crowd | Operation::Reconnect => {
+            crowd::queue::<L>(first, session(sessions, 1)?, workload).await
+        }
         Operation::Readers => Err("readers and a writer need two types of locks".into()),
         Operation::CacheLoad
         | Operation::CacheStorm
@@ -36,7 +44,9 @@ pub(super) async fn run<L: BenchLock>(sessions: &[L::Session], workload: &Worklo
 }
 
 pub(super) fn session<S: Session>(sessions: &[S], number: usize) -> Result<&S, Failure> {
-    sessions.get(number).ok_or_else(|| format!("session {number} is not open").into())
+    sessions
+        .get(number)
+        .ok_or_else(|| format!("session {number} is not open").into())
 }
 
 /// Acquires and releases the lock once.
@@ -83,7 +93,10 @@ async fn reentry<L: BenchLock>(session: &L::Session, workload: &Workload) -> Res
     task.await?
 }
 
-async fn distinct<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
+async fn distinct<L: BenchLock>(
+    session: &L::Session,
+    workload: &Workload,
+) -> Result<Done, Failure> {
     let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(workload.tasks)));
     for task in 0..workload.tasks {
         let lock = L::new(session, &format!("{}/{task}", workload.path), workload)?;
@@ -97,12 +110,15 @@ async fn distinct<L: BenchLock>(session: &L::Session, workload: &Workload) -> Re
     total(tasks).await
 }
 
-async fn handover<L: BenchLock>(sessions: &[L::Session], workload: &Workload) -> Result<Done, Failure> {
+async fn handover<L: BenchLock>(
+    sessions: &[L::Session],
+    workload: &Workload,
+) -> Result<Done, Failure> {
     session(sessions, workload.sessions.saturating_sub(1))?;
     let sessions = &sessions[..workload.sessions];
     let first = L::new(session(sessions, 0)?, &workload.path, workload)?;
-    // A first cycle creates the directories. With several processes, the warm-up has created them, and a first cycle could
-    // last beyond the common start.
+    // A first cycle creates the directories. With several processes, the warm-up has created them,
+    // and a first cycle could last beyond the common start.
     if workload.start.is_none() {
         tokio::spawn(async move { once(&first).await }).await??;
     }
@@ -140,21 +156,32 @@ async fn wait_for_start(start: Option<u64>) {
 async fn total(mut tasks: JoinSet<Result<Done, Failure>>) -> Result<Done, Failure> {
     let mut all = Done::default();
     while let Some(done) = tasks.join_next().await {
-        let Done { operations, nanoseconds, .. } = done??;
+        let Done {
+            operations,
+            nanoseconds,
+            ..
+        } = done??;
         all.operations += operations;
         all.nanoseconds = all.nanoseconds.max(nanoseconds);
     }
     Ok(all)
 }
 
-/// In each round all readers wait for the writer. Measures the time from its release until the last reader has
-/// acquired. The writer's session is the first one after the readers' sessions.
-pub(super) async fn readers<R, W>(sessions: &[R::Session], workload: &Workload) -> Result<Step, Failure>
+/// In each round all readers wait for the writer. Measures the time from its release until the last
+/// reader has acquired. The writer's session is the first one after the readers' sessions.
+pub(super) async fn readers<R, W>(
+    sessions: &[R::Session],
+    workload: &Workload,
+) -> Result<Step, Failure>
 where
     R: BenchLock,
     W: BenchLock<Session = R::Session>,
 {
-    let writer = W::new(session(sessions, workload.sessions)?, &workload.path, workload)?;
+    let writer = W::new(
+        session(sessions, workload.sessions)?,
+        &workload.path,
+        workload,
+    )?;
     let checking = session(sessions, workload.sessions)?;
     let mut all = Done::default();
     for _ in 0..workload.rounds {

@@ -18,21 +18,33 @@ const PARALLEL: usize = 64;
 
 type Tasks<T> = JoinSet<Result<T, Failure>>;
 
-/// Takes all locks with the session `holding`. In the next step, tasks of the session `waiting` wait for them.
+/// Takes all locks with the session `holding`. In the next step, tasks of the session `waiting`
+/// wait for them.
 pub(super) async fn queue<L: BenchLock>(
     waiting: &L::Session,
     holding: &L::Session,
     workload: &Workload,
 ) -> Result<Step, Failure> {
     let paths: Arc<[String]> = if workload.each {
-        (0..workload.waiters).map(|number| format!("{}/{number}", workload.path)).collect()
+        (0..workload.waiters)
+            .map(|number| format!("{}/{number}", workload.path))
+            .collect()
     } else {
         [workload.path.clone()].into()
     };
     let held = hold(holding, &paths, workload.lock).await?;
     let raw = holding.raw().await?;
     let (waiting, holding, workload) = (waiting.clone(), holding.clone(), workload.clone());
-    let wait = async move { wait::<L, _>(&waiting, &holding, &paths, &workload, Held { raw, nodes: held }).await };
+    let wait = async move {
+        wait::<L, _>(
+            &waiting,
+            &holding,
+            &paths,
+            &workload,
+            Held { raw, nodes: held },
+        )
+        .await
+    };
     Ok(Step::then(Reply::Held, wait))
 }
 
@@ -42,7 +54,8 @@ struct Held<R> {
     nodes: Vec<String>,
 }
 
-/// Makes all tasks wait for the held locks, and returns when `holding` sees their nodes in the queues.
+/// Makes all tasks wait for the held locks, and returns when `holding` sees their nodes in the
+/// queues.
 async fn wait<L: BenchLock, R>(
     waiting: &L::Session,
     holding: &L::Session,
@@ -66,17 +79,32 @@ where
     while begun.load(Relaxed) < workload.waiters {
         sleep(POLL).await;
     }
-    let in_queue = if workload.each { 1 } else { workload.waiters.min(L::Session::MOST_IN_QUEUE) };
+    let in_queue = if workload.each {
+        1
+    } else {
+        workload.waiters.min(L::Session::MOST_IN_QUEUE)
+    };
     wait_for_children(holding, paths, in_queue + 1).await?;
     let nanoseconds = nanoseconds(begin.elapsed());
     let operations = workload.waiters as u64;
-    Ok(Step::then(Reply::Queued { nanoseconds }, drain::<L::Session>(held, waiters, operations)))
+    Ok(Step::then(
+        Reply::Queued { nanoseconds },
+        drain::<L::Session>(held, waiters, operations),
+    ))
 }
 
-/// Creates a node in each directory; this node holds the lock while it exists. A guard for each lock would use more memory
-/// than the measured client.
-async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Result<Vec<String>, Failure> {
-    let name = if lock == Lock::Write { "__WRIT__" } else { "lock-" };
+/// Creates a node in each directory; this node holds the lock while it exists. A guard for each
+/// lock would use more memory than the measured client.
+async fn hold<S: Session>(
+    session: &S,
+    paths: &Arc<[String]>,
+    lock: Lock,
+) -> Result<Vec<String>, Failure> {
+    let name = if lock == Lock::Write {
+        "__WRIT__"
+    } else {
+        "lock-"
+    };
     let mut holders = Tasks::new();
     for first in 0..PARALLEL.min(paths.len()) {
         let (session, paths) = (session.clone(), Arc::clone(paths));
@@ -93,7 +121,11 @@ async fn hold<S: Session>(session: &S, paths: &Arc<[String]>, lock: Lock) -> Res
 }
 
 /// Waits until each path has at least this many children.
-async fn wait_for_children<S: Session>(session: &S, paths: &Arc<[String]>, nodes: usize) -> Result<(), Failure> {
+async fn wait_for_children<S: Session>(
+    session: &S,
+    paths: &Arc<[String]>,
+    nodes: usize,
+) -> Result<(), Failure> {
     let mut checks = Tasks::new();
     for first in 0..PARALLEL.min(paths.len()) {
         let (session, paths) = (session.clone(), Arc::clone(paths));
@@ -110,7 +142,11 @@ async fn wait_for_children<S: Session>(session: &S, paths: &Arc<[String]>, nodes
 }
 
 /// Releases the held locks, and waits until all waiters have had theirs.
-async fn drain<S: Session>(held: Held<S::Raw>, waiters: Tasks<()>, operations: u64) -> Result<Step, Failure> {
+async fn drain<S: Session>(
+    held: Held<S::Raw>,
+    waiters: Tasks<()>,
+    operations: u64,
+) -> Result<Step, Failure> {
     let begin = Instant::now();
     let mut releases = Tasks::new();
     for node in held.nodes {

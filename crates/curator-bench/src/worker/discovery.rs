@@ -14,9 +14,16 @@ use crate::protocol::{Done, Operation, Reply, Workload, nanoseconds};
 
 const SERVICE: &str = "service";
 
-/// Returns the step before the first session registers the instances, or before the second finds them.
-pub(super) async fn prepare(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
-    let (nodes, services) = (workload.nodes, ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?);
+/// Returns the step before the first session registers the instances, or before the second finds
+/// them.
+pub(super) async fn prepare(
+    sessions: &[CuratorClient],
+    workload: &Workload,
+) -> Result<Step, Failure> {
+    let (nodes, services) = (
+        workload.nodes,
+        ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?,
+    );
     if workload.operation == Operation::Register {
         let wait = async move {
             let begin = Instant::now();
@@ -43,19 +50,38 @@ pub(super) async fn prepare(sessions: &[CuratorClient], workload: &Workload) -> 
     Ok(Step::then(Reply::Held, wait))
 }
 
-fn loaded(nodes: usize, begin: Instant, end: impl Future<Output = Result<(), Failure>> + Send + 'static) -> Step {
+fn loaded(
+    nodes: usize,
+    begin: Instant,
+    end: impl Future<Output = Result<(), Failure>> + Send + 'static,
+) -> Step {
     let nanoseconds = nanoseconds(begin.elapsed());
     let next = async move {
         end.await?;
-        Ok(Step::done(Done { operations: nodes as u64, nanoseconds, heap: None }))
+        Ok(Step::done(Done {
+            operations: nodes as u64,
+            nanoseconds,
+            heap: None,
+        }))
     };
     Step::then(Reply::Loaded { nanoseconds }, next)
 }
 
-/// Registers all instances concurrently: `register` does not wait, and the confirmations are awaited afterwards.
-async fn register(services: &ServiceDiscovery, nodes: usize) -> Result<Vec<Registration>, DiscoveryError> {
-    let instance = |number| ServiceInstance::new(SERVICE).id(format!("{number:08}")).address("10.0.0.1").port(8080);
-    let registered: Vec<_> = (0..nodes).map(|number| services.register(instance(number))).collect::<Result<_, _>>()?;
+/// Registers all instances concurrently: `register` does not wait, and the confirmations are
+/// awaited afterwards.
+async fn register(
+    services: &ServiceDiscovery,
+    nodes: usize,
+) -> Result<Vec<Registration>, DiscoveryError> {
+    let instance = |number| {
+        ServiceInstance::new(SERVICE)
+            .id(format!("{number:08}"))
+            .address("10.0.0.1")
+            .port(8080)
+    };
+    let registered: Vec<_> = (0..nodes)
+        .map(|number| services.register(instance(number)))
+        .collect::<Result<_, _>>()?;
     for registration in &registered {
         registration.registered().await?;
     }

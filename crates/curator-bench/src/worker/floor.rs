@@ -1,5 +1,5 @@
-//! The baselines: the minimal cost of a lock is a create and a delete of a node; of a hand-over, a delete and its
-//! event.
+//! The baselines: the minimal cost of a lock is a create and a delete of a node; of a hand-over, a
+//! delete and its event.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,12 @@ impl<S: Session> BenchLock for Floor<S> {
 
     fn new(session: &S, path: &str, _: &Workload) -> Result<Self, Failure> {
         let prefix = format!("{path}/node-");
-        Ok(Self { session: session.clone(), directory: path.to_owned(), prefix, raw: OnceCell::new() })
+        Ok(Self {
+            session: session.clone(),
+            directory: path.to_owned(),
+            prefix,
+            raw: OnceCell::new(),
+        })
     }
 
     async fn lock(&self) -> Result<Self::Guard, Failure> {
@@ -42,13 +47,17 @@ impl<S: Session> BenchLock for Floor<S> {
     }
 }
 
-/// The number of nodes in the queue of a round. A session that has deleted its node does not queue again within the
-/// round, so that sessions send only deletes.
+/// The number of nodes in the queue of a round. A session that has deleted its node does not queue
+/// again within the round, so that sessions send only deletes.
 const CHAIN: usize = 64;
 
-/// The baseline of a hand-over. In each round, nodes of all sessions in turn form a queue, each with a watch on the
-/// node before it. The first node is deleted, and each session deletes its node when the node before it is gone.
-pub(super) async fn handover(sessions: &[CuratorClient], workload: &Workload) -> Result<Done, Failure> {
+/// The baseline of a hand-over. In each round, nodes of all sessions in turn form a queue, each
+/// with a watch on the node before it. The first node is deleted, and each session deletes its node
+/// when the node before it is gone.
+pub(super) async fn handover(
+    sessions: &[CuratorClient],
+    workload: &Workload,
+) -> Result<Done, Failure> {
     let mut all = Done::default();
     let creating = sessions.first().ok_or("no session is open")?;
     creating.make_directory(&workload.path).await?;
@@ -57,7 +66,9 @@ pub(super) async fn handover(sessions: &[CuratorClient], workload: &Workload) ->
         let mut first = None;
         for client in sessions.iter().cycle().take(CHAIN) {
             let raw = client.raw().await?;
-            let node = <CuratorClient as Session>::create(&raw, &format!("{}/node-", workload.path)).await?;
+            let node =
+                <CuratorClient as Session>::create(&raw, &format!("{}/node-", workload.path))
+                    .await?;
             match before.replace(node.clone()) {
                 None => first = Some((raw, node)),
                 Some(before) => {

@@ -13,7 +13,10 @@ pub(super) trait Locks {
     /// Returns the reason as an error if the client does not support the operation on the lock.
     fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str>;
 
-    fn run(sessions: &[Self::Session], workload: &Workload) -> impl Future<Output = Result<Step, Failure>>;
+    fn run(
+        sessions: &[Self::Session],
+        workload: &Workload,
+    ) -> impl Future<Output = Result<Step, Failure>>;
 }
 
 /// A step of a run: the worker's reply after it, and what follows after the bench's `go`.
@@ -25,11 +28,20 @@ pub(super) struct Step {
 impl Step {
     /// The last step.
     pub(super) fn done(done: Done) -> Self {
-        Self { reply: Reply::Done(done), next: None }
+        Self {
+            reply: Reply::Done(done),
+            next: None,
+        }
     }
 
-    pub(super) fn then(reply: Reply, next: impl Future<Output = Result<Self, Failure>> + Send + 'static) -> Self {
-        Self { reply, next: Some(Box::pin(next)) }
+    pub(super) fn then(
+        reply: Reply,
+        next: impl Future<Output = Result<Self, Failure>> + Send + 'static,
+    ) -> Self {
+        Self {
+            reply,
+            next: Some(Box::pin(next)),
+        }
     }
 }
 

@@ -33,14 +33,16 @@ pub(crate) enum Client {
 
 /// Serves the requests of standard input until it ends.
 pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> ExitCode {
-    let served = Runtime::new().map_err(Failure::from).and_then(|runtime| match client {
-        Client::Ours => serve::<Ours>(&runtime, connect, session_timeout),
-        Client::Native => {
-            ours::use_native_transport();
-            serve::<Ours>(&runtime, connect, session_timeout)
-        }
-        Client::ZookeeperClient => serve::<ZooKeeperClient>(&runtime, connect, session_timeout),
-    });
+    let served = Runtime::new()
+        .map_err(Failure::from)
+        .and_then(|runtime| match client {
+            Client::Ours => serve::<Ours>(&runtime, connect, session_timeout),
+            Client::Native => {
+                ours::use_native_transport();
+                serve::<Ours>(&runtime, connect, session_timeout)
+            }
+            Client::ZookeeperClient => serve::<ZooKeeperClient>(&runtime, connect, session_timeout),
+        });
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -50,12 +52,19 @@ pub(crate) fn run(client: Client, connect: &str, session_timeout: Duration) -> E
     }
 }
 
-fn serve<L: Locks>(runtime: &Runtime, connect: &str, session_timeout: Duration) -> Result<(), Failure> {
+fn serve<L: Locks>(
+    runtime: &Runtime,
+    connect: &str,
+    session_timeout: Duration,
+) -> Result<(), Failure> {
     let mut sessions = Vec::<L::Session>::new();
     let mut input = io::stdin().lock().lines();
     while let Some(line) = input.next().transpose()? {
         let result = match line.parse::<Request>() {
-            Ok(Request::Open { sessions: number, connect: other }) => {
+            Ok(Request::Open {
+                sessions: number,
+                connect: other,
+            }) => {
                 let connect = other.as_deref().unwrap_or(connect);
                 runtime.block_on(open::<L>(&mut sessions, number, connect, session_timeout))
             }

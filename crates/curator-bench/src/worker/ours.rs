@@ -9,8 +9,8 @@ use curator_recipes::client::{
 };
 use curator_recipes::{
     DistributedAtomicLong, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease, ValueError, WriteGuard,
-    WriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, ReadLock, SemaphoreLease,
+    ValueError, WriteGuard, WriteLock,
 };
 
 use super::floor::{self, Floor};
@@ -36,7 +36,9 @@ impl Locks for Ours {
             (Operation::Increment, Lock::Counter | Lock::Receipt)
             | (Operation::Register | Operation::Find, Lock::Discovery) => Ok(()),
             (Operation::Increment | Operation::Register | Operation::Find, _)
-            | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => Err("the operation is not for this lock"),
+            | (_, Lock::Counter | Lock::Receipt | Lock::Discovery) => {
+                Err("the operation is not for this lock")
+            }
             (Operation::Reentry, Lock::Semaphore | Lock::SemaphoreMutex | Lock::Floor) => {
                 Err("the lock is not reentrant")
             }
@@ -44,9 +46,15 @@ impl Locks for Ours {
                 Operation::Crowd | Operation::Reconnect,
                 Lock::Semaphore | Lock::SemaphoreMutex | Lock::Multi | Lock::Floor,
             ) => Err("the lock's queue is not the list of the path's children"),
-            (Operation::Readers, lock) if lock != Lock::Read => Err("the operation readers needs the lock `read`"),
-            (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, Lock::Cache) => Ok(()),
-            (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, _) | (_, Lock::Cache) => {
+            (Operation::Readers, lock) if lock != Lock::Read => {
+                Err("the operation readers needs the lock `read`")
+            }
+            (
+                Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect,
+                Lock::Cache,
+            ) => Ok(()),
+            (Operation::CacheLoad | Operation::CacheStorm | Operation::CacheReconnect, _)
+            | (_, Lock::Cache) => {
                 Err("a cache has only the operations cache-load, cache-storm and cache-reconnect")
             }
             _ => Ok(()),
@@ -55,17 +63,23 @@ impl Locks for Ours {
 
     async fn run(sessions: &[CuratorClient], workload: &Workload) -> Result<Step, Failure> {
         match (workload.operation, workload.lock) {
-            (Operation::Readers, _) => cases::readers::<ReadLock, WriteLock>(sessions, workload).await,
+            (Operation::Readers, _) => {
+                cases::readers::<ReadLock, WriteLock>(sessions, workload).await
+            }
             (_, Lock::Mutex) => cases::run::<InterProcessMutex>(sessions, workload).await,
             (_, Lock::Read) => cases::run::<ReadLock>(sessions, workload).await,
             (_, Lock::Write) => cases::run::<WriteLock>(sessions, workload).await,
             (_, Lock::Semaphore) => cases::run::<InterProcessSemaphoreV2>(sessions, workload).await,
-            (_, Lock::SemaphoreMutex) => cases::run::<InterProcessSemaphoreMutex>(sessions, workload).await,
+            (_, Lock::SemaphoreMutex) => {
+                cases::run::<InterProcessSemaphoreMutex>(sessions, workload).await
+            }
             (_, Lock::Multi) => cases::run::<InterProcessMultiLock>(sessions, workload).await,
             (_, Lock::Cache) => cache::prepare(sessions, workload),
             (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
             (_, Lock::Discovery) => discovery::prepare(sessions, workload).await,
-            (Operation::Handover, Lock::Floor) => floor::handover(sessions, workload).await.map(Step::done),
+            (Operation::Handover, Lock::Floor) => {
+                floor::handover(sessions, workload).await.map(Step::done)
+            }
             (_, Lock::Floor) => cases::run::<Floor<CuratorClient>>(sessions, workload).await,
         }
     }
@@ -78,18 +92,31 @@ impl Session for CuratorClient {
     type Raw = (RawSession, Arc<[Acl]>);
 
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
-        let transport = if IS_NATIVE.load(Ordering::Relaxed) { Transport::Native } else { Transport::default() };
-        Ok(Self::builder(connect).transport(transport).session_timeout(timeout).connect().await?)
+        let transport = if IS_NATIVE.load(Ordering::Relaxed) {
+            Transport::Native
+        } else {
+            Transport::default()
+        };
+        Ok(Self::builder(connect)
+            .transport(transport)
+            .session_timeout(timeout)
+            .connect()
+            .await?)
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
         // Reads only the stat: the list of children is long while many tasks wait.
-        let stat = CuratorClient::session(self).await?.exists(&self.resolve(path)?).await?;
+        let stat = CuratorClient::session(self)
+            .await?
+            .exists(&self.resolve(path)?)
+            .await?;
         Ok(stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0)))
     }
 
     async fn make_directory(&self, directory: &str) -> Result<(), Failure> {
-        let create = CuratorClient::create(self).with_mode(CreateMode::Persistent).creating_parent_containers();
+        let create = CuratorClient::create(self)
+            .with_mode(CreateMode::Persistent)
+            .creating_parent_containers();
         match create.for_path(directory, b"").await {
             Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -97,12 +124,22 @@ impl Session for CuratorClient {
     }
 
     async fn raw(&self) -> Result<Self::Raw, Failure> {
-        Ok((CuratorClient::session(self).await?, Arc::clone(self.default_acl())))
+        Ok((
+            CuratorClient::session(self).await?,
+            Arc::clone(self.default_acl()),
+        ))
     }
 
     async fn create((session, acl): &Self::Raw, prefix: &str) -> Result<String, Failure> {
         let (path, data, acl) = (ZPath::on_server(prefix)?, [].into(), Arc::clone(acl));
-        let created = session.create(&NodeSpec { path, data, mode: CreateMode::EphemeralSequential, acl }).await?;
+        let created = session
+            .create(&NodeSpec {
+                path,
+                data,
+                mode: CreateMode::EphemeralSequential,
+                acl,
+            })
+            .await?;
         Ok(created.path.to_string())
     }
 
@@ -126,7 +163,9 @@ impl BenchLock for Counter {
         let counter = DistributedAtomicLong::new(client, path)?;
         Ok(Self(match workload.lock {
             // One receipt for each process.
-            Lock::Receipt => counter.exactly_once(format!("{path}-receipts/{}", std::process::id()))?,
+            Lock::Receipt => {
+                counter.exactly_once(format!("{path}-receipts/{}", std::process::id()))?
+            }
             _ => counter,
         }))
     }
@@ -152,8 +191,13 @@ macro_rules! bench_lock {
             type Session = CuratorClient;
             type Guard = $guard;
 
-            fn new(client: &CuratorClient, path: &str, workload: &Workload) -> Result<Self, Failure> {
-                let new: fn(&CuratorClient, &str, &Workload) -> curator_recipes::Result<Self> = $new;
+            fn new(
+                client: &CuratorClient,
+                path: &str,
+                workload: &Workload,
+            ) -> Result<Self, Failure> {
+                let new: fn(&CuratorClient, &str, &Workload) -> curator_recipes::Result<Self> =
+                    $new;
                 Ok(new(client, path, workload)?)
             }
 
@@ -168,11 +212,32 @@ macro_rules! bench_lock {
     };
 }
 
-bench_lock!(InterProcessMutex, LockGuard, |client, path, _| InterProcessMutex::new(client, path));
-bench_lock!(ReadLock, LockGuard, |client, path, _| Ok(InterProcessReadWriteLock::new(client, path)?.read().clone()));
-bench_lock!(WriteLock, WriteGuard, |client, path, _| Ok(InterProcessReadWriteLock::new(client, path)?.write().clone()));
-bench_lock!(InterProcessSemaphoreV2, SemaphoreLease, |client, path, _| InterProcessSemaphoreV2::new(client, path, 1));
-bench_lock!(InterProcessSemaphoreMutex, LockGuard, |client, path, _| InterProcessSemaphoreMutex::new(client, path));
-bench_lock!(InterProcessMultiLock, LockGuard, |client, path, workload| {
-    InterProcessMultiLock::new(client, (0..workload.members).map(|member| format!("{path}/{member}")))
+bench_lock!(InterProcessMutex, LockGuard, |client, path, _| {
+    InterProcessMutex::new(client, path)
 });
+bench_lock!(ReadLock, LockGuard, |client, path, _| Ok(
+    InterProcessReadWriteLock::new(client, path)?.read().clone()
+));
+bench_lock!(WriteLock, WriteGuard, |client, path, _| Ok(
+    InterProcessReadWriteLock::new(client, path)?
+        .write()
+        .clone()
+));
+bench_lock!(
+    InterProcessSemaphoreV2,
+    SemaphoreLease,
+    |client, path, _| InterProcessSemaphoreV2::new(client, path, 1)
+);
+bench_lock!(InterProcessSemaphoreMutex, LockGuard, |client, path, _| {
+    InterProcessSemaphoreMutex::new(client, path)
+});
+bench_lock!(
+    InterProcessMultiLock,
+    LockGuard,
+    |client, path, workload| {
+        InterProcessMultiLock::new(
+            client,
+            (0..workload.members).map(|member| format!("{path}/{member}")),
+        )
+    }
+);

@@ -11,13 +11,17 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A session.
 pub(super) trait Session: Clone + Send + Sync + 'static {
-    /// The maximal number of waiters of one session that have nodes in one queue; the others queue within the client.
+    /// The maximal number of waiters of one session that have nodes in one queue; the others queue
+    /// within the client.
     const MOST_IN_QUEUE: usize;
 
     /// A handle that sends single requests, without retries or other work of the client.
     type Raw: Clone + Send + Sync + 'static;
 
-    fn connect(connect: &str, timeout: Duration) -> impl Future<Output = Result<Self, Failure>> + Send;
+    fn connect(
+        connect: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Self, Failure>> + Send;
 
     /// The number of children of this node; 0 if it does not exist.
     fn children(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
@@ -28,7 +32,10 @@ pub(super) trait Session: Clone + Send + Sync + 'static {
     fn raw(&self) -> impl Future<Output = Result<Self::Raw, Failure>> + Send;
 
     /// Creates an ephemeral, sequential node with this path prefix, and returns its path.
-    fn create(raw: &Self::Raw, prefix: &str) -> impl Future<Output = Result<String, Failure>> + Send;
+    fn create(
+        raw: &Self::Raw,
+        prefix: &str,
+    ) -> impl Future<Output = Result<String, Failure>> + Send;
 
     fn delete(raw: &Self::Raw, node: &str) -> impl Future<Output = Result<(), Failure>> + Send;
 
@@ -37,7 +44,8 @@ pub(super) trait Session: Clone + Send + Sync + 'static {
 
 /// A lock of one session on one path.
 ///
-/// Each kind of lock is a separate type, so that a waiting task is as large as in a program that uses only that kind.
+/// Each kind of lock is a separate type, so that a waiting task is as large as in a program that
+/// uses only that kind.
 pub(super) trait BenchLock: Send + Sync + Sized + 'static {
     type Session: Session;
     type Guard: Send + 'static;

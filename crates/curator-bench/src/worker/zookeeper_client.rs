@@ -37,7 +37,10 @@ impl Session for Client {
     type Raw = Self;
 
     async fn connect(connect: &str, timeout: Duration) -> Result<Self, Failure> {
-        Ok(Self::connector().with_session_timeout(timeout).connect(connect).await?)
+        Ok(Self::connector()
+            .with_session_timeout(timeout)
+            .connect(connect)
+            .await?)
     }
 
     async fn children(&self, path: &str) -> Result<usize, Failure> {
@@ -47,7 +50,13 @@ impl Session for Client {
     }
 
     async fn make_directory(&self, directory: &str) -> Result<(), Failure> {
-        match self.mkdir(directory, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+        match self
+            .mkdir(
+                directory,
+                &CreateMode::Persistent.with_acls(Acls::anyone_all()),
+            )
+            .await
+        {
             Ok(()) | Err(Error::NodeExists) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -84,7 +93,10 @@ impl BenchLock for ClientLock {
     type Guard = OwnedLockClient;
 
     fn new(session: &Client, path: &str, _: &Workload) -> Result<Self, Failure> {
-        Ok(Self { client: session.clone(), path: path.to_owned() })
+        Ok(Self {
+            client: session.clone(),
+            path: path.to_owned(),
+        })
     }
 
     async fn lock(&self) -> Result<OwnedLockClient, Failure> {
@@ -95,7 +107,8 @@ impl BenchLock for ClientLock {
     }
 
     async fn unlock(guard: OwnedLockClient) -> Result<(), Failure> {
-        // A drop is the only way to release the lock. It deletes the node in the background, which cannot be awaited.
+        // A drop is the only way to release the lock. It deletes the node in the background, which
+        // cannot be awaited.
         drop(guard);
         Ok(())
     }

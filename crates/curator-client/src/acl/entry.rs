@@ -75,7 +75,9 @@ impl fmt::Display for Permission {
             Self::NONE => return f.write_str("NONE"),
             _ => {}
         }
-        let names = Self::NAMES.iter().filter(|(permission, _)| self.has(*permission));
+        let names = Self::NAMES
+            .iter()
+            .filter(|(permission, _)| self.has(*permission));
         for (index, (_, name)) in names.enumerate() {
             if index > 0 {
                 f.write_str("|")?;
@@ -94,7 +96,8 @@ impl fmt::Debug for Permission {
 
 /// An identity in one of the servers' schemes, such as `world`, `digest`, `ip`, `sasl` or `x509`.
 ///
-/// [`digest_id`](crate::digest_id) makes one from a user name and a password. After ZooKeeper's `Id`.
+/// [`digest_id`](crate::digest_id) makes one from a user name and a password. After ZooKeeper's
+/// `Id`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct AuthId {
     scheme: Cow<'static, str>,
@@ -104,31 +107,47 @@ pub struct AuthId {
 /// Without the hash of the password in an id of the scheme `digest`.
 impl fmt::Debug for AuthId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.id.split_once(':').filter(|_| self.scheme == "digest").map(|(user, _)| format!("{user}:…"));
+        let user = self
+            .id
+            .split_once(':')
+            .filter(|_| self.scheme == "digest")
+            .map(|(user, _)| format!("{user}:…"));
         let id = user.as_deref().unwrap_or(&self.id);
-        f.debug_struct("AuthId").field("scheme", &self.scheme).field("id", &id).finish()
+        f.debug_struct("AuthId")
+            .field("scheme", &self.scheme)
+            .field("id", &id)
+            .finish()
     }
 }
 
 impl AuthId {
-    /// The identity `id` in the scheme `scheme`. A server that does not support the scheme, or cannot parse the
-    /// identity, refuses an ACL that contains it, with the error `InvalidAcl`.
+    /// The identity `id` in the scheme `scheme`. A server that does not support the scheme, or
+    /// cannot parse the identity, refuses an ACL that contains it, with the error `InvalidAcl`.
     #[must_use]
     pub fn new(scheme: &str, id: &str) -> Self {
-        Self { scheme: Cow::Owned(scheme.to_owned()), id: Cow::Owned(id.to_owned()) }
+        Self {
+            scheme: Cow::Owned(scheme.to_owned()),
+            id: Cow::Owned(id.to_owned()),
+        }
     }
 
     /// Any client, also without credentials (`world:anyone`).
     #[must_use]
     pub const fn anyone() -> Self {
-        Self { scheme: Cow::Borrowed("world"), id: Cow::Borrowed("anyone") }
+        Self {
+            scheme: Cow::Borrowed("world"),
+            id: Cow::Borrowed("anyone"),
+        }
     }
 
-    /// The client that creates the node, or sets its ACL: the server replaces this entry by one for each of the
-    /// client's identities (`auth`).
+    /// The client that creates the node, or sets its ACL: the server replaces this entry by one for
+    /// each of the client's identities (`auth`).
     #[must_use]
     pub const fn authed() -> Self {
-        Self { scheme: Cow::Borrowed("auth"), id: Cow::Borrowed("") }
+        Self {
+            scheme: Cow::Borrowed("auth"),
+            id: Cow::Borrowed(""),
+        }
     }
 
     /// The scheme.
@@ -162,7 +181,10 @@ impl Acl {
     /// Grants `permission` to `auth_id`.
     #[must_use]
     pub const fn new(permission: Permission, auth_id: AuthId) -> Self {
-        Self { permission, auth_id }
+        Self {
+            permission,
+            auth_id,
+        }
     }
 
     /// The permissions granted.

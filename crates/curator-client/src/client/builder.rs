@@ -22,12 +22,13 @@ use crate::simulation::{self, Network};
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
-/// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect) waits for its first
-/// session, [`start`](Self::start) does not.
+/// Configures and starts a [`CuratorClient`](crate::CuratorClient): [`connect`](Self::connect)
+/// waits for its first session, [`start`](Self::start) does not.
 ///
-/// With the feature `serde`, it can be read from a configuration file. The fields have the names of the methods; all
-/// but `connect_string` are optional, durations are text with a unit, and `retry_policy` is a `ConfiguredRetryPolicy`.
-/// The file does not contain authorization, SASL, TLS, ACLs and the default lock data: call the methods for these.
+/// With the feature `serde`, it can be read from a configuration file. The fields have the names of
+/// the methods; all but `connect_string` are optional, durations are text with a unit, and
+/// `retry_policy` is a `ConfiguredRetryPolicy`. The file does not contain authorization, SASL, TLS,
+/// ACLs and the default lock data: call the methods for these.
 ///
 #[cfg_attr(feature = "serde", doc = "```no_run")]
 #[cfg_attr(not(feature = "serde"), doc = "```text")]
@@ -47,7 +48,11 @@ use crate::tls::TlsOptions;
 ///
 /// After Curator's `CuratorFrameworkFactory.Builder`, with its default timeouts of sessions and connections.
 #[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "super::configured::Fields"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(from = "super::configured::Fields")
+)]
 #[must_use = "nothing happens before `start`, or before `connect` is awaited"]
 pub struct CuratorClientBuilder {
     name: Option<String>,
@@ -75,9 +80,12 @@ pub struct CuratorClientBuilder {
 }
 
 /// The accepted timeouts.
-const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
-/// The accepted session timeouts. Under 100 ms, the lease would be shorter than an ordinary pause of a process.
-const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
+const TIMEOUTS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(60 * 60 * 24);
+/// The accepted session timeouts. Under 100 ms, the lease would be shorter than an ordinary pause
+/// of a process.
+const SESSION_TIMEOUTS: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(60 * 60 * 24);
 /// ZooKeeper's default `jute.maxbuffer`.
 const JUTE_MAXBUFFER: usize = 0xf_ffff;
 
@@ -118,16 +126,16 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the client's name: the field `client` of all its log events, and the label of its metrics, which is left out
-    /// without a name. From 1 to 100 characters. Defaults to
-    /// `client-1`, `client-2` and so on: unique in the process.
+    /// Sets the client's name: the field `client` of all its log events, and the label of its
+    /// metrics, which is left out without a name. From 1 to 100 characters. Defaults to `client-1`,
+    /// `client-2` and so on: unique in the process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the session timeout: the server expires the session when it hears nothing from the client for this long.
-    /// From 100 ms to a day. Defaults to 60 s.
+    /// Sets the session timeout: the server expires the session when it hears nothing from the
+    /// client for this long. From 100 ms to a day. Defaults to 60 s.
     ///
     /// The server may grant another timeout (usually between 2 and 20 of its ticks).
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
@@ -135,35 +143,37 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets how long an attempt of an operation waits for a connection when there is none. After that, the retry policy
-    /// decides whether there is another attempt. [`connect`](Self::connect) waits in the same way. From 1 ms to a day.
-    /// Defaults to 15 s.
+    /// Sets how long an attempt of an operation waits for a connection when there is none. After
+    /// that, the retry policy decides whether there is another attempt. [`connect`](Self::connect)
+    /// waits in the same way. From 1 ms to a day. Defaults to 15 s.
     ///
-    /// The connection timeout also limits an attempt to open a session; each server gets an equal share of it. A
-    /// connection counts as broken when nothing arrives for as long as one server's share or 2/5 of the configured
-    /// [session timeout](Self::session_timeout), whichever is shorter. If that limit exceeds 3/5 of the granted session
-    /// timeout, it is 2/5 of the granted timeout instead.
+    /// The connection timeout also limits an attempt to open a session; each server gets an equal
+    /// share of it. A connection counts as broken when nothing arrives for as long as one server's
+    /// share or 2/5 of the configured [session timeout](Self::session_timeout), whichever is
+    /// shorter. If that limit exceeds 3/5 of the granted session timeout, it is 2/5 of the granted
+    /// timeout instead.
     pub fn connection_timeout(mut self, timeout: Duration) -> Self {
         self.connection_timeout = timeout;
         self
     }
 
-    /// Limits how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending deletes, and then for
-    /// the server. From 1 ms to a day. Defaults to 5 s.
+    /// Limits how long [`CuratorClient::close`](crate::CuratorClient::close) waits for pending
+    /// deletes, and then for the server. From 1 ms to a day. Defaults to 5 s.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// Sets how long one request waits for its reply. From 1 ms to a day. Defaults to the session timeout, configured
-    /// or granted, whichever is shorter.
+    /// Sets how long one request waits for its reply. From 1 ms to a day. Defaults to the session
+    /// timeout, configured or granted, whichever is shorter.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = Some(timeout);
         self
     }
 
-    /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. The client refuses larger
-    /// requests, because the server would close the connection. Defaults to 1,048,575, as in ZooKeeper.
+    /// Sets the size of the largest request in bytes: the server's `jute.maxbuffer`. The client
+    /// refuses larger requests, because the server would close the connection. Defaults to
+    /// 1,048,575, as in ZooKeeper.
     pub fn max_request_size(mut self, bytes: usize) -> Self {
         self.max_request_size = bytes;
         self
@@ -175,17 +185,18 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the policy by which failed operations are retried, including [`connect`](Self::connect). Defaults to
-    /// `ExponentialBackoffRetry` with a base of 100 ms and 3 retries.
-    /// [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another one for a single lock or
-    /// recipe.
+    /// Sets the policy by which failed operations are retried, including
+    /// [`connect`](Self::connect). Defaults to `ExponentialBackoffRetry` with a base of 100 ms and
+    /// 3 retries. [`using_retry_policy`](crate::CuratorClient::using_retry_policy) sets another one
+    /// for a single lock or recipe.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.retry_policy = Some(Arc::new(policy));
         self
     }
 
-    /// Sets a namespace, which is prepended to every path and created on first use: with `orders`, `/locks` is
-    /// `/orders/locks` on the server. The namespace is below the connect string's chroot, if there is one.
+    /// Sets a namespace, which is prepended to every path and created on first use: with `orders`,
+    /// `/locks` is `/orders/locks` on the server. The namespace is below the connect string's
+    /// chroot, if there is one.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
@@ -197,46 +208,51 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the ACLs of nodes for which none is given, by path. Of this and [`default_acl`](Self::default_acl), only
-    /// the last call has an effect.
+    /// Sets the ACLs of nodes for which none is given, by path. Of this and
+    /// [`default_acl`](Self::default_acl), only the last call has an effect.
     pub fn acl_provider(mut self, provider: impl AclProvider) -> Self {
         self.default_acl = None;
         self.acl_provider = Some(Arc::new(provider));
         self
     }
 
-    /// Adds credentials to every session of this client, for example `("digest", "user:password")`. Can be called more
-    /// than once.
+    /// Adds credentials to every session of this client, for example `("digest", "user:password")`.
+    /// Can be called more than once.
     pub fn authorization(mut self, scheme: impl Into<String>, auth: impl Into<Vec<u8>>) -> Self {
-        self.auth.push(Credentials { scheme: scheme.into(), auth: auth.into() });
+        self.auth.push(Credentials {
+            scheme: scheme.into(),
+            auth: auth.into(),
+        });
         self
     }
 
-    /// Connects to every server of the connect string over TLS only, like `zookeeper.client.secure=true` in Java. The
-    /// ports in the connect string are then the servers' `secureClientPort`s. By default, connections are plain.
+    /// Connects to every server of the connect string over TLS only, like
+    /// `zookeeper.client.secure=true` in Java. The ports in the connect string are then the
+    /// servers' `secureClientPort`s. By default, connections are plain.
     ///
-    /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) returns [`Error::TlsFailed`]
-    /// with the reasons; a client that was [started](Self::start) keeps trying, and its
-    /// [health](crate::CuratorClient::health) and log contain the reasons. If TLS fails with only some servers, the
-    /// client uses the others.
+    /// Needs the feature `tls`. If TLS fails with all servers, [`connect`](Self::connect) returns
+    /// [`Error::TlsFailed`] with the reasons; a client that was [started](Self::start) keeps
+    /// trying, and its [health](crate::CuratorClient::health) and log contain the reasons. If TLS
+    /// fails with only some servers, the client uses the others.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.tls = Some(options);
         self
     }
 
-    /// Authenticates every connection of this client by SASL. Needs the feature `sasl-digest-md5` or `sasl-gssapi`.
+    /// Authenticates every connection of this client by SASL. Needs the feature `sasl-digest-md5`
+    /// or `sasl-gssapi`.
     ///
-    /// If a server refuses the credentials, or accepts the client as anonymous, [`connect`](Self::connect) returns
-    /// [`Error::ConnectRefused`].
+    /// If a server refuses the credentials, or accepts the client as anonymous,
+    /// [`connect`](Self::connect) returns [`Error::ConnectRefused`].
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     pub fn sasl(mut self, options: SaslOptions) -> Self {
         self.sasl = Some(options);
         self
     }
 
-    /// Sets which code speaks ZooKeeper's protocol. Defaults to `Transport::ZookeeperClient` if the feature
-    /// `zookeeper-client` is enabled.
+    /// Sets which code speaks ZooKeeper's protocol. Defaults to `Transport::ZookeeperClient` if the
+    /// feature `zookeeper-client` is enabled.
     #[cfg(feature = "native")]
     #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
     pub fn transport(mut self, transport: Transport) -> Self {
@@ -244,8 +260,8 @@ impl CuratorClientBuilder {
         self
     }
 
-    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as in Curator; here it
-    /// is the address towards the server of the first session.
+    /// Sets the data of lock nodes for which none is given. Defaults to this machine's address, as
+    /// in Curator; here it is the address towards the server of the first session.
     pub fn default_lock_data(mut self, data: impl Into<Arc<[u8]>>) -> Self {
         self.lock_data = Some(Hidden(data.into()));
         self
@@ -254,7 +270,10 @@ impl CuratorClientBuilder {
     /// Checks the options, without using the network.
     pub(super) fn validate(self) -> Result<ValidOptions> {
         let servers = self.check()?;
-        let root = in_namespace(self.namespace.as_deref().unwrap_or_default(), servers.chroot())?;
+        let root = in_namespace(
+            self.namespace.as_deref().unwrap_or_default(),
+            servers.chroot(),
+        )?;
         let all_permissions = || Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]);
         let acls = match self.acl_provider {
             Some(provider) => Acls::provided(provider),
@@ -292,26 +311,66 @@ impl CuratorClientBuilder {
             max_request_size: self.max_request_size,
             max_requests_in_flight: self.max_requests_in_flight,
         });
-        Ok(ValidOptions { options, retry_policy, root, acls, lock_data: self.lock_data.map(|data| data.0) })
+        Ok(ValidOptions {
+            options,
+            retry_policy,
+            root,
+            acls,
+            lock_data: self.lock_data.map(|data| data.0),
+        })
     }
 
     fn check(&self) -> Result<ConnectString> {
         let servers = ConnectString::parse(&self.connect_string)?;
-        check("session timeout", self.session_timeout, SESSION_TIMEOUTS, "from 100 ms to 24 hours")?;
-        check("connection timeout", self.connection_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
-        check("close timeout", self.close_timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+        check(
+            "session timeout",
+            self.session_timeout,
+            SESSION_TIMEOUTS,
+            "from 100 ms to 24 hours",
+        )?;
+        check(
+            "connection timeout",
+            self.connection_timeout,
+            TIMEOUTS,
+            "from 1 ms to 24 hours",
+        )?;
+        check(
+            "close timeout",
+            self.close_timeout,
+            TIMEOUTS,
+            "from 1 ms to 24 hours",
+        )?;
         if let Some(timeout) = self.operation_timeout {
-            check("operation timeout", timeout, TIMEOUTS, "from 1 ms to 24 hours")?;
+            check(
+                "operation timeout",
+                timeout,
+                TIMEOUTS,
+                "from 1 ms to 24 hours",
+            )?;
         }
-        check("maximum request size", self.max_request_size, 1024..=usize::MAX, "at least 1024 bytes")?;
+        check(
+            "maximum request size",
+            self.max_request_size,
+            1024..=usize::MAX,
+            "at least 1024 bytes",
+        )?;
         // The upper bound is that of a tokio semaphore.
-        check("maximum requests in flight", self.max_requests_in_flight, 16..=usize::MAX >> 3, "at least 16")?;
+        check(
+            "maximum requests in flight",
+            self.max_requests_in_flight,
+            16..=usize::MAX >> 3,
+            "at least 16",
+        )?;
         if let Some(name) = &self.name
             && (name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control))
         {
             let expected = "from 1 to 100 characters, and no control characters";
             let value = name.escape_debug().take(100).collect();
-            return Err(Error::InvalidOption { option: "name", value, expected });
+            return Err(Error::InvalidOption {
+                option: "name",
+                value,
+                expected,
+            });
         }
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -328,7 +387,10 @@ impl CuratorClientBuilder {
         Ok(servers)
     }
 
-    #[cfg(all(feature = "zookeeper-client", any(feature = "sasl-digest-md5", feature = "sasl-gssapi")))]
+    #[cfg(all(
+        feature = "zookeeper-client",
+        any(feature = "sasl-digest-md5", feature = "sasl-gssapi")
+    ))]
     fn uses_zookeeper_client(&self) -> bool {
         #[cfg(feature = "native")]
         {
@@ -364,7 +426,11 @@ fn next_name() -> String {
 /// Checks that a certificate can name the servers.
 #[cfg(feature = "tls")]
 fn check_names(servers: &ConnectString) -> Result<()> {
-    match servers.hosts().iter().find(|server| !TlsOptions::is_nameable(server.host())) {
+    match servers
+        .hosts()
+        .iter()
+        .find(|server| !TlsOptions::is_nameable(server.host()))
+    {
         None => Ok(()),
         Some(server) => Err(Error::InvalidOption {
             option: "host name",
@@ -383,7 +449,11 @@ fn check<T: PartialOrd + std::fmt::Debug>(
     if allowed.contains(&value) {
         return Ok(());
     }
-    Err(Error::InvalidOption { option, value: format!("{value:?}"), expected })
+    Err(Error::InvalidOption {
+        option,
+        value: format!("{value:?}"),
+        expected,
+    })
 }
 
 #[cfg(test)]
@@ -399,20 +469,49 @@ mod tests {
     async fn invalid_options_are_refused_by_name() {
         let builder = || CuratorClient::builder("127.0.0.1:1");
         let zero = refusal(builder().session_timeout(Duration::ZERO)).await;
-        assert_eq!(zero, "invalid session timeout 0ns: expected from 100 ms to 24 hours");
+        assert_eq!(
+            zero,
+            "invalid session timeout 0ns: expected from 100 ms to 24 hours"
+        );
         let absurd = refusal(builder().connection_timeout(Duration::MAX)).await;
-        assert!(absurd.starts_with("invalid connection timeout 18446744073709551615"), "{absurd}");
-        assert!(refusal(builder().operation_timeout(Duration::ZERO)).await.contains("operation timeout 0ns"));
-        assert!(refusal(builder().close_timeout(Duration::ZERO)).await.contains("close timeout 0ns"));
-        assert!(refusal(builder().max_requests_in_flight(0)).await.contains("maximum requests in flight 0"));
-        assert!(refusal(builder().max_request_size(0)).await.contains("maximum request size 0"));
+        assert!(
+            absurd.starts_with("invalid connection timeout 18446744073709551615"),
+            "{absurd}"
+        );
+        assert!(
+            refusal(builder().operation_timeout(Duration::ZERO))
+                .await
+                .contains("operation timeout 0ns")
+        );
+        assert!(
+            refusal(builder().close_timeout(Duration::ZERO))
+                .await
+                .contains("close timeout 0ns")
+        );
+        assert!(
+            refusal(builder().max_requests_in_flight(0))
+                .await
+                .contains("maximum requests in flight 0")
+        );
+        assert!(
+            refusal(builder().max_request_size(0))
+                .await
+                .contains("maximum request size 0")
+        );
         let acl: [Acl; 0] = [];
-        assert!(refusal(builder().default_acl(acl)).await.contains("default ACL []"));
+        assert!(
+            refusal(builder().default_acl(acl))
+                .await
+                .contains("default ACL []")
+        );
         assert!(refusal(builder().namespace("a//b")).await.contains("/a//b"));
         assert!(refusal(CuratorClient::builder("h:0")).await.contains("h:0"));
         for name in ["", "a\nb", &"x".repeat(101)] {
             let expected = "expected from 1 to 100 characters, and no control characters";
-            assert!(refusal(builder().name(name)).await.ends_with(expected), "{name:?}");
+            assert!(
+                refusal(builder().name(name)).await.ends_with(expected),
+                "{name:?}"
+            );
         }
     }
 
@@ -423,8 +522,16 @@ mod tests {
         let tls = || TlsOptions::from_pem(ca.pem()).unwrap();
         let refused = refusal(CuratorClient::builder("zk1,127.0.1").tls(tls())).await;
         let expected = "expected a name that a certificate can have: a DNS name, or an IP address";
-        assert_eq!(refused, format!("invalid host name \"127.0.1\": {expected}"));
-        assert!(CuratorClient::builder("zk1,[::1]").tls(tls()).validate().is_ok());
+        assert_eq!(
+            refused,
+            format!("invalid host name \"127.0.1\": {expected}")
+        );
+        assert!(
+            CuratorClient::builder("zk1,[::1]")
+                .tls(tls())
+                .validate()
+                .is_ok()
+        );
         assert!(CuratorClient::builder("127.0.1").validate().is_ok());
     }
 }

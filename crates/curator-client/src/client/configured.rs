@@ -10,7 +10,10 @@ use crate::text::DurationText as Text;
 
 /// The options that a file can contain: numbers, durations, names, and the retry policy.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "the options of a client: a table with the field `connect_string`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the options of a client: a table with the field `connect_string`"
+)]
 pub(super) struct Fields {
     connect_string: String,
     name: Option<String>,
@@ -36,8 +39,19 @@ impl From<Fields> for CuratorClientBuilder {
                 })*
             };
         }
-        set!(name, namespace, max_request_size, max_requests_in_flight, retry_policy);
-        set!(session_timeout.0, connection_timeout.0, close_timeout.0, operation_timeout.0);
+        set!(
+            name,
+            namespace,
+            max_request_size,
+            max_requests_in_flight,
+            retry_policy
+        );
+        set!(
+            session_timeout.0,
+            connection_timeout.0,
+            close_timeout.0,
+            operation_timeout.0
+        );
         #[cfg(feature = "native")]
         set!(transport);
         builder
@@ -52,7 +66,10 @@ mod tests {
     use crate::error::Error;
 
     fn options_of(file: &str) -> String {
-        format!("{:?}", toml::from_str::<CuratorClientBuilder>(file).unwrap())
+        format!(
+            "{:?}",
+            toml::from_str::<CuratorClientBuilder>(file).unwrap()
+        )
     }
 
     #[test]
@@ -70,7 +87,8 @@ mod tests {
             retry_policy = { type = 'forever', interval = '1s' }
             transport = 'native'
         ";
-        let policy: ConfiguredRetryPolicy = toml::from_str("type = 'forever'\ninterval = '1s'").unwrap();
+        let policy: ConfiguredRetryPolicy =
+            toml::from_str("type = 'forever'\ninterval = '1s'").unwrap();
         let builder = CuratorClientBuilder::new("zk1:2181,zk2:2181/shop".to_owned())
             .name("orders")
             .namespace("stock")
@@ -84,21 +102,39 @@ mod tests {
             .transport(Transport::Native);
         assert_eq!(options_of(file), format!("{builder:?}"));
         let default = CuratorClientBuilder::new("zk1:2181".to_owned());
-        assert_eq!(options_of("connect_string = 'zk1:2181'"), format!("{default:?}"));
+        assert_eq!(
+            options_of("connect_string = 'zk1:2181'"),
+            format!("{default:?}")
+        );
     }
 
     #[test]
     fn an_invalid_configuration_file_is_refused_with_the_reason() {
         for (file, reason) in [
-            ("connect_string = 'zk1'\nsession_timeout = 10", "invalid type: integer `10`, expected a duration"),
-            ("connect_string = 'zk1'\nsessionTimeout = '10s'", "unknown field `sessionTimeout`, expected one of"),
+            (
+                "connect_string = 'zk1'\nsession_timeout = 10",
+                "invalid type: integer `10`, expected a duration",
+            ),
+            (
+                "connect_string = 'zk1'\nsessionTimeout = '10s'",
+                "unknown field `sessionTimeout`, expected one of",
+            ),
         ] {
-            let error = toml::from_str::<CuratorClientBuilder>(file).unwrap_err().to_string();
+            let error = toml::from_str::<CuratorClientBuilder>(file)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(reason), "{file}: {error}");
         }
         let builder: CuratorClientBuilder =
             toml::from_str("connect_string = 'zk1:2181'\nsession_timeout = '1ms'").unwrap();
-        // The value is checked when the client starts, like a value that the builder's method has set.
-        assert!(matches!(builder.start(), Err(Error::InvalidOption { option: "session timeout", .. })));
+        // The value is checked when the client starts, like a value that the builder's method has
+        // set.
+        assert!(matches!(
+            builder.start(),
+            Err(Error::InvalidOption {
+                option: "session timeout",
+                ..
+            })
+        ));
     }
 }

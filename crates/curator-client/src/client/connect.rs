@@ -27,14 +27,16 @@ use crate::supervisor::Supervisor;
 use crate::timer::Timer;
 
 impl CuratorClientBuilder {
-    /// Creates a client that connects in the background, and keeps trying until it is closed: a service can start
-    /// before its ensemble does. The client runs on the runtime on which this is called.
+    /// Creates a client that connects in the background, and keeps trying until it is closed: a
+    /// service can start before its ensemble does. The client runs on the runtime on which this is
+    /// called.
     ///
-    /// Until the first session, the client's state is [`Connecting`](ConnectionState::Connecting), and its operations
-    /// wait for a session as they do during an outage: each attempt no longer than the connection timeout, with the
-    /// retry policy between attempts. [`CuratorClient::wait_connected`] waits for the first session, and
-    /// [`connect`](Self::connect) does both. The client keeps trying even if the servers refuse its credentials, or TLS
-    /// fails with all of them.
+    /// Until the first session, the client's state is [`Connecting`](ConnectionState::Connecting),
+    /// and its operations wait for a session as they do during an outage: each attempt no longer
+    /// than the connection timeout, with the retry policy between attempts.
+    /// [`CuratorClient::wait_connected`] waits for the first session, and
+    /// [`connect`](Self::connect) does both. The client keeps trying even if the servers refuse its
+    /// credentials, or TLS fails with all of them.
     ///
     /// After Curator's `CuratorFramework.start()`.
     ///
@@ -54,9 +56,9 @@ impl CuratorClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and [`Error::InvalidOption`];
-    /// [`Error::Forked`] in a process that was forked from a process with a client. Nothing has been sent in these
-    /// cases.
+    /// [`Error::InvalidConnectString`], [`Error::InvalidPath`] (for the namespace) and
+    /// [`Error::InvalidOption`]; [`Error::Forked`] in a process that was forked from a process with
+    /// a client. Nothing has been sent in these cases.
     ///
     /// # Panics
     ///
@@ -77,24 +79,27 @@ impl CuratorClientBuilder {
         Ok(start(client, spawner))
     }
 
-    /// Creates a client and waits for its first session. The client runs on the runtime on which this is called.
+    /// Creates a client and waits for its first session. The client runs on the runtime on which
+    /// this is called.
     ///
-    /// It waits like any operation: each attempt no longer than the connection timeout, with the client's retry policy
-    /// between attempts. With [`RetryForever`](crate::RetryForever) the wait is unlimited. With the default policy and
-    /// connection timeout it ends after about a minute, so that a program can start together with its servers. As soon as all
-    /// servers have been tried once, the log has a line at `warn` with the failure of each. To get the client without waiting, use [`start`](Self::start).
+    /// It waits like any operation: each attempt no longer than the connection timeout, with the
+    /// client's retry policy between attempts. With [`RetryForever`](crate::RetryForever) the wait
+    /// is unlimited. With the default policy and connection timeout it ends after about a minute,
+    /// so that a program can start together with its servers. As soon as all servers have been
+    /// tried once, the log has a line at `warn` with the failure of each. To get the client without
+    /// waiting, use [`start`](Self::start).
     ///
     /// # Errors
     ///
-    /// Those of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a server refuses the
-    /// credentials; [`Error::TlsFailed`] as soon as all servers have been tried and TLS has failed with each of them,
-    /// by a problem that retries cannot solve; [`Error::ConnectFailed`] when the policy gives up, with the failure of
-    /// each server.
+    /// Those of [`start`](Self::start) immediately; [`Error::ConnectRefused`] as soon as a server
+    /// refuses the credentials; [`Error::TlsFailed`] as soon as all servers have been tried and TLS
+    /// has failed with each of them, by a problem that retries cannot solve;
+    /// [`Error::ConnectFailed`] when the policy gives up, with the failure of each server.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, or returns an error, the client ends. A session without nodes may stay on the server
-    /// until it times out.
+    /// When the future is dropped, or returns an error, the client ends. A session without nodes
+    /// may stay on the server until it times out.
     ///
     /// # Panics
     ///
@@ -108,7 +113,10 @@ impl CuratorClientBuilder {
 
 /// Panics if the current runtime has no I/O.
 #[cfg(feature = "native")]
-#[expect(clippy::disallowed_methods, reason = "a socket, which a simulation does not have")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a socket, which a simulation does not have"
+)]
 fn panic_without_io() {
     // Without a free descriptor, the first attempt to connect fails instead, and reports that.
     if let Ok(socket) = UdpSocket::bind(("127.0.0.1", 0))
@@ -121,15 +129,31 @@ fn panic_without_io() {
 /// Starts the tasks of a client.
 pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
     let (options, timer) = (client.options, Timer::new(spawner.runtime().clone()));
-    let (closing, journal) = (Closing::new(), Arc::new(Journal::new(&options, LOG_INTERVAL)));
+    let (closing, journal) = (
+        Closing::new(),
+        Arc::new(Journal::new(&options, LOG_INTERVAL)),
+    );
     let (session_options, session_journal) = (Arc::clone(&options), Arc::clone(&journal));
-    let sessions = Arc::new(Sessions::new(session_options, timer.clone(), closing.clone(), session_journal));
+    let sessions = Arc::new(Sessions::new(
+        session_options,
+        timer.clone(),
+        closing.clone(),
+        session_journal,
+    ));
     let states = Arc::new(ConnectionStateManager::new(ConnectionState::Connecting));
     let lock_data = Arc::new(LockData::new(client.lock_data));
     let (janitor, queue) = Janitor::new(&options.name, journal.meter());
     let mut worker = JoinSet::new();
-    spawner.spawn_in(&mut worker, InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))));
-    let drained = wait_drained(closing.clone(), janitor.clone(), timer.clone(), options.close_timeout);
+    spawner.spawn_in(
+        &mut worker,
+        InProcess::new(Box::pin(queue.work(Arc::clone(&sessions), timer.clone()))),
+    );
+    let drained = wait_drained(
+        closing.clone(),
+        janitor.clone(),
+        timer.clone(),
+        options.close_timeout,
+    );
     let supervisor = Supervisor {
         options: Arc::clone(&options),
         timer: timer.clone(),
@@ -156,7 +180,11 @@ pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
         extensions: Extensions::default(),
         watching: Mutex::default(),
     };
-    CuratorClient { inner: Arc::new(inner), root: client.root, retry_policy: client.retry_policy }
+    CuratorClient {
+        inner: Arc::new(inner),
+        root: client.root,
+        retry_policy: client.retry_policy,
+    }
 }
 
 impl CuratorClient {
@@ -173,12 +201,19 @@ impl CuratorClient {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn wait_connected(&self, timeout: Duration) -> Result<()> {
-        self.inner.sessions.connected_within(timeout).await.map(drop)
+        self.inner
+            .sessions
+            .connected_within(timeout)
+            .await
+            .map(drop)
     }
 
-    /// Waits for the first session, unless a server refuses this client or the retry policy gives up.
+    /// Waits for the first session, unless a server refuses this client or the retry policy gives
+    /// up.
     async fn first_session(&self) -> Result<()> {
-        let (started, connect_string) = (ClockInstant::now(), || self.inner.options.connect_string.clone());
+        let (started, connect_string) = (ClockInstant::now(), || {
+            self.inner.options.connect_string.clone()
+        });
         let connected = self.retry(|_session| std::future::ready(Ok(())));
         let error = tokio::select! {
             biased;
@@ -204,8 +239,8 @@ impl CuratorClient {
     }
 }
 
-/// Waits until the client starts to close, and then until the janitor has nothing left to do, but no longer than
-/// `limit`.
+/// Waits until the client starts to close, and then until the janitor has nothing left to do, but
+/// no longer than `limit`.
 async fn wait_drained(closing: Closing, janitor: Janitor, timer: Timer, limit: Duration) {
     closing.begun().await;
     tokio::select! {

@@ -47,61 +47,77 @@ impl CreateBuilder {
         self
     }
 
-    /// Sets the node's ACL. Defaults to the ACL that the client's [`AclProvider`](crate::AclProvider) returns for its
-    /// path, or else to the client's default ACL. Parents that are created with the node always get the default for
-    /// their own paths.
+    /// Sets the node's ACL. Defaults to the ACL that the client's
+    /// [`AclProvider`](crate::AclProvider) returns for its path, or else to the client's default
+    /// ACL. Parents that are created with the node always get the default for their own paths.
     pub fn with_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Self {
         self.acl = Some(acl.into());
         self
     }
 
-    /// Also creates missing parents: as containers, or as persistent nodes where the server is too old for containers.
+    /// Also creates missing parents: as containers, or as persistent nodes where the server is too
+    /// old for containers.
     pub fn creating_parent_containers(mut self) -> Self {
         self.parents = true;
         self
     }
 
-    /// Puts `_c_<uuid>-` before the name, so that the node can be found when the reply to its create is lost. Only a
-    /// protected create is retried after an unknown outcome.
+    /// Puts `_c_<uuid>-` before the name, so that the node can be found when the reply to its
+    /// create is lost. Only a protected create is retried after an unknown outcome.
     pub fn with_protection(mut self) -> Self {
         self.protection = true;
         self
     }
 
-    /// If the node already exists, sets its data instead, whatever its version. Curator's `orSetData`.
+    /// If the node already exists, sets its data instead, whatever its version. Curator's
+    /// `orSetData`.
     ///
-    /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind, its owner and its
-    /// ACL: it may be an ephemeral node of another session, and be deleted with that session, or a container, and be
-    /// deleted with its last child.
+    /// Sends one request if the node is new, and two if it exists. An existing node keeps its kind,
+    /// its owner and its ACL: it may be an ephemeral node of another session, and be deleted with
+    /// that session, or a container, and be deleted with its last child.
     ///
-    /// After success, the node has the data, unless another client has written to it since. This also holds if replies
-    /// are lost: a call with an unknown outcome is retried, which at worst writes the same data again, over what
-    /// another client has written in between. This option has no effect on sequential and protected nodes, whose names
-    /// are always new.
+    /// After success, the node has the data, unless another client has written to it since. This
+    /// also holds if replies are lost: a call with an unknown outcome is retried, which at worst
+    /// writes the same data again, over what another client has written in between. This option has
+    /// no effect on sequential and protected nodes, whose names are always new.
     pub fn or_set_data(mut self) -> Self {
         self.or_set_data = true;
         self
     }
 
-    /// Creates the node with the given data. Returns its path, including the number that the server appends to a
-    /// sequential node.
+    /// Creates the node with the given data. Returns its path, including the number that the server
+    /// appends to a sequential node.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPath`], [`Error::NodeExists`] (also for a sequential node, if a node with the next number exists:
-    /// another attempt gets the same number), [`Error::NoNode`] without a parent,
-    /// [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the connection.
-    /// With protection or [`or_set_data`](Self::or_set_data), [`Error::RetryFailed`] if an earlier attempt may have been
-    /// applied. [`Error::outcome`] reports whether the node may nevertheless exist.
+    /// [`Error::InvalidPath`], [`Error::NodeExists`] (also for a sequential node, if a node with
+    /// the next number exists: another attempt gets the same number), [`Error::NoNode`] without a
+    /// parent, [`Error::NoChildrenForEphemerals`], [`Error::NoAuth`], [`Error::RequestTooLarge`],
+    /// and those of the connection. With protection or [`or_set_data`](Self::or_set_data),
+    /// [`Error::RetryFailed`] if an earlier attempt may have been applied. [`Error::outcome`]
+    /// reports whether the node may nevertheless exist.
     ///
     /// # Cancel safety
     ///
-    /// A dropped create may still be applied. If it is protected and ephemeral, the client then deletes the node.
+    /// A dropped create may still be applied. If it is protected and ephemeral, the client then
+    /// deletes the node.
     pub async fn for_path(self, path: impl NodePath, data: impl AsRef<[u8]>) -> Result<ZPath> {
-        let Self { client, mode, acl, parents, protection, or_set_data } = self;
+        let Self {
+            client,
+            mode,
+            acl,
+            parents,
+            protection,
+            or_set_data,
+        } = self;
         let path = client.resolve(path)?;
         let acl = acl.unwrap_or_else(|| client.acl_for(&path));
-        let spec = NodeSpec { path, data: data.as_ref().into(), mode, acl };
+        let spec = NodeSpec {
+            path,
+            data: data.as_ref().into(),
+            mode,
+            acl,
+        };
         let created = if protection {
             let mut maybe_applied = MaybeApplied::default();
             let created = create_protected(&client, spec, parents, &mut maybe_applied).await;
@@ -121,7 +137,10 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
         .retry(|session| async move {
             // A repeated call would find the first call's node, or create a second one.
             let ambiguous = |error: Error| match error.outcome() {
-                Outcome::Unknown => Error::Ambiguous { path: spec.path.clone(), cause: Box::new(error) },
+                Outcome::Unknown => Error::Ambiguous {
+                    path: spec.path.clone(),
+                    cause: Box::new(error),
+                },
                 Outcome::NotApplied => error,
             };
             create_with_parents(client, &session, spec, parents, ambiguous).await
@@ -134,7 +153,9 @@ async fn create_or_set(client: &CuratorClient, spec: &NodeSpec, parents: bool) -
         .retry_write(|session| async move {
             let mut rounds = 0;
             loop {
-                match create_with_parents(client, &session, spec, parents, std::convert::identity).await {
+                match create_with_parents(client, &session, spec, parents, std::convert::identity)
+                    .await
+                {
                     Err(Error::NodeExists { .. }) => {}
                     result => return result.map(drop),
                 }
@@ -156,7 +177,10 @@ async fn create_protected(
     maybe_applied: &mut MaybeApplied,
 ) -> Result<Created> {
     let (Some(dir), name) = (spec.path.parent(), spec.path.name().to_owned()) else {
-        return Err(Error::NodeExists { operation: "create", path: spec.path });
+        return Err(Error::NodeExists {
+            operation: "create",
+            path: spec.path,
+        });
     };
     let mut retrier = client.retrier();
     let mut tried: Option<Protected> = None;
@@ -168,15 +192,28 @@ async fn create_protected(
                 continue;
             }
         };
-        // A new session gets a new id: a node of the earlier attempt belongs to the dead session. Adopting that node
-        // would be the bug CURATOR-1121.
+        // A new session gets a new id: a node of the earlier attempt belongs to the dead session.
+        // Adopting that node would be the bug CURATOR-1121.
         let protected = match tried.take() {
-            Some(protected) if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() => protected,
+            Some(protected)
+                if !spec.mode.is_ephemeral() || protected.session.epoch() == session.epoch() =>
+            {
+                protected
+            }
             _ => Protected::new(client.janitor(), &session, &spec, &dir, &name)?,
         };
         let result = match protected.recover(&session).await {
             Ok(Some(created)) => Ok(created),
-            Ok(None) => create_with_parents(client, &session, &protected.spec, parents, std::convert::identity).await,
+            Ok(None) => {
+                create_with_parents(
+                    client,
+                    &session,
+                    &protected.spec,
+                    parents,
+                    std::convert::identity,
+                )
+                .await
+            }
             Err(error) => Err(error),
         };
         match result {
@@ -197,8 +234,8 @@ async fn create_protected(
     }
 }
 
-/// A protected create whose outcome may be unknown. If this is dropped while the outcome is unknown, the janitor
-/// deletes the node, provided that the node is ephemeral.
+/// A protected create whose outcome may be unknown. If this is dropped while the outcome is
+/// unknown, the janitor deletes the node, provided that the node is ephemeral.
 struct Protected {
     janitor: Janitor,
     session: Session,
@@ -209,12 +246,25 @@ struct Protected {
 }
 
 impl Protected {
-    fn new(janitor: &Janitor, session: &Session, spec: &NodeSpec, dir: &ZPath, name: &str) -> Result<Self> {
+    fn new(
+        janitor: &Janitor,
+        session: &Session,
+        spec: &NodeSpec,
+        dir: &ZPath,
+        name: &str,
+    ) -> Result<Self> {
         let id = ProtectionId::new();
         let mut spec = spec.clone();
         spec.path = dir.join(&id.protect(name))?;
         let finder = NodeFinder::by_name(dir, id.prefix());
-        Ok(Self { janitor: janitor.clone(), session: session.clone(), spec, finder, tries: 0, armed: true })
+        Ok(Self {
+            janitor: janitor.clone(),
+            session: session.clone(),
+            spec,
+            finder,
+            tries: 0,
+            armed: true,
+        })
     }
 
     /// Looks for the node of an earlier attempt.
@@ -225,9 +275,16 @@ impl Protected {
         let found = self.finder.find_of_any_session(session).await?;
         let mine = found.into_iter().find(|node| {
             let owner = node.stat.ephemeral_owner;
-            if self.spec.mode.is_ephemeral() { owner == session.id() } else { owner == 0 }
+            if self.spec.mode.is_ephemeral() {
+                owner == session.id()
+            } else {
+                owner == 0
+            }
         });
-        Ok(mine.map(|node| Created { path: node.path, stat: node.stat }))
+        Ok(mine.map(|node| Created {
+            path: node.path,
+            stat: node.stat,
+        }))
     }
 
     fn tried(mut self) -> Self {
@@ -243,7 +300,8 @@ impl Protected {
 impl Drop for Protected {
     fn drop(&mut self) {
         if self.armed && self.spec.mode.is_ephemeral() {
-            self.janitor.find_and_delete(&self.session, self.finder.clone());
+            self.janitor
+                .find_and_delete(&self.session, self.finder.clone());
         }
     }
 }

@@ -11,10 +11,12 @@ use crate::state::ConnectionState;
 ///
 /// # Readiness and liveness
 ///
-/// - *Readiness* (should this process get work?): [`is_ready`](Self::is_ready), if all work needs ZooKeeper. It is
-///   `false` before the first session, in an outage, and after a loss until there is a new session.
-/// - *Liveness* (should this process be restarted?): do not use the client's health for it. A client recovers from any
-///   outage without a restart, and restarting all services because the ensemble is down makes the outage worse.
+/// - *Readiness* (should this process get work?): [`is_ready`](Self::is_ready), if all work needs
+///   ZooKeeper. It is `false` before the first session, in an outage, and after a loss until there
+///   is a new session.
+/// - *Liveness* (should this process be restarted?): do not use the client's health for it. A
+///   client recovers from any outage without a restart, and restarting all services because the
+///   ensemble is down makes the outage worse.
 ///
 /// ```
 /// # fn example(client: &curator_client::CuratorClient) -> (u16, String) {
@@ -34,19 +36,23 @@ pub struct ClientHealth {
     pub state_for: Duration,
     /// The id of the current session, if there is one; its connection may be down.
     pub session_id: Option<i64>,
-    /// The server of the current connection, as the connect string names it, or of the previous one while there is
-    /// none. `None` without a session.
+    /// The server of the current connection, as the connect string names it, or of the previous one
+    /// while there is none. `None` without a session.
     pub server: Option<String>,
-    /// What is left of the session's lease: how long the session is certainly alive if no server answers from now on.
-    /// Zero without a session. In normal operation, it stays above 0.4 of the session timeout.
+    /// What is left of the session's lease: how long the session is certainly alive if no server
+    /// answers from now on. Zero without a session. In normal operation, it stays above 0.4 of the
+    /// session timeout.
     pub lease_remaining: Duration,
-    /// The number of times that a session has continued over another connection, with its nodes and locks.
+    /// The number of times that a session has continued over another connection, with its nodes and
+    /// locks.
     pub connections_resumed: u64,
-    /// The number of sessions that were opened in place of a lost one, whose nodes and locks are gone.
+    /// The number of sessions that were opened in place of a lost one, whose nodes and locks are
+    /// gone.
     pub sessions_replaced: u64,
     /// The number of pending deletes of the client's [`Janitor`](crate::Janitor).
     pub pending_deletes: usize,
-    /// The number of [`Watch`](crate::Watch)es on the current connection whose event has not been read.
+    /// The number of [`Watch`](crate::Watch)es on the current connection whose event has not been
+    /// read.
     pub watches: usize,
     /// The last failure of the connection, or of an attempt to connect; `None` if there was none.
     pub last_failure: Option<ConnectionFailure>,
@@ -63,34 +69,52 @@ pub struct ConnectionFailure {
 }
 
 impl ClientHealth {
-    /// Whether requests can be expected to be answered now: the connection is confirmed, and the session's lease is
-    /// valid.
+    /// Whether requests can be expected to be answered now: the connection is confirmed, and the
+    /// session's lease is valid.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let is_connected = matches!(self.state, ConnectionState::Connected | ConnectionState::Reconnected);
+        let is_connected = matches!(
+            self.state,
+            ConnectionState::Connected | ConnectionState::Reconnected
+        );
         is_connected && !self.lease_remaining.is_zero()
     }
 }
 
 impl fmt::Display for ClientHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, state, state_for, lease_remaining, pending_deletes, watches, .. } = self;
+        let Self {
+            client,
+            state,
+            state_for,
+            lease_remaining,
+            pending_deletes,
+            watches,
+            ..
+        } = self;
         write!(f, "{client}: {state} for {:.1?}, ", state_for)?;
         match self.session_id {
             Some(id) => write!(f, "session {id:#x} with a lease of {lease_remaining:.1?}")?,
             None => f.write_str("no session")?,
         }
-        write!(f, ", resumed {}, replaced {}", self.connections_resumed, self.sessions_replaced)?;
+        write!(
+            f,
+            ", resumed {}, replaced {}",
+            self.connections_resumed, self.sessions_replaced
+        )?;
         write!(f, ", {pending_deletes} deletes pending, {watches} watches")?;
         match &self.last_failure {
-            Some(ConnectionFailure { cause, ago }) => write!(f, "; last failure {ago:.1?} ago: {cause}"),
+            Some(ConnectionFailure { cause, ago }) => {
+                write!(f, "; last failure {ago:.1?} ago: {cause}")
+            }
             None => Ok(()),
         }
     }
 }
 
 impl CuratorClient {
-    /// Returns the client's current state. Sends nothing and does not wait, so it can be called at any rate.
+    /// Returns the client's current state. Sends nothing and does not wait, so it can be called at
+    /// any rate.
     #[must_use]
     pub fn health(&self) -> ClientHealth {
         let (_, since) = self.inner.states.current_since();
@@ -105,8 +129,14 @@ impl CuratorClient {
             state: self.connection_state(),
             state_for: now.saturating_duration_since(since),
             session_id: session.as_ref().map(crate::Session::id),
-            server: session.as_ref().map(crate::Session::server).filter(|server| !server.is_empty()),
-            lease_remaining: session.as_ref().map(|session| session.lease().remaining()).unwrap_or_default(),
+            server: session
+                .as_ref()
+                .map(crate::Session::server)
+                .filter(|server| !server.is_empty()),
+            lease_remaining: session
+                .as_ref()
+                .map(|session| session.lease().remaining())
+                .unwrap_or_default(),
             connections_resumed: record.resumed,
             sessions_replaced: record.replaced,
             pending_deletes: self.inner.janitor.pending(),
@@ -144,11 +174,20 @@ mod tests {
         health.lease_remaining = Duration::ZERO;
         assert!(!health.is_ready());
         let cause = "zk1:2181: connection refused".to_owned();
-        health.last_failure = Some(ConnectionFailure { cause, ago: Duration::from_secs(3) });
+        health.last_failure = Some(ConnectionFailure {
+            cause,
+            ago: Duration::from_secs(3),
+        });
         (health.state, health.session_id) = (ConnectionState::Lost, None);
         assert!(!health.is_ready());
         let line = health.to_string();
-        assert!(line.starts_with("orders: lost for 61.2s, no session, resumed 2"), "{line}");
-        assert!(line.ends_with("12 watches; last failure 3.0s ago: zk1:2181: connection refused"), "{line}");
+        assert!(
+            line.starts_with("orders: lost for 61.2s, no session, resumed 2"),
+            "{line}"
+        );
+        assert!(
+            line.ends_with("12 watches; last failure 3.0s ago: zk1:2181: connection refused"),
+            "{line}"
+        );
     }
 }

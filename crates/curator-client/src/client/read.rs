@@ -13,7 +13,8 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy gives up.
+    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy
+    /// gives up.
     ///
     /// # Cancel safety
     ///
@@ -23,7 +24,8 @@ impl CuratorClient {
         self.retry(|session| session.get_data(&path)).await
     }
 
-    /// Reads a node's data and stat, and sets a one-shot watch for its deletion or the next change of its data.
+    /// Reads a node's data and stat, and sets a one-shot watch for its deletion or the next change
+    /// of its data.
     ///
     /// # Errors
     ///
@@ -51,7 +53,8 @@ impl CuratorClient {
         self.retry(|session| session.exists(&path)).await
     }
 
-    /// Reads a node's stat, and sets a one-shot watch for its creation, its deletion, or the next change of its data.
+    /// Reads a node's stat, and sets a one-shot watch for its creation, its deletion, or the next
+    /// change of its data.
     ///
     /// The node need not exist.
     ///
@@ -81,7 +84,8 @@ impl CuratorClient {
         self.retry(|session| session.get_children(&path)).await
     }
 
-    /// Lists the names of a node's children, and sets a one-shot watch for the next child that is created or deleted.
+    /// Lists the names of a node's children, and sets a one-shot watch for the next child that is
+    /// created or deleted.
     ///
     /// # Errors
     ///
@@ -99,30 +103,39 @@ impl CuratorClient {
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and those of the
-    /// connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second attempt
-    /// could not distinguish this client's change from another client's. Without a version the call is retried, and so
-    /// can overwrite what another client has written since the first attempt; if the retry fails, the error is
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and
+    /// those of the connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is
+    /// not retried: a second attempt could not distinguish this client's change from another
+    /// client's. Without a version the call is retried, and so can overwrite what another client
+    /// has written since the first attempt; if the retry fails, the error is
     /// [`Error::RetryFailed`].
     ///
     /// # Cancel safety
     ///
     /// A dropped change may still be applied.
-    pub async fn set_data(&self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Stat> {
+    pub async fn set_data(
+        &self,
+        path: impl NodePath,
+        data: impl AsRef<[u8]>,
+        version: Option<i32>,
+    ) -> Result<Stat> {
         let path = self.resolve(path)?;
         let data = data.as_ref();
         self.retry_write(|session| {
             let request = session.set_data(&path, data, version);
             request.map_err(|error| match (error.outcome(), version) {
-                (Outcome::Unknown, Some(_)) => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous {
+                    path: path.clone(),
+                    cause: Box::new(error),
+                },
                 _ => error,
             })
         })
         .await
     }
 
-    /// Makes the connected server catch up with the leader: the next read returns the state at the time of this call,
-    /// or a newer one.
+    /// Makes the connected server catch up with the leader: the next read returns the state at the
+    /// time of this call, or a newer one.
     ///
     /// # Errors
     ///

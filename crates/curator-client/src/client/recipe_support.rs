@@ -20,13 +20,17 @@ use crate::session::{Session, Turn};
 use crate::state::ConnectionState;
 use crate::timer::Deadline;
 
-/// The functions of a [`CuratorClient`] for recipes: pauses by its retry policy, timers that work outside the runtime,
-/// ACLs, and creates of nodes with their parents in one request.
+/// The functions of a [`CuratorClient`] for recipes: pauses by its retry policy, timers that work
+/// outside the runtime, ACLs, and creates of nodes with their parents in one request.
 ///
 /// Only `CuratorClient` implements it.
-#[expect(private_bounds, reason = "only `CuratorClient` implements it, so methods can be added")]
+#[expect(
+    private_bounds,
+    reason = "only `CuratorClient` implements it, so methods can be added"
+)]
 pub trait RecipeSupport: Sealed {
-    /// A [`Retrier`] with this client's policy, for an operation whose next attempt makes a different call.
+    /// A [`Retrier`] with this client's policy, for an operation whose next attempt makes a
+    /// different call.
     #[must_use]
     fn retrier(&self) -> Retrier;
 
@@ -34,32 +38,34 @@ pub trait RecipeSupport: Sealed {
     #[must_use]
     fn retrier_with(&self, policy: Arc<dyn RetryPolicy>) -> Retrier;
 
-    /// A [`Retrier`] that does not give up until the client closes, for work that must be done. It pauses for 50 ms to
-    /// 1 s.
+    /// A [`Retrier`] that does not give up until the client closes, for work that must be done. It
+    /// pauses for 50 ms to 1 s.
     #[must_use]
     fn persistent_retrier(&self) -> Retrier;
 
-    /// Like [`persistent_retrier`](Self::persistent_retrier), with pauses of up to 10 s: for a request that the server
-    /// may refuse until a person has repaired the cause.
+    /// Like [`persistent_retrier`](Self::persistent_retrier), with pauses of up to 10 s: for a
+    /// request that the server may refuse until a person has repaired the cause.
     #[must_use]
     fn patient_retrier(&self) -> Retrier;
 
-    /// Sleeps with the timers of this client's runtime; the future can be polled on any thread, even outside a runtime.
+    /// Sleeps with the timers of this client's runtime; the future can be polled on any thread,
+    /// even outside a runtime.
     ///
     /// The future also completes when the client has closed or that runtime has ended. Poll
     /// [`closing`](CuratorClient::closing) first to distinguish these cases.
     fn sleep_until(&self, deadline: Deadline) -> impl Future<Output = ()> + Send + use<Self>;
 
-    /// Starts a task on this client's [runtime](CuratorClient::runtime). In a simulation, the task belongs to the process
-    /// that has started the client.
+    /// Starts a task on this client's [runtime](CuratorClient::runtime). In a simulation, the task
+    /// belongs to the process that has started the client.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
-    /// Whether there is a connection over which the session was confirmed recently: the state is `Connected` or
-    /// `Reconnected`.
+    /// Whether there is a connection over which the session was confirmed recently: the state is
+    /// `Connected` or `Reconnected`.
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](crate::Error::NotConnected), or the error of a client that is closed or has ended.
+    /// [`NotConnected`](crate::Error::NotConnected), or the error of a client that is closed or has
+    /// ended.
     fn check_connected(&self) -> Result<()>;
 
     /// The client's close timeout; see
@@ -67,13 +73,13 @@ pub trait RecipeSupport: Sealed {
     #[must_use]
     fn close_timeout(&self) -> Duration;
 
-    /// This client's value of the type `T`, created by the first call. A crate built on top of this one keeps its state
-    /// for each client here. The value lives as long as the client.
+    /// This client's value of the type `T`, created by the first call. A crate built on top of this
+    /// one keeps its state for each client here. The value lives as long as the client.
     #[must_use]
     fn extension<T: Any + Send + Sync + Default>(&self) -> Arc<T>;
 
-    /// The ACL of a node that is about to be created at `path`, if the caller gives none: that of the
-    /// [`AclProvider`](crate::AclProvider), or else the default one.
+    /// The ACL of a node that is about to be created at `path`, if the caller gives none: that of
+    /// the [`AclProvider`](crate::AclProvider), or else the default one.
     ///
     /// The provider gets the path without a [protection mark](crate::ProtectionId) in the name.
     #[must_use]
@@ -86,8 +92,8 @@ pub trait RecipeSupport: Sealed {
     /// [`Closed`](crate::Error::Closed), or the error with which the client has ended otherwise.
     fn watching_client(&self) -> Result<WatchingClient>;
 
-    /// Creates a node in `session`, with its missing parents as containers; in one transaction, if any are missing.
-    /// Does not retry.
+    /// Creates a node in `session`, with its missing parents as containers; in one transaction, if
+    /// any are missing. Does not retry.
     ///
     /// # Errors
     ///
@@ -102,17 +108,18 @@ pub trait RecipeSupport: Sealed {
         node: &NodeSpec,
     ) -> impl Future<Output = Result<Created>> + Send;
 
-    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing` as containers, from
-    /// the top down. The request is sent by the call, before the future is polled, and is not retried.
+    /// Sends `operations` as one transaction in `session` that first creates the nodes of `missing`
+    /// as containers, from the top down. The request is sent by the call, before the future is
+    /// polled, and is not retried.
     ///
-    /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the operations create. If
-    /// this list is outdated (a listed parent exists, or a parent that is not listed is missing), nothing is applied,
-    /// and the result is `None`.
+    /// `missing` should be the [`missing_parents`](Self::missing_parents) of the nodes that the
+    /// operations create. If this list is outdated (a listed parent exists, or a parent that is not
+    /// listed is missing), nothing is applied, and the result is `None`.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::transact`]. The error of a container's create is returned without an index, because that
-    /// create is not in `operations`.
+    /// Those of [`Session::transact`]. The error of a container's create is returned without an
+    /// index, because that create is not in `operations`.
     ///
     /// # Cancel safety
     ///
@@ -126,8 +133,9 @@ pub trait RecipeSupport: Sealed {
 
     /// The missing parents of these nodes, including parents of parents, from the top down.
     ///
-    /// Sends at most 16 requests at a time. With a turn, each of these pipelines takes one: the first one takes `turn`,
-    /// and each other one waits for the next, also while the session has no connection.
+    /// Sends at most 16 requests at a time. With a turn, each of these pipelines takes one: the
+    /// first one takes `turn`, and each other one waits for the next, also while the session has no
+    /// connection.
     ///
     /// # Errors
     ///
@@ -195,7 +203,11 @@ impl RecipeSupport for CuratorClient {
             return Arc::clone(&acls.default);
         }
         let name = ProtectionId::strip(path.name());
-        let unmarked = if name == path.name() { None } else { path.parent().and_then(|dir| dir.child(name).ok()) };
+        let unmarked = if name == path.name() {
+            None
+        } else {
+            path.parent().and_then(|dir| dir.child(name).ok())
+        };
         acls.of(unmarked.as_ref().unwrap_or(path))
     }
 
@@ -216,7 +228,12 @@ impl RecipeSupport for CuratorClient {
         transact_with_containers(session, missing, operations, &self.inner.acls)
     }
 
-    async fn missing_parents(&self, session: &Session, nodes: &[ZPath], turn: Option<Turn>) -> Result<Vec<ZPath>> {
+    async fn missing_parents(
+        &self,
+        session: &Session,
+        nodes: &[ZPath],
+        turn: Option<Turn>,
+    ) -> Result<Vec<ZPath>> {
         missing_parents(session, nodes, turn).await
     }
 }

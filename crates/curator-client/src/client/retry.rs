@@ -8,14 +8,14 @@ use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::session::Session;
 
 impl CuratorClient {
-    /// Runs `operation` on the current session until it succeeds, fails with an error that cannot be retried, or this
-    /// client's policy gives up.
+    /// Runs `operation` on the current session until it succeeds, fails with an error that cannot
+    /// be retried, or this client's policy gives up.
     ///
-    /// This is the loop behind every operation of this client. Each attempt first waits for a connection, no longer
-    /// than the connection timeout.
+    /// This is the loop behind every operation of this client. Each attempt first waits for a
+    /// connection, no longer than the connection timeout.
     ///
-    /// Use it for reads, and for operations that return an error that is not retryable when their outcome is unknown.
-    /// For other operations, use [`retry_write`](Self::retry_write).
+    /// Use it for reads, and for operations that return an error that is not retryable when their
+    /// outcome is unknown. For other operations, use [`retry_write`](Self::retry_write).
     ///
     /// # Errors
     ///
@@ -25,17 +25,21 @@ impl CuratorClient {
     ///
     /// That of `operation`.
     // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
-    pub async fn retry<T, F: Future<Output = Result<T>>>(&self, operation: impl FnMut(Session) -> F) -> Result<T> {
-        self.retry_recording(&mut MaybeApplied::default(), operation).await
+    pub async fn retry<T, F: Future<Output = Result<T>>>(
+        &self,
+        operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
+        self.retry_recording(&mut MaybeApplied::default(), operation)
+            .await
     }
 
-    /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome, because a second change
-    /// does no harm.
+    /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome,
+    /// because a second change does no harm.
     ///
     /// # Errors
     ///
-    /// [`Error::RetryFailed`] if the last attempt was not applied, but an earlier one may have been. Otherwise the same
-    /// as [`retry`](Self::retry).
+    /// [`Error::RetryFailed`] if the last attempt was not applied, but an earlier one may have
+    /// been. Otherwise the same as [`retry`](Self::retry).
     ///
     /// # Cancel safety
     ///
@@ -45,7 +49,9 @@ impl CuratorClient {
         operation: impl FnMut(Session) -> F,
     ) -> Result<T> {
         let mut maybe_applied = MaybeApplied::default();
-        self.retry_recording(&mut maybe_applied, operation).await.map_err(|error| maybe_applied.explain(error))
+        self.retry_recording(&mut maybe_applied, operation)
+            .await
+            .map_err(|error| maybe_applied.explain(error))
     }
 
     /// Like [`retry`](Self::retry), and records whether an attempt may have been applied.
@@ -70,11 +76,11 @@ impl CuratorClient {
         }
     }
 
-    /// Like [`retry`](Self::retry), but only in `session`: when the session ends, so do the retries, even during a
-    /// pause.
+    /// Like [`retry`](Self::retry), but only in `session`: when the session ends, so do the
+    /// retries, even during a pause.
     ///
-    /// `ended` makes the error that is returned when the session ends before an attempt or during a pause. An error
-    /// that cannot be retried is returned unchanged.
+    /// `ended` makes the error that is returned when the session ends before an attempt or during a
+    /// pause. An error that cannot be retried is returned unchanged.
     pub(super) async fn retry_in<T, F: Future<Output = Result<T>>>(
         &self,
         session: &Session,
@@ -119,13 +125,14 @@ impl MaybeApplied {
         self.0.is_some()
     }
 
-    /// The error of an operation whose last attempt failed with `error`: its outcome is unknown if any attempt may have
-    /// been applied.
+    /// The error of an operation whose last attempt failed with `error`: its outcome is unknown if
+    /// any attempt may have been applied.
     pub(super) fn explain(self, error: Error) -> Error {
         match self.0 {
-            Some(in_doubt) if error.outcome() == Outcome::NotApplied => {
-                Error::RetryFailed { in_doubt: Box::new(in_doubt), cause: Box::new(error) }
-            }
+            Some(in_doubt) if error.outcome() == Outcome::NotApplied => Error::RetryFailed {
+                in_doubt: Box::new(in_doubt),
+                cause: Box::new(error),
+            },
             _ => error,
         }
     }

@@ -6,11 +6,14 @@ use super::CuratorClient;
 use super::recipe_support::RecipeSupport as _;
 use crate::error::{Error, Outcome, Result};
 use crate::node_path::NodePath;
-use crate::operation::{CreateMode, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult};
+use crate::operation::{
+    CreateMode, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult,
+};
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Operations that are applied together or not at all (ZooKeeper's `multi`); made by [`CuratorClient::transaction`].
+/// Operations that are applied together or not at all (ZooKeeper's `multi`); made by
+/// [`CuratorClient::transaction`].
 #[derive(Clone)]
 #[must_use = "nothing happens before `commit` is awaited"]
 pub struct Transaction {
@@ -21,15 +24,21 @@ pub struct Transaction {
 /// Prints the operations and their paths, without the data.
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let operation = |operation: &TransactionOperation| format!("{} {}", operation.name(), operation.path());
+        let operation =
+            |operation: &TransactionOperation| format!("{} {}", operation.name(), operation.path());
         let operations: Vec<_> = self.operations.iter().map(operation).collect();
-        f.debug_struct("Transaction").field("operations", &operations).finish_non_exhaustive()
+        f.debug_struct("Transaction")
+            .field("operations", &operations)
+            .finish_non_exhaustive()
     }
 }
 
 impl Transaction {
     pub(super) fn new(client: &CuratorClient) -> Self {
-        Self { client: client.clone(), operations: Vec::new() }
+        Self {
+            client: client.clone(),
+            operations: Vec::new(),
+        }
     }
 
     /// Requires that the node exists, with this version if one is given.
@@ -42,16 +51,26 @@ impl Transaction {
         Ok(self.operation(TransactionOperation::Check { path, version }))
     }
 
-    /// Creates a node with the ACL that the client's [`AclProvider`](crate::AclProvider) returns, or else its default
-    /// ACL.
+    /// Creates a node with the ACL that the client's [`AclProvider`](crate::AclProvider) returns,
+    /// or else its default ACL.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn create(self, path: impl NodePath, data: impl AsRef<[u8]>, mode: CreateMode) -> Result<Self> {
+    pub fn create(
+        self,
+        path: impl NodePath,
+        data: impl AsRef<[u8]>,
+        mode: CreateMode,
+    ) -> Result<Self> {
         let path = self.client.resolve(path)?;
         let acl = self.client.acl_for(&path);
-        Ok(self.operation(TransactionOperation::Create(NodeSpec { path, data: data.as_ref().into(), mode, acl })))
+        Ok(self.operation(TransactionOperation::Create(NodeSpec {
+            path,
+            data: data.as_ref().into(),
+            mode,
+            acl,
+        })))
     }
 
     /// Sets a node's data; if a version is given, only if the node has that version.
@@ -59,9 +78,18 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::InvalidPath`].
-    pub fn set_data(self, path: impl NodePath, data: impl AsRef<[u8]>, version: Option<i32>) -> Result<Self> {
+    pub fn set_data(
+        self,
+        path: impl NodePath,
+        data: impl AsRef<[u8]>,
+        version: Option<i32>,
+    ) -> Result<Self> {
         let path = self.client.resolve(path)?;
-        Ok(self.operation(TransactionOperation::SetData { path, data: data.as_ref().into(), version }))
+        Ok(self.operation(TransactionOperation::SetData {
+            path,
+            data: data.as_ref().into(),
+            version,
+        }))
     }
 
     /// Deletes a node; if a version is given, only if the node has that version.
@@ -84,50 +112,66 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. An unknown outcome is
-    /// [`Error::Ambiguous`] and is not retried. [`Error::RequestTooLarge`] refers to all operations together.
+    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. An
+    /// unknown outcome is [`Error::Ambiguous`] and is not retried. [`Error::RequestTooLarge`]
+    /// refers to all operations together.
     ///
     /// # Caveats
     ///
-    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return the stats of new nodes only for containers and for nodes
-    /// with a time to live. If the transaction creates no such node and sets no data, the reply does not contain the
-    /// transaction's zxid. This method then reads the stat of one new ephemeral node before it returns, or, if there is
-    /// none, the stats of all new nodes. The stats of the new nodes, and so the zxid, cannot be determined if the read
-    /// fails, if another client has deleted or replaced a node that is read, or if the transaction itself has deleted
-    /// all its new nodes. The transaction was applied, but this method then returns [`Error::Ambiguous`], caused by
-    /// [`Error::StatUnknown`]. If the only new node is persistent, and is deleted and created again before the read,
-    /// this method returns the stat of the second node.
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return the stats of new nodes only for
+    /// containers and for nodes with a time to live. If the transaction creates no such node and
+    /// sets no data, the reply does not contain the transaction's zxid. This method then reads the
+    /// stat of one new ephemeral node before it returns, or, if there is none, the stats of all new
+    /// nodes. The stats of the new nodes, and so the zxid, cannot be determined if the read fails,
+    /// if another client has deleted or replaced a node that is read, or if the transaction itself
+    /// has deleted all its new nodes. The transaction was applied, but this method then returns
+    /// [`Error::Ambiguous`], caused by [`Error::StatUnknown`]. If the only new node is persistent,
+    /// and is deleted and created again before the read, this method returns the stat of the second
+    /// node.
     ///
     /// # Cancel safety
     ///
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit(self) -> Result<Vec<TransactionResult>> {
-        let Some(path) = self.path() else { return Ok(Vec::new()) };
-        self.client.retry(|session| self.attempt(session, path)).await
+        let Some(path) = self.path() else {
+            return Ok(Vec::new());
+        };
+        self.client
+            .retry(|session| self.attempt(session, path))
+            .await
     }
 
-    /// Like [`commit`](Self::commit), but only in this session: for operations that are correct only while the session
-    /// lasts.
+    /// Like [`commit`](Self::commit), but only in this session: for operations that are correct
+    /// only while the session lasts.
     ///
-    /// Each attempt waits for a connection of the session, no longer than the connection timeout. Only attempts that
-    /// were certainly not applied are retried, by the client's policy.
+    /// Each attempt waits for a connection of the session, no longer than the connection timeout.
+    /// Only attempts that were certainly not applied are retried, by the client's policy.
     ///
     /// # Errors
     ///
-    /// The same as [`commit`](Self::commit), and [`Error::SessionEnded`] if the session ends before an attempt or
-    /// between two attempts: nothing was applied. If the session ends while a request waits for its reply, the outcome
-    /// is unknown: [`Error::Ambiguous`].
+    /// The same as [`commit`](Self::commit), and [`Error::SessionEnded`] if the session ends before
+    /// an attempt or between two attempts: nothing was applied. If the session ends while a request
+    /// waits for its reply, the outcome is unknown: [`Error::Ambiguous`].
     ///
     /// # Cancel safety
     ///
     /// A dropped transaction may still be applied, as a whole.
     pub async fn commit_in(self, session: &Session) -> Result<Vec<TransactionResult>> {
-        let Some(path) = self.path() else { return Ok(Vec::new()) };
+        let Some(path) = self.path() else {
+            return Ok(Vec::new());
+        };
         let ended = |end| {
             let (operation, path) = (TRANSACTION, path.clone());
-            Error::SessionEnded { operation, path, end, outcome: Outcome::NotApplied }
+            Error::SessionEnded {
+                operation,
+                path,
+                end,
+                outcome: Outcome::NotApplied,
+            }
         };
-        self.client.retry_in(session, ended, || self.attempt(session.clone(), path)).await
+        self.client
+            .retry_in(session, ended, || self.attempt(session.clone(), path))
+            .await
     }
 
     /// The path that errors name: that of the first operation.
@@ -137,10 +181,15 @@ impl Transaction {
 
     async fn attempt(&self, session: Session, path: &ZPath) -> Result<Vec<TransactionResult>> {
         let send = || {
-            session.transact(self.operations.clone()).map_err(|error| match error.outcome() {
-                Outcome::Unknown => Error::Ambiguous { path: path.clone(), cause: Box::new(error) },
-                Outcome::NotApplied => error,
-            })
+            session
+                .transact(self.operations.clone())
+                .map_err(|error| match error.outcome() {
+                    Outcome::Unknown => Error::Ambiguous {
+                        path: path.clone(),
+                        cause: Box::new(error),
+                    },
+                    Outcome::NotApplied => error,
+                })
         };
         let root = &self.client.root;
         match send().await {

@@ -11,19 +11,20 @@ use crate::retry_policy::Unlimited;
 use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
 
-/// The internal second client of a [`CuratorClient`], whose session holds the recursive watches of all caches; made by
-/// [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client). Clones are handles to it.
+/// The internal second client of a [`CuratorClient`], whose session holds the recursive watches of
+/// all caches; made by [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client).
+/// Clones are handles to it.
 ///
-/// It is started when it is first requested, and closed with the client. Its session creates no nodes, so no lock is
-/// lost when that session ends.
+/// It is started when it is first requested, and closed with the client. Its session creates no
+/// nodes, so no lock is lost when that session ends.
 #[derive(Debug, Clone)]
 pub struct WatchingClient {
     client: CuratorClient,
 }
 
 impl WatchingClient {
-    /// Returns the second client's current session, once it has a connection; waits for the connection no longer than
-    /// the connection timeout.
+    /// Returns the second client's current session, once it has a connection; waits for the
+    /// connection no longer than the connection timeout.
     ///
     /// # Errors
     ///
@@ -39,10 +40,14 @@ impl WatchingClient {
     /// Whether there is a connection over which the session was confirmed recently.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        matches!(self.client.connection_state(), ConnectionState::Connected | ConnectionState::Reconnected)
+        matches!(
+            self.client.connection_state(),
+            ConnectionState::Connected | ConnectionState::Reconnected
+        )
     }
 
-    /// A stream of every transition of this session's connection; the first item is its current state.
+    /// A stream of every transition of this session's connection; the first item is its current
+    /// state.
     #[must_use]
     pub fn connection_states(&self) -> ConnectionStates {
         self.client.connection_states()
@@ -52,9 +57,15 @@ impl WatchingClient {
 impl CuratorClient {
     /// The client with the second session, started by the first call.
     pub(super) fn watching(&self) -> Result<WatchingClient> {
-        let mut watching = self.inner.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching = self
+            .inner
+            .watching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = &*watching {
-            return Ok(WatchingClient { client: client.clone() });
+            return Ok(WatchingClient {
+                client: client.clone(),
+            });
         }
         if self.inner.closing.has_begun() {
             return Err(self.inner.closing.error());
@@ -68,8 +79,8 @@ impl CuratorClient {
         };
         let second_client = ValidOptions {
             options: Arc::new(options),
-            // Not that of this handle: other handles, with other policies, share the second client. It sends no request
-            // that a policy would repeat.
+            // Not that of this handle: other handles, with other policies, share the second client.
+            // It sends no request that a policy would repeat.
             retry_policy: Arc::new(Unlimited),
             acls: self.inner.acls.clone(),
             lock_data: None,
@@ -82,7 +93,12 @@ impl CuratorClient {
 
     /// Starts to close the second session, if there is one; returns its client.
     pub(super) fn close_watching(&self) -> Option<CuratorClient> {
-        let watching = self.inner.watching.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let watching = self
+            .inner
+            .watching
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()?;
         watching.inner.closing.begin();
         Some(watching)
     }

@@ -1,5 +1,5 @@
-//! Reads and writes *jute*, ZooKeeper's serialization: big-endian numbers, and strings, buffers and lists prefixed with
-//! their length, where -1 means null.
+//! Reads and writes *jute*, ZooKeeper's serialization: big-endian numbers, and strings, buffers and
+//! lists prefixed with their length, where -1 means null.
 
 use crate::debug::debug_as_text;
 
@@ -34,10 +34,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that keeps room for the length of the frame, so that [`into_framed`](Self::into_framed) moves no bytes.
+    /// A writer that keeps room for the length of the frame, so that
+    /// [`into_framed`](Self::into_framed) moves no bytes.
     #[must_use]
     pub fn for_stream() -> Self {
-        Self { bytes: vec![0; PREFIX], start: PREFIX }
+        Self {
+            bytes: vec![0; PREFIX],
+            start: PREFIX,
+        }
     }
 
     /// Appends a value.
@@ -95,7 +99,8 @@ impl Writer {
         self.bytes
     }
 
-    /// The frame with its length, as in a stream. Moves the frame, except from a writer [for a stream](Self::for_stream).
+    /// The frame with its length, as in a stream. Moves the frame, except from a writer [for a
+    /// stream](Self::for_stream).
     #[must_use]
     pub fn into_framed(mut self) -> Vec<u8> {
         let length = int_of(self.frame().len()).to_be_bytes();
@@ -119,7 +124,8 @@ pub fn framed(frame: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// No length reaches the limit of the protocol: both sides refuse larger requests before they are encoded.
+/// No length reaches the limit of the protocol: both sides refuse larger requests before they are
+/// encoded.
 fn int_of(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
@@ -153,14 +159,21 @@ impl<'a> Reader<'a> {
     /// Accepts only what ZooKeeper writes.
     #[must_use]
     pub fn new(frame: &'a [u8]) -> Self {
-        Self { rest: frame, length: frame.len(), is_lenient: false }
+        Self {
+            rest: frame,
+            length: frame.len(),
+            is_lenient: false,
+        }
     }
 
-    /// Accepts what ZooKeeper's servers accept: any byte but 0 is true, invalid UTF-8 becomes U+FFFD, and a negative
-    /// number of elements is 0.
+    /// Accepts what ZooKeeper's servers accept: any byte but 0 is true, invalid UTF-8 becomes
+    /// U+FFFD, and a negative number of elements is 0.
     #[must_use]
     pub fn lenient(frame: &'a [u8]) -> Self {
-        Self { is_lenient: true, ..Self::new(frame) }
+        Self {
+            is_lenient: true,
+            ..Self::new(frame)
+        }
     }
 
     /// Reads a value. `expected` names it for the error.
@@ -196,26 +209,48 @@ impl<'a> Reader<'a> {
     ///
     /// [`Malformed`] if bytes are left.
     pub fn end(&self) -> Result<(), Malformed> {
-        if self.is_at_end() { Ok(()) } else { Err(self.malformed("the end")) }
+        if self.is_at_end() {
+            Ok(())
+        } else {
+            Err(self.malformed("the end"))
+        }
     }
 
     /// The error if `expected` is not at this position.
     #[must_use]
     pub fn malformed(&self, expected: &'static str) -> Malformed {
-        Malformed { expected, at: self.length - self.rest.len(), length: self.length, is_null: false }
+        Malformed {
+            expected,
+            at: self.length - self.rest.len(),
+            length: self.length,
+            is_null: false,
+        }
     }
 
     /// The next `length` bytes, or the error `malformed` if there are fewer.
-    pub(super) fn bytes(&mut self, length: i32, malformed: Malformed) -> Result<&'a [u8], Malformed> {
+    pub(super) fn bytes(
+        &mut self,
+        length: i32,
+        malformed: Malformed,
+    ) -> Result<&'a [u8], Malformed> {
         let length = usize::try_from(length).map_err(|_| malformed)?;
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(malformed)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    /// The next `length` elements. More than the rest of the frame can hold are refused before any is allocated.
-    pub(super) fn list<T: Decode<'a>>(&mut self, length: i32, malformed: Malformed) -> Result<Vec<T>, Malformed> {
-        let length = if self.is_lenient { length.max(0) } else { length };
+    /// The next `length` elements. More than the rest of the frame can hold are refused before any
+    /// is allocated.
+    pub(super) fn list<T: Decode<'a>>(
+        &mut self,
+        length: i32,
+        malformed: Malformed,
+    ) -> Result<Vec<T>, Malformed> {
+        let length = if self.is_lenient {
+            length.max(0)
+        } else {
+            length
+        };
         let length = usize::try_from(length).map_err(|_| malformed)?;
         if length > self.rest.len() / T::SHORTEST.max(1) {
             return Err(malformed);
@@ -223,7 +258,10 @@ impl<'a> Reader<'a> {
         (0..length).map(|_| self.read(malformed.expected)).collect()
     }
 
-    pub(super) fn array<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], Malformed> {
+    pub(super) fn array<const N: usize>(
+        &mut self,
+        expected: &'static str,
+    ) -> Result<[u8; N], Malformed> {
         let malformed = self.malformed(expected);
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(malformed)?;
         self.rest = rest;

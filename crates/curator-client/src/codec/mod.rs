@@ -1,13 +1,14 @@
-//! The wire format of ZooKeeper's protocol, for both of its sides: the client's transport, and the servers, proxies and
-//! tests of `curator-test`. It is pure: no I/O, no clock, no runtime.
+//! The wire format of ZooKeeper's protocol, for both of its sides: the client's transport, and the
+//! servers, proxies and tests of `curator-test`. It is pure: no I/O, no clock, no runtime.
 //!
-//! What one side encodes, the other decodes, and both directions have one definition: a record (`value.rs`), or an
-//! operation and its op code (`operation.rs`). Text, data and ACLs are parameters. So a client encodes what it borrows,
-//! and decodes valid paths; a server keeps null apart from empty; and the tests that compare servers see every value as
-//! it is on the wire.
+//! What one side encodes, the other decodes, and both directions have one definition: a record
+//! (`value.rs`), or an operation and its op code (`operation.rs`). Text, data and ACLs are
+//! parameters. So a client encodes what it borrows, and decodes valid paths; a server keeps null
+//! apart from empty; and the tests that compare servers see every value as it is on the wire.
 //!
-//! Bytes of any content are decoded, or result in a [`Malformed`]: no length is trusted before it is checked. Frames
-//! have no length prefix, which is the matter of the socket ([`framed`]); [`Writer::for_stream`] keeps room for it.
+//! Bytes of any content are decoded, or result in a [`Malformed`]: no length is trusted before it
+//! is checked. Frames have no length prefix, which is the matter of the socket ([`framed`]);
+//! [`Writer::for_stream`] keeps room for it.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -37,7 +38,8 @@ pub use self::operation::{Operation, PartHeader, frame, write_end, write_part};
 pub use self::reply::{Identity, Reply};
 pub use self::request::{Control, NewNode, Read, SetWatches, Write};
 pub use self::session::{
-    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, PING_XID, ReplyHeader, RequestHeader,
+    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, PING_XID, ReplyHeader,
+    RequestHeader,
 };
 pub use self::value::Trailing;
 

@@ -13,7 +13,11 @@ impl Encode for ZPath {
 }
 
 impl Lengthy<'_> for ZPath {
-    fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'_>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         let text = <&str>::decode_of(length, reader, malformed)?;
         Self::on_server(text).map_err(|_| malformed)
     }
@@ -34,7 +38,11 @@ records! {
 impl Encode for Acl {
     fn encode(&self, writer: &mut Writer) {
         let permissions = bits_of(self.permission());
-        writer.write(&AclEntry { permissions, scheme: self.scheme(), id: self.id() });
+        writer.write(&AclEntry {
+            permissions,
+            scheme: self.scheme(),
+            id: self.id(),
+        });
     }
 }
 
@@ -44,7 +52,10 @@ impl<'a> Decode<'a> for Acl {
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
         let entry: AclEntry<&str> = reader.read(expected)?;
-        Ok(Self::new(permission_of(entry.permissions), AuthId::new(entry.scheme, entry.id)))
+        Ok(Self::new(
+            permission_of(entry.permissions),
+            AuthId::new(entry.scheme, entry.id),
+        ))
     }
 }
 
@@ -57,7 +68,11 @@ const PERMISSIONS: [(Permission, i32); 5] = [
 ];
 
 fn bits_of(permission: Permission) -> i32 {
-    PERMISSIONS.iter().filter(|(one, _)| permission.has(*one)).map(|(_, bit)| bit).sum()
+    PERMISSIONS
+        .iter()
+        .filter(|(one, _)| permission.has(*one))
+        .map(|(_, bit)| bit)
+        .sum()
 }
 
 fn permission_of(bits: i32) -> Permission {

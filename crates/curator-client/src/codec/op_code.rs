@@ -7,8 +7,8 @@ macro_rules! op_codes {
     ($($(#[$docs:meta])* $name:ident = $number:literal,)+) => {
         /// A kind of request, named as in ZooKeeper.
         ///
-        /// The handshake has no op code on the wire. It counts as [`CreateSession`](Self::CreateSession), whether it
-        /// creates a session or resumes one.
+        /// The handshake has no op code on the wire. It counts as
+        /// [`CreateSession`](Self::CreateSession), whether it creates a session or resumes one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum OpCode {
@@ -102,7 +102,8 @@ op_codes! {
     CreateSession = -10,
     /// Ends a session.
     CloseSession = -11,
-    /// Not a request: in the results of a `Multi` or `MultiRead`, an operation that failed; and the end of both.
+    /// Not a request: in the results of a `Multi` or `MultiRead`, an operation that failed; and the
+    /// end of both.
     Error = -1,
 }
 

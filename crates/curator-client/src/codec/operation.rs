@@ -11,8 +11,8 @@ pub trait Operation: Encode {
     fn op(&self) -> OpCode;
 }
 
-/// Defines an enum whose variants are kinds with an op code of the same name, and whose fields follow each other on the
-/// wire.
+/// Defines an enum whose variants are kinds with an op code of the same name, and whose fields
+/// follow each other on the wire.
 macro_rules! operations {
     ($(#[$docs:meta])* $name:ident<$($parameter:ident),+> {
         $($(#[$variant_docs:meta])* $variant:ident { $($(#[$field_docs:meta])* $field:ident: $type:ty),* },)+
@@ -66,7 +66,12 @@ pub(super) use operations;
 #[must_use]
 pub fn frame(xid: i32, request: &impl Operation) -> Vec<u8> {
     let mut writer = Writer::default();
-    writer.write(&RequestHeader { xid, op: request.op() }).write(request);
+    writer
+        .write(&RequestHeader {
+            xid,
+            op: request.op(),
+        })
+        .write(request);
     writer.into_frame()
 }
 
@@ -103,12 +108,23 @@ impl PartHeader {
     }
 }
 
-/// Appends an operation of a `multi` or `multiRead`, or a result. `error` has a meaning only in results; -1 otherwise.
+/// Appends an operation of a `multi` or `multiRead`, or a result. `error` has a meaning only in
+/// results; -1 otherwise.
 pub fn write_part(writer: &mut Writer, error: i32, part: &impl Operation) {
-    writer.write(&PartHeader { op: part.op(), is_end: false, error }).write(part);
+    writer
+        .write(&PartHeader {
+            op: part.op(),
+            is_end: false,
+            error,
+        })
+        .write(part);
 }
 
 /// Appends the end of the operations of a `multi` or `multiRead`, or of the results.
 pub fn write_end(writer: &mut Writer) {
-    writer.write(&PartHeader { op: OpCode::Error, is_end: true, error: -1 });
+    writer.write(&PartHeader {
+        op: OpCode::Error,
+        is_end: true,
+        error: -1,
+    });
 }

@@ -1,6 +1,7 @@
 //! The replies.
 //!
-//! `T` is text; `D` is data, which may be null; `A` is an entry of an ACL. A server never sends null for a list.
+//! `T` is text; `D` is data, which may be null; `A` is an entry of an ACL. A server never sends
+//! null for a list.
 
 use super::operation::operations;
 use super::value::records;
@@ -17,8 +18,8 @@ records! {
 }
 
 operations! {
-    /// A successful reply to a request of this kind, or the result of such an operation in a transaction. To requests of
-    /// other kinds, the reply is empty.
+    /// A successful reply to a request of this kind, or the result of such an operation in a
+    /// transaction. To requests of other kinds, the reply is empty.
     Reply<T, D, A> {
         /// The path of the new node.
         Create { path: T },
@@ -56,7 +57,8 @@ operations! {
         WhoAmI { identities: Option<Vec<Identity<T>>> },
         /// The error of the header again.
         AddWatch { error: i32 },
-        /// Only in transactions: the error of the operation; 0 if it was undone because another one failed.
+        /// Only in transactions: the error of the operation; 0 if it was undone because another one
+        /// failed.
         Error { code: i32 },
         /// The server's answer to a step.
         Sasl { token: D },

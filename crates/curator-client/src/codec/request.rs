@@ -20,8 +20,8 @@ records! {
 
     /// Watches that are registered again after a reconnect, by their paths.
     SetWatches<T> {
-        /// The zxid of the last transaction that the client has seen. The server immediately notifies the client of
-        /// later changes.
+        /// The zxid of the last transaction that the client has seen. The server immediately
+        /// notifies the client of later changes.
         relative_zxid: i64,
         /// On data.
         data: Vec<T>,
@@ -33,7 +33,8 @@ records! {
 }
 
 operations! {
-    /// A change of the tree: a separate request, or one operation of a `multi`. A version of -1 is any version.
+    /// A change of the tree: a separate request, or one operation of a `multi`. A version of -1 is
+    /// any version.
     Write<T, D, A> {
         /// Creates a node; the reply has no stat.
         Create { node: NewNode<T, D, A> },

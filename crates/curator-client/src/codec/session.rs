@@ -19,7 +19,8 @@ records! {
     ConnectRequest<D> {
         /// The version of the protocol, 0.
         protocol: i32,
-        /// The newest zxid of the replies so far: a server with older state refuses the connection. 0 at first.
+        /// The newest zxid of the replies so far: a server with older state refuses the connection.
+        /// 0 at first.
         last_zxid_seen: i64,
         /// The requested timeout, in milliseconds.
         timeout: i32,
@@ -77,7 +78,14 @@ records! {
 impl<D> ConnectRequest<D> {
     /// The request of a client that has seen nothing yet. A session id of 0 requests a new session.
     pub fn new(timeout: i32, session_id: i64, password: D) -> Self {
-        Self { protocol: 0, last_zxid_seen: 0, timeout, session_id, password, read_only: Trailing(Some(false)) }
+        Self {
+            protocol: 0,
+            last_zxid_seen: 0,
+            timeout,
+            session_id,
+            password,
+            read_only: Trailing(Some(false)),
+        }
     }
 }
 
@@ -98,7 +106,11 @@ impl<D: Encode> ConnectResponse<D> {
 impl<T> Event<T> {
     /// The event of a node, as a server sends it.
     pub fn of_node(kind: EventKind, path: T) -> Self {
-        Self { kind: kind.number(), state: SYNC_CONNECTED, path }
+        Self {
+            kind: kind.number(),
+            state: SYNC_CONNECTED,
+            path,
+        }
     }
 }
 
@@ -123,7 +135,12 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 4] = [Self::NodeCreated, Self::NodeDeleted, Self::NodeDataChanged, Self::NodeChildrenChanged];
+    const ALL: [Self; 4] = [
+        Self::NodeCreated,
+        Self::NodeDeleted,
+        Self::NodeDataChanged,
+        Self::NodeChildrenChanged,
+    ];
 
     /// ZooKeeper's number.
     #[must_use]

@@ -1,4 +1,5 @@
-//! What the two readers accept. The conformance tests of `curator-test` compare each message with those of ZooKeeper.
+//! What the two readers accept. The conformance tests of `curator-test` compare each message with
+//! those of ZooKeeper.
 
 use proptest::prelude::*;
 
@@ -25,7 +26,10 @@ fn a_writer_for_a_stream_makes_the_same_frames_and_does_not_move_them() {
         }
         let written_at = for_stream.frame().as_ptr();
         let stream = for_stream.into_framed();
-        assert_eq!((&stream, stream[4..].as_ptr()), (&framed(text.as_bytes()), written_at));
+        assert_eq!(
+            (&stream, stream[4..].as_ptr()),
+            (&framed(text.as_bytes()), written_at)
+        );
         assert_eq!(plain.into_framed(), stream);
     }
 }
@@ -59,12 +63,24 @@ fn a_count_is_refused_before_anything_is_allocated_if_the_rest_of_the_frame_is_t
         // Two elements of the shortest length.
         let texts = encoded(&(count, 0_i64));
         assert_eq!(refused_at::<Vec<String>>(&texts), 0, "{count}");
-        assert_eq!(refused_at::<Option<Vec<Option<String>>>>(&texts), 0, "{count}");
+        assert_eq!(
+            refused_at::<Option<Vec<Option<String>>>>(&texts),
+            0,
+            "{count}"
+        );
         let entries = encoded(&((count, 0_i64), (0_i64, 0_i64)));
         assert_eq!(refused_at::<Vec<Entry>>(&entries), 0, "{count}");
         assert_eq!(refused_at::<Vec<crate::acl::Acl>>(&entries), 0, "{count}");
-        assert_eq!(refused_at::<Vec<Identity<String>>>(&encoded(&(count, (0_i64, 0_i64)))), 0, "{count}");
-        assert_eq!(refused_at::<&[u8]>(&encoded(&(count, two_bytes()))), 0, "{count}");
+        assert_eq!(
+            refused_at::<Vec<Identity<String>>>(&encoded(&(count, (0_i64, 0_i64)))),
+            0,
+            "{count}"
+        );
+        assert_eq!(
+            refused_at::<&[u8]>(&encoded(&(count, two_bytes()))),
+            0,
+            "{count}"
+        );
     }
 }
 
@@ -88,5 +104,10 @@ fn a_lenient_reader_accepts_what_servers_accept() {
     let null = encoded(&-1);
     assert_eq!(lenient(&null).read("text"), Ok(None::<String>));
     assert!(lenient(&null).read::<String>("text").unwrap_err().is_null);
-    assert!(!lenient(&negative).read::<String>("text").unwrap_err().is_null);
+    assert!(
+        !lenient(&negative)
+            .read::<String>("text")
+            .unwrap_err()
+            .is_null
+    );
 }

@@ -1,4 +1,5 @@
-//! Values of the wire format: numbers, text, buffers and lists, and the records that are made of them.
+//! Values of the wire format: numbers, text, buffers and lists, and the records that are made of
+//! them.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
 
@@ -98,7 +99,11 @@ impl<'a, T: Decode<'a>> Decode<'a> for Trailing<T> {
     const SHORTEST: usize = 0;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
-        let value = if reader.is_at_end() { None } else { Some(reader.read(expected)?) };
+        let value = if reader.is_at_end() {
+            None
+        } else {
+            Some(reader.read(expected)?)
+        };
         Ok(Self(value))
     }
 }
@@ -106,7 +111,11 @@ impl<'a, T: Decode<'a>> Decode<'a> for Trailing<T> {
 /// A value behind its length.
 pub(super) trait Lengthy<'a>: Sized {
     /// Reads the value behind this length, or fails with `malformed`.
-    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed>;
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'a>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed>;
 }
 
 /// The length that stands for null.
@@ -116,7 +125,10 @@ impl<'a, T: Lengthy<'a>> Decode<'a> for T {
     const SHORTEST: usize = 4;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
-        let null = Malformed { is_null: true, ..reader.malformed(expected) };
+        let null = Malformed {
+            is_null: true,
+            ..reader.malformed(expected)
+        };
         reader.read::<Option<T>>(expected)?.ok_or(null)
     }
 }
@@ -163,25 +175,41 @@ macro_rules! buffers {
 buffers!([u8], Vec<u8>, str, String);
 
 impl<'a> Lengthy<'a> for &'a [u8] {
-    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'a>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         reader.bytes(length, malformed)
     }
 }
 
 impl Lengthy<'_> for Vec<u8> {
-    fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'_>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         reader.bytes(length, malformed).map(<[u8]>::to_vec)
     }
 }
 
 impl<'a> Lengthy<'a> for &'a str {
-    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'a>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         std::str::from_utf8(reader.bytes(length, malformed)?).map_err(|_| malformed)
     }
 }
 
 impl Lengthy<'_> for String {
-    fn decode_of(length: i32, reader: &mut Reader<'_>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'_>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         let bytes = reader.bytes(length, malformed)?;
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
@@ -206,7 +234,11 @@ impl<T: Encode> Encode for Vec<T> {
 }
 
 impl<'a, T: Decode<'a>> Lengthy<'a> for Vec<T> {
-    fn decode_of(length: i32, reader: &mut Reader<'a>, malformed: Malformed) -> Result<Self, Malformed> {
+    fn decode_of(
+        length: i32,
+        reader: &mut Reader<'a>,
+        malformed: Malformed,
+    ) -> Result<Self, Malformed> {
         reader.list(length, malformed)
     }
 }

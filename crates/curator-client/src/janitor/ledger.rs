@@ -20,17 +20,18 @@ use crate::truncated::Truncated;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PendingDelete {
-    /// The path of the node; for a node whose name is not known yet, the directory and the beginning of the name.
+    /// The path of the node; for a node whose name is not known yet, the directory and the
+    /// beginning of the name.
     pub path: String,
     /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
-    /// Whether the server refuses the delete, so that retrying is pointless: the node stays, or, if it is ephemeral,
-    /// stays until its session is over.
+    /// Whether the server refuses the delete, so that retrying is pointless: the node stays, or, if
+    /// it is ephemeral, stays until its session is over.
     pub given_up: bool,
 }
 
-/// The maximum number of deletes that are logged at `warn`: of those given up in one interval, and of those that remain
-/// when the client ends.
+/// The maximum number of deletes that are logged at `warn`: of those given up in one interval, and
+/// of those that remain when the client ends.
 const MOST_LOGGED: usize = 10;
 
 /// The interval of that bound. It begins with a line.
@@ -58,7 +59,8 @@ struct Entries {
     lines: RefusalLines,
 }
 
-/// Bounds the lines about deletes that are given up. Each is logged, because each node may block another lock.
+/// Bounds the lines about deletes that are given up. Each is logged, because each node may block
+/// another lock.
 #[derive(Debug, Default)]
 struct RefusalLines {
     /// The number in this interval.
@@ -76,10 +78,15 @@ enum RefusalLine {
 }
 
 impl RefusalLines {
-    /// The line for the next delete, and the number of those that only `debug` named in the last interval.
+    /// The line for the next delete, and the number of those that only `debug` named in the last
+    /// interval.
     fn next(&mut self, now: Instant) -> (RefusalLine, usize) {
         let is_new = self.interval_end.is_none_or(|end| now >= end);
-        let more = if is_new { std::mem::take(&mut self.count).saturating_sub(MOST_LOGGED + 1) } else { 0 };
+        let more = if is_new {
+            std::mem::take(&mut self.count).saturating_sub(MOST_LOGGED + 1)
+        } else {
+            0
+        };
         if is_new {
             self.interval_end = Some(now + INTERVAL);
         }
@@ -105,7 +112,13 @@ impl Ledger {
     pub(super) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> Self {
         let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
         let (client, meter) = (Arc::clone(client), Arc::clone(meter));
-        Self { client, meter, entries: Mutex::default(), count, refusals }
+        Self {
+            client,
+            meter,
+            entries: Mutex::default(),
+            count,
+            refusals,
+        }
     }
 
     pub(super) fn client(&self) -> Arc<str> {
@@ -121,10 +134,16 @@ impl Ledger {
     pub(super) fn deletes(&self) -> Vec<PendingDelete> {
         let mut entries = self.lock();
         entries.refused.prune();
-        let pending = entries.pending.iter().map(|(id, entry)| (*id, &entry.delete));
+        let pending = entries
+            .pending
+            .iter()
+            .map(|(id, entry)| (*id, &entry.delete));
         let mut deletes: Vec<_> = pending.chain(entries.refused.iter()).collect();
         deletes.sort_unstable_by_key(|(id, _)| *id);
-        deletes.into_iter().map(|(_, delete)| delete.clone()).collect()
+        deletes
+            .into_iter()
+            .map(|(_, delete)| delete.clone())
+            .collect()
     }
 
     pub(super) fn forget_refused(&self, session: &Session, path: &str) {
@@ -146,8 +165,8 @@ impl Ledger {
         let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
         loop {
             count.mark_unchanged();
-            // Not in a predicate of `wait_for`, which holds the lock of the count: `publish_count` takes these two
-            // locks in the opposite order, so this could deadlock.
+            // Not in a predicate of `wait_for`, which holds the lock of the count: `publish_count`
+            // takes these two locks in the opposite order, so this could deadlock.
             {
                 let entries = self.lock();
                 ids.retain(|id| entries.pending.contains_key(id));
@@ -160,15 +179,31 @@ impl Ledger {
         }
         let mut entries = self.lock();
         entries.refused.prune();
-        entries.refused.of_sessions().filter(|delete| is_below(delete)).cloned().collect()
+        entries
+            .refused
+            .of_sessions()
+            .filter(|delete| is_below(delete))
+            .cloned()
+            .collect()
     }
 
     pub(super) fn add(&self, path: String, session: Option<Session>) -> u64 {
         let mut entries = self.lock();
         let id = entries.next;
         entries.next += 1;
-        let delete = PendingDelete { path, last_error: None, given_up: false };
-        entries.pending.insert(id, Entry { delete, session, begun: Begun::now() });
+        let delete = PendingDelete {
+            path,
+            last_error: None,
+            given_up: false,
+        };
+        entries.pending.insert(
+            id,
+            Entry {
+                delete,
+                session,
+                begun: Begun::now(),
+            },
+        );
         self.publish_count(&entries);
         id
     }
@@ -181,7 +216,9 @@ impl Ledger {
 
     pub(super) fn give_up(&self, id: u64) {
         let mut entries = self.lock();
-        let Some(mut entry) = entries.pending.remove(&id) else { return };
+        let Some(mut entry) = entries.pending.remove(&id) else {
+            return;
+        };
         entry.delete.given_up = true;
         let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
         entries.refused.add(id, entry);
@@ -189,8 +226,16 @@ impl Ledger {
         let (line, more) = entries.lines.next(source::now());
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
-        let PendingDelete { path, last_error, .. } = &delete;
-        let (path, error) = (Truncated(path), last_error.as_ref().map(Truncated).map(tracing::field::display));
+        let PendingDelete {
+            path, last_error, ..
+        } = &delete;
+        let (path, error) = (
+            Truncated(path),
+            last_error
+                .as_ref()
+                .map(Truncated)
+                .map(tracing::field::display),
+        );
         let client = &*self.client;
         if more > 0 {
             tracing::warn!(client, more, "more nodes could not be deleted");
@@ -199,11 +244,15 @@ impl Ledger {
             RefusalLine::Node if is_owned => {
                 tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
             }
-            RefusalLine::Node => tracing::warn!(client, %path, error, "cannot delete a node; it stays"),
+            RefusalLine::Node => {
+                tracing::warn!(client, %path, error, "cannot delete a node; it stays")
+            }
             RefusalLine::Limit => {
                 tracing::warn!(client, %path, error, "cannot delete more nodes; for a minute, only `debug` names them");
             }
-            RefusalLine::Debug => tracing::debug!(client, %path, error, "cannot delete another node"),
+            RefusalLine::Debug => {
+                tracing::debug!(client, %path, error, "cannot delete another node")
+            }
         }
         self.refusals.send_replace(());
     }
@@ -211,15 +260,23 @@ impl Ledger {
     /// Ends the remaining deletes, and logs them: the janitor has ended.
     pub(super) fn clear(&self) {
         let mut entries = self.lock();
-        let Entries { pending, refused, .. } = std::mem::take(&mut *entries);
+        let Entries {
+            pending, refused, ..
+        } = std::mem::take(&mut *entries);
         self.publish_count(&entries);
         // Unlocked before logging, as in `give_up`.
         drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
-        for PendingDelete { path, last_error, .. } in left.by_ref().take(MOST_LOGGED) {
+        for PendingDelete {
+            path, last_error, ..
+        } in left.by_ref().take(MOST_LOGGED)
+        {
             let (client, path) = (&*self.client, Truncated(path));
-            let last_error = last_error.as_ref().map(Truncated).map(tracing::field::display);
+            let last_error = last_error
+                .as_ref()
+                .map(Truncated)
+                .map(tracing::field::display);
             tracing::warn!(
                 client,
                 %path,
@@ -229,7 +286,11 @@ impl Ledger {
         }
         let more = left.count();
         if more > 0 {
-            tracing::warn!(client = &*self.client, more, "more nodes were not deleted before the client closed");
+            tracing::warn!(
+                client = &*self.client,
+                more,
+                "more nodes were not deleted before the client closed"
+            );
         }
     }
 
@@ -258,8 +319,19 @@ mod tests {
     fn each_refused_delete_is_logged_up_to_ten_a_minute_and_then_their_number() {
         let (start, mut lines) = (Instant::now(), RefusalLines::default());
         let logged: Vec<_> = (0..15).map(|_| lines.next(start)).collect();
-        let expected = [vec![RefusalLine::Node; 10], vec![RefusalLine::Limit], vec![RefusalLine::Debug; 4]].concat();
-        assert_eq!(logged, expected.into_iter().map(|line| (line, 0)).collect::<Vec<_>>());
+        let expected = [
+            vec![RefusalLine::Node; 10],
+            vec![RefusalLine::Limit],
+            vec![RefusalLine::Debug; 4],
+        ]
+        .concat();
+        assert_eq!(
+            logged,
+            expected
+                .into_iter()
+                .map(|line| (line, 0))
+                .collect::<Vec<_>>()
+        );
         assert_eq!(lines.next(start + INTERVAL), (RefusalLine::Node, 4));
         assert_eq!(lines.next(start + 2 * INTERVAL), (RefusalLine::Node, 0));
     }

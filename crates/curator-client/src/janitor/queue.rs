@@ -23,8 +23,8 @@ use crate::timer::Timer;
 /// A job, with the ids of its ledger entries.
 pub(super) enum Job {
     One(u64, Delete),
-    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped when all of them
-    /// are done.
+    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped
+    /// when all of them are done.
     Together {
         session: Session,
         nodes: Vec<(u64, Delete)>,
@@ -39,14 +39,27 @@ pub(super) enum Delete {
     Path(ZPath),
     /// A node of any session and everything below it, until it is gone.
     Tree(ZPath),
-    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped when the delete is
-    /// done.
-    Owned { session: Session, path: ZPath, sent: Option<Request<()>>, _keep_alive: KeepAlive },
-    /// A node of this session with an unknown sequence number: its create may or may not have been applied.
-    Find { session: Session, finder: NodeFinder },
-    /// This node, but not another one at its path. `done` gets the result; `_keep_alive` is dropped when the delete is
-    /// done.
-    Created { node: CreatedNode, done: Option<oneshot::Sender<Result<()>>>, _keep_alive: KeepAlive },
+    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped
+    /// when the delete is done.
+    Owned {
+        session: Session,
+        path: ZPath,
+        sent: Option<Request<()>>,
+        _keep_alive: KeepAlive,
+    },
+    /// A node of this session with an unknown sequence number: its create may or may not have been
+    /// applied.
+    Find {
+        session: Session,
+        finder: NodeFinder,
+    },
+    /// This node, but not another one at its path. `done` gets the result; `_keep_alive` is dropped
+    /// when the delete is done.
+    Created {
+        node: CreatedNode,
+        done: Option<oneshot::Sender<Result<()>>>,
+        _keep_alive: KeepAlive,
+    },
 }
 
 /// A node, identified by the change that created it.
@@ -121,13 +134,18 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl JanitorQueue {
     /// Works until the supervisor ends, which aborts this task.
     pub(crate) async fn work(mut self, sessions: Arc<Sessions>, timer: Timer) {
-        let worker =
-            Arc::new(Worker { sessions, timer, client: self.ledger.client(), ledger: Arc::clone(&self.ledger) });
+        let worker = Arc::new(Worker {
+            sessions,
+            timer,
+            client: self.ledger.client(),
+            ledger: Arc::clone(&self.ledger),
+        });
         let mut under_way: FuturesUnordered<Work> = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
-                // First, so that new deletes cannot starve those that are in progress; at most `MAX_CONCURRENT` are.
+                // First, so that new deletes cannot starve those that are in progress; at most
+                // `MAX_CONCURRENT` are.
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
                 Some(job) = self.jobs.recv(), if under_way.len() < MAX_CONCURRENT => {
                     let worker = Arc::clone(&worker);
@@ -159,7 +177,12 @@ impl Worker {
     async fn finish(&self, job: Job) {
         match job {
             Job::One(id, delete) => self.finish_one(id, delete).await,
-            Job::Together { session, nodes, sent, _keep_alive } => {
+            Job::Together {
+                session,
+                nodes,
+                sent,
+                _keep_alive,
+            } => {
                 let rest = match sent.await {
                     Ok(()) => {
                         nodes.into_iter().for_each(|(id, _)| self.ledger.remove(id));
@@ -168,12 +191,17 @@ impl Worker {
                     Err(error) => self.after_failure(&session, nodes, error).await,
                 };
                 // All in one pipeline.
-                join_all(rest.into_iter().map(|(id, delete)| self.finish_one(id, delete))).await;
+                join_all(
+                    rest.into_iter()
+                        .map(|(id, delete)| self.finish_one(id, delete)),
+                )
+                .await;
             }
         }
     }
 
-    /// Waits after the failure of several deletes in one request, and returns the deletes to try one by one.
+    /// Waits after the failure of several deletes in one request, and returns the deletes to try
+    /// one by one.
     async fn after_failure(
         &self,
         session: &Session,
@@ -187,10 +215,12 @@ impl Worker {
             let (id, _) = nodes.remove(*index);
             self.ledger.remove(id);
         }
-        nodes.iter().for_each(|(id, _)| self.ledger.note(*id, &error));
+        nodes
+            .iter()
+            .for_each(|(id, _)| self.ledger.note(*id, &error));
         if session.end().is_none() {
-            // If the error cannot be retried, the pause ends immediately: the server may refuse only one of the
-            // deletes.
+            // If the error cannot be retried, the pause ends immediately: the server may refuse
+            // only one of the deletes.
             let _ = self.retrier().pause(error).await;
         }
         nodes
@@ -200,9 +230,14 @@ impl Worker {
     async fn finish_one(&self, id: u64, mut delete: Delete) {
         let mut retrier = self.retrier();
         loop {
-            let Err(error) = self.attempt(&mut delete).await else { break };
+            let Err(error) = self.attempt(&mut delete).await else {
+                break;
+            };
             self.ledger.note(id, &error);
-            if delete.session().is_some_and(|session| session.end().is_some()) {
+            if delete
+                .session()
+                .is_some_and(|session| session.end().is_some())
+            {
                 break;
             }
             if let Err(error) = retrier.pause(error).await {
@@ -217,12 +252,23 @@ impl Worker {
 
     async fn attempt(&self, delete: &mut Delete) -> Result<()> {
         let deleted = match delete {
-            Delete::Path(path) => self.sessions.connected_even_while_closing().await?.delete(path, None).await,
+            Delete::Path(path) => {
+                self.sessions
+                    .connected_even_while_closing()
+                    .await?
+                    .delete(path, None)
+                    .await
+            }
             Delete::Tree(path) => {
                 let session = self.sessions.connected_even_while_closing().await?;
                 delete_tree(&session, path, None).await
             }
-            Delete::Owned { session, path, sent, .. } => match sent.take() {
+            Delete::Owned {
+                session,
+                path,
+                sent,
+                ..
+            } => match sent.take() {
                 Some(sent) => sent.await,
                 None => {
                     wait_for_connection(session).await;
@@ -239,13 +285,16 @@ impl Worker {
         }
     }
 
-    /// Deletes the nodes that are found. A delete that the server refuses is given up, and listed under the path of its
-    /// node.
+    /// Deletes the nodes that are found. A delete that the server refuses is given up, and listed
+    /// under the path of its node.
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
         // All in one pipeline.
-        let requests: Vec<_> = found.iter().map(|node| session.delete(&node.path, None)).collect();
+        let requests: Vec<_> = found
+            .iter()
+            .map(|node| session.delete(&node.path, None))
+            .collect();
         let mut refused = Vec::new();
         for (node, request) in found.iter().zip(requests) {
             match request.await {
@@ -255,7 +304,9 @@ impl Worker {
             }
         }
         for (node, error) in refused {
-            let id = self.ledger.add(node.path.to_string(), Some(session.clone()));
+            let id = self
+                .ledger
+                .add(node.path.to_string(), Some(session.clone()));
             self.ledger.note(id, &error);
             self.ledger.give_up(id);
         }
@@ -288,7 +339,8 @@ impl Worker {
         }
     }
 
-    /// A retrier that continues while the client closes, because a closing client waits for the deletes.
+    /// A retrier that continues while the client closes, because a closing client waits for the
+    /// deletes.
     fn retrier(&self) -> Retrier {
         Retrier::new(Arc::new(Unlimited), &self.timer, &self.client)
     }

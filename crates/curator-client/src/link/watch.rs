@@ -13,8 +13,8 @@ use crate::zk;
 
 /// A one-shot watch on one node, and a future of its event.
 ///
-/// The server keeps the watch until the node changes. If the connection breaks first, the watch fires with
-/// [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
+/// The server keeps the watch until the node changes. If the connection breaks first, the watch
+/// fires with [`WatchEvent::Interrupted`]. Dropping it removes it from the server.
 ///
 /// On one connection, events arrive in the order in which the server made the changes.
 #[must_use = "a watch that is dropped is removed from the server"]
@@ -63,7 +63,8 @@ impl From<wire::Watch> for Watch {
 }
 
 impl Watch {
-    /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut watch).await`.
+    /// Waits for the event. Later calls return the same event immediately. Equivalent to `(&mut
+    /// watch).await`.
     ///
     /// # Cancel safety
     ///
@@ -72,14 +73,17 @@ impl Watch {
         std::future::poll_fn(|cx| self.poll_fired(cx)).await
     }
 
-    /// Whether the watch has fired, or its event may have arrived without having been read, because the runtime is busy.
-    /// An event that is still on its way is not known here.
+    /// Whether the watch has fired, or its event may have arrived without having been read, because
+    /// the runtime is busy. An event that is still on its way is not known here.
     ///
-    /// Neither waits nor needs the runtime. With `Transport::Native`, looks for events that were not read; returns
-    /// `true` if it cannot tell.
+    /// Neither waits nor needs the runtime. With `Transport::Native`, looks for events that were
+    /// not read; returns `true` if it cannot tell.
     pub fn may_have_fired(&mut self) -> bool {
         // In this order: the event may be read in between.
-        self.0.is_behind() || self.poll_fired(&mut Context::from_waker(Waker::noop())).is_ready()
+        self.0.is_behind()
+            || self
+                .poll_fired(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
     }
 
     /// Like [`fired`](Self::fired), for a hand-written future.
@@ -99,14 +103,17 @@ impl Future for Watch {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("fired", &self.0.fired()).finish_non_exhaustive()
+        f.debug_struct("Watch")
+            .field("fired", &self.0.fired())
+            .finish_non_exhaustive()
     }
 }
 
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
-/// Events arrive in the order in which the server made the changes, and before the reply to any request that shows the
-/// change. By the time an event is read, the node may have changed again: read the node.
+/// Events arrive in the order in which the server made the changes, and before the reply to any
+/// request that shows the change. By the time an event is read, the node may have changed again:
+/// read the node.
 #[must_use = "a watch that is dropped is removed from the server"]
 pub struct RecursiveWatch(Recursive);
 
@@ -149,7 +156,8 @@ impl RecursiveWatch {
         self.0.is_alive()
     }
 
-    /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return it again.
+    /// Waits for the next event. After [`Interrupted`](TreeEvent::Interrupted), later calls return
+    /// it again.
     ///
     /// # Cancel safety
     ///
@@ -166,6 +174,8 @@ impl RecursiveWatch {
 
 impl std::fmt::Debug for RecursiveWatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecursiveWatch").field("is_alive", &self.is_alive()).finish_non_exhaustive()
+        f.debug_struct("RecursiveWatch")
+            .field("is_alive", &self.is_alive())
+            .finish_non_exhaustive()
     }
 }

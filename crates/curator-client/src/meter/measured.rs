@@ -1,15 +1,19 @@
-//! Measures clients. Clients with the same name, and all clients without one, share their series: a gauge is the sum of
-//! its clients.
+//! Measures clients. Clients with the same name, and all clients without one, share their series: a
+//! gauge is the sum of its clients.
 //!
-//! A recorder cannot remove a series, so a client that is closed leaves its series behind: `curator_client_open` then
-//! tells it apart from a client without a connection. The gauges are set to the sums at each change and at each probe,
-//! because a program may install its recorder after it has started a client.
+//! A recorder cannot remove a series, so a client that is closed leaves its series behind:
+//! `curator_client_open` then tells it apart from a client without a connection. The gauges are set
+//! to the sums at each change and at each probe, because a program may install its recorder after
+//! it has started a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Unit, describe_counter, describe_gauge, with_recorder};
+use metrics::{
+    Counter, Gauge, Key, Label, Level, Metadata, Unit, describe_counter, describe_gauge,
+    with_recorder,
+};
 
 use crate::error::SessionEnd;
 use crate::process::Process;
@@ -19,25 +23,49 @@ static METADATA: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, Some(
 
 const LOST_REASONS: [&str; 3] = ["lease-over", "expired", "other"];
 
-/// Describes the metrics of clients to the recorder, for the `HELP` lines of Prometheus. Call it after you have installed
-/// the recorder; `curator_recipes::describe_metrics` includes this.
+/// Describes the metrics of clients to the recorder, for the `HELP` lines of Prometheus. Call it
+/// after you have installed the recorder; `curator_recipes::describe_metrics` includes this.
 pub fn describe_metrics() {
-    describe_gauge!("curator_client_open", Unit::Count, "Clients that are not closed, connected or not");
-    describe_gauge!("curator_client_connected", Unit::Count, "Clients whose session is confirmed");
+    describe_gauge!(
+        "curator_client_open",
+        Unit::Count,
+        "Clients that are not closed, connected or not"
+    );
+    describe_gauge!(
+        "curator_client_connected",
+        Unit::Count,
+        "Clients whose session is confirmed"
+    );
     describe_gauge!(
         "curator_client_lease_until_seconds",
         Unit::Seconds,
         "End of the session lease as of the last confirmation, in seconds since 1970"
     );
-    describe_gauge!("curator_client_pending_deletes", Unit::Count, "Nodes that are still to be deleted");
+    describe_gauge!(
+        "curator_client_pending_deletes",
+        Unit::Count,
+        "Nodes that are still to be deleted"
+    );
     describe_gauge!(
         "curator_client_pending_delete_since_seconds",
         Unit::Seconds,
         "Start of the oldest pending delete, in seconds since 1970; 0 without one"
     );
-    describe_counter!("curator_client_reconnects_total", Unit::Count, "Sessions resumed over another connection");
-    describe_counter!("curator_client_sessions_total", Unit::Count, "Opened sessions");
-    describe_counter!("curator_client_sessions_lost_total", Unit::Count, "Lost sessions, by reason");
+    describe_counter!(
+        "curator_client_reconnects_total",
+        Unit::Count,
+        "Sessions resumed over another connection"
+    );
+    describe_counter!(
+        "curator_client_sessions_total",
+        Unit::Count,
+        "Opened sessions"
+    );
+    describe_counter!(
+        "curator_client_sessions_lost_total",
+        Unit::Count,
+        "Lost sessions, by reason"
+    );
 }
 
 /// When a pending delete began, since 1970.
@@ -98,7 +126,10 @@ impl ClientMeter {
     /// For a client with this name, if the user gave it one.
     pub(crate) fn new(name: Option<Arc<str>>) -> Self {
         let mut all = lock(&SERIES);
-        let series = Arc::clone(all.entry(name).or_insert_with_key(|name| Arc::new(Series::new(name.clone()))));
+        let series = Arc::clone(
+            all.entry(name)
+                .or_insert_with_key(|name| Arc::new(Series::new(name.clone()))),
+        );
         drop(all);
         let mut clients = lock(&series.clients);
         let id = clients.next_id;
@@ -114,7 +145,11 @@ impl ClientMeter {
         for reason in LOST_REASONS {
             series.lost(reason).increment(0);
         }
-        Self { process: Process::current(), id, series }
+        Self {
+            process: Process::current(),
+            id,
+            series,
+        }
     }
 
     /// The session is confirmed, with this much of its lease left.
@@ -216,7 +251,11 @@ impl Series {
             reconnects: key("curator_client_reconnects_total"),
             sessions: key("curator_client_sessions_total"),
         };
-        Self { keys, name, clients: Mutex::default() }
+        Self {
+            keys,
+            name,
+            clients: Mutex::default(),
+        }
     }
 
     /// Call this with the lock of the clients, so that no older sum replaces a newer one.
@@ -228,20 +267,28 @@ impl Series {
     /// Call this with the lock of the clients.
     fn publish_pending(&self, clients: &Clients) {
         registered_gauge(&self.keys.pending).set(number(clients.pending_count));
-        let oldest = clients.oldest.first().map_or(0.0, |(oldest, _)| oldest.as_secs_f64());
+        let oldest = clients
+            .oldest
+            .first()
+            .map_or(0.0, |(oldest, _)| oldest.as_secs_f64());
         registered_gauge(&self.keys.pending_since).set(oldest);
     }
 
     fn lost(&self, reason: &'static str) -> Counter {
         let mut labels = labels(self.name.as_ref());
         labels.push(Label::from_static_parts("reason", reason));
-        registered_counter(&Key::from_parts("curator_client_sessions_lost_total", labels))
+        registered_counter(&Key::from_parts(
+            "curator_client_sessions_lost_total",
+            labels,
+        ))
     }
 }
 
 /// A client without a name has no label: the names in the log are new ones after each restart.
 fn labels(name: Option<&Arc<str>>) -> Vec<Label> {
-    name.map(|name| Label::new("client", Arc::clone(name))).into_iter().collect()
+    name.map(|name| Label::new("client", Arc::clone(name)))
+        .into_iter()
+        .collect()
 }
 
 fn registered_gauge(key: &Key) -> Gauge {
@@ -268,8 +315,14 @@ mod tests {
     fn the_oldest_pending_delete_of_all_clients_is_known() {
         let (mut clients, seconds) = (Clients::default(), Duration::from_secs);
         let mut after = |client, pending: Option<(usize, u64)>| {
-            clients.set_pending(client, pending.map(|(count, oldest)| (count, seconds(oldest))));
-            (clients.pending_count, clients.oldest.first().map(|(oldest, _)| oldest.as_secs()))
+            clients.set_pending(
+                client,
+                pending.map(|(count, oldest)| (count, seconds(oldest))),
+            );
+            (
+                clients.pending_count,
+                clients.oldest.first().map(|(oldest, _)| oldest.as_secs()),
+            )
         };
         assert_eq!(after(1, Some((1, 10))), (1, Some(10)));
         assert_eq!(after(2, Some((2, 5))), (3, Some(5)));

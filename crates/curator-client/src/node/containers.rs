@@ -1,8 +1,8 @@
 //! Creates missing parents as containers: together with their nodes, or alone.
 //!
-//! The server removes a container when its last child is gone, but it never removes a container that has had no child.
-//! So the containers of a node are created in the node's transaction: after a drop or a lost reply, either all of them
-//! exist or none.
+//! The server removes a container when its last child is gone, but it never removes a container
+//! that has had no child. So the containers of a node are created in the node's transaction: after
+//! a drop or a lost reply, either all of them exist or none.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -14,19 +14,25 @@ use crate::operation::{CreateMode, NodeSpec, TransactionOperation, TransactionRe
 use crate::path::ZPath;
 use crate::session::{Session, Turn};
 
-/// The maximum number of attempts while other clients keep creating and deleting the node or its parents.
+/// The maximum number of attempts while other clients keep creating and deleting the node or its
+/// parents.
 pub(crate) const CREATE_ROUNDS: u32 = 16;
 
-/// Sends one transaction that creates `missing`, as containers, and then applies `operations`. `None` if nothing was
-/// applied because `missing` is outdated.
+/// Sends one transaction that creates `missing`, as containers, and then applies `operations`.
+/// `None` if nothing was applied because `missing` is outdated.
 pub(crate) fn transact_with_containers(
     session: &Session,
     missing: &[ZPath],
     operations: Vec<TransactionOperation>,
     acls: &Acls,
 ) -> impl Future<Output = Result<Option<Vec<TransactionResult>>>> + Send + use<> {
-    let containers = missing.iter().map(|path| TransactionOperation::Create(container(path, acls)));
-    let (count, mut all) = (missing.len(), containers.chain(operations).collect::<Vec<_>>());
+    let containers = missing
+        .iter()
+        .map(|path| TransactionOperation::Create(container(path, acls)));
+    let (count, mut all) = (
+        missing.len(),
+        containers.chain(operations).collect::<Vec<_>>(),
+    );
     let (sent, session) = (session.transact(all.clone()), session.clone());
     async move {
         let mut result = sent.await;
@@ -43,7 +49,8 @@ pub(crate) fn transact_with_containers(
         let is_outdated = match (&*cause, all.get(index)) {
             (Error::NoNode { .. }, Some(TransactionOperation::Create(_))) => true,
             (Error::NodeExists { .. }, _) => is_container,
-            // If this client may not create children in a parent, the container may exist nevertheless.
+            // If this client may not create children in a parent, the container may exist
+            // nevertheless.
             (Error::NoAuth { .. }, Some(operation)) if is_container => {
                 matches!(session.exists(operation.path()).await, Ok(Some(_)))
             }
@@ -52,16 +59,20 @@ pub(crate) fn transact_with_containers(
         match is_outdated {
             true => Ok(None),
             false if is_container => Err(*cause),
-            false => Err(Error::TransactionFailed { index: index - count, cause }),
+            false => Err(Error::TransactionFailed {
+                index: index - count,
+                cause,
+            }),
         }
     }
 }
 
-/// The number of requests sent at a time: the smallest limit of requests in flight that a client can have.
+/// The number of requests sent at a time: the smallest limit of requests in flight that a client
+/// can have.
 const BATCH_SIZE: usize = 16;
 
-/// The missing parents of these nodes, including parents of parents, from the top down. With a turn, each batch of
-/// requests takes one: the first batch takes `turn`.
+/// The missing parents of these nodes, including parents of parents, from the top down. With a
+/// turn, each batch of requests takes one: the first batch takes `turn`.
 pub(crate) async fn missing_parents(
     session: &Session,
     nodes: impl IntoIterator<Item = &ZPath>,
@@ -76,11 +87,12 @@ pub(crate) async fn missing_parents(
         if takes_turns && turn.is_none() {
             turn = Some(next_turn(session, &batch[0]).await?);
         }
-        let requests: Vec<_> = session.pipelined(|| batch.iter().map(|path| session.exists(path)).collect());
+        let requests: Vec<_> =
+            session.pipelined(|| batch.iter().map(|path| session.exists(path)).collect());
         let answers = async {
             let mut answers = Vec::with_capacity(requests.len());
-            // A turn ends at the first wake. Replies arrive in the order of the requests, so the last one is awaited
-            // first.
+            // A turn ends at the first wake. Replies arrive in the order of the requests, so the
+            // last one is awaited first.
             for request in requests.into_iter().rev() {
                 answers.push(request.await);
             }
@@ -100,27 +112,42 @@ pub(crate) async fn missing_parents(
 }
 
 async fn next_turn(session: &Session, path: &ZPath) -> Result<Turn> {
-    let ended =
-        |end| Error::SessionEnded { operation: "look for", path: path.clone(), end, outcome: Outcome::NotApplied };
+    let ended = |end| Error::SessionEnded {
+        operation: "look for",
+        path: path.clone(),
+        end,
+        outcome: Outcome::NotApplied,
+    };
     session.turn().await.map_err(ended)
 }
 
 fn is_unimplemented<T>(result: &Result<T>) -> bool {
     match result {
-        Err(Error::TransactionFailed { cause, .. }) => matches!(**cause, Error::Unimplemented { .. }),
+        Err(Error::TransactionFailed { cause, .. }) => {
+            matches!(**cause, Error::Unimplemented { .. })
+        }
         result => matches!(result, Err(Error::Unimplemented { .. })),
     }
 }
 
 /// Persistent parents replace containers where the server is too old for containers.
 fn make_persistent(operation: &mut TransactionOperation) {
-    if let TransactionOperation::Create(NodeSpec { mode: mode @ CreateMode::Container, .. }) = operation {
+    if let TransactionOperation::Create(NodeSpec {
+        mode: mode @ CreateMode::Container,
+        ..
+    }) = operation
+    {
         *mode = CreateMode::Persistent;
     }
 }
 
 fn container(path: &ZPath, acls: &Acls) -> NodeSpec {
-    NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Container, acl: acls.of(path) }
+    NodeSpec {
+        path: path.clone(),
+        data: Arc::from([]),
+        mode: CreateMode::Container,
+        acl: acls.of(path),
+    }
 }
 
 /// Creates the missing nodes of `dir`, from the top down, as containers.
@@ -140,7 +167,10 @@ pub(crate) async fn ensure_containers(session: &Session, dir: &ZPath, acls: &Acl
             }
         }
     }
-    Err(Error::KeepsChanging { operation: "create", path: dir.clone() })
+    Err(Error::KeepsChanging {
+        operation: "create",
+        path: dir.clone(),
+    })
 }
 
 async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Result<()> {
@@ -157,7 +187,8 @@ async fn create_container(session: &Session, path: &ZPath, acls: &Acls) -> Resul
     };
     match result {
         Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
-        // If this client may read an ancestor but not create children in it, the container may exist nevertheless.
+        // If this client may read an ancestor but not create children in it, the container may
+        // exist nevertheless.
         Err(error @ Error::NoAuth { .. }) => match session.exists(path).await {
             Ok(Some(_)) => Ok(()),
             _ => Err(error),

@@ -5,10 +5,11 @@ use crate::operation::Stat;
 use crate::path::ZPath;
 use crate::session::Session;
 
-/// Describes nodes that this client may have created: their directory, and the beginning of their names.
+/// Describes nodes that this client may have created: their directory, and the beginning of their
+/// names.
 ///
-/// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session (CURATOR-1121). A
-/// `NodeFinder` also checks the owner: only a node of the same session matches.
+/// Curator finds its protected nodes by name alone, and so can adopt the node of a dying session
+/// (CURATOR-1121). A `NodeFinder` also checks the owner: only a node of the same session matches.
 #[derive(Debug, Clone)]
 pub struct NodeFinder {
     dir: ZPath,
@@ -26,40 +27,51 @@ pub struct FoundNode {
 }
 
 impl NodeFinder {
-    /// Describes nodes under `dir` whose names begin with `name_prefix`, which must contain a unique part.
+    /// Describes nodes under `dir` whose names begin with `name_prefix`, which must contain a
+    /// unique part.
     #[must_use]
     pub fn by_name(dir: &ZPath, name_prefix: impl Into<String>) -> Self {
-        Self { dir: dir.clone(), name_prefix: name_prefix.into() }
+        Self {
+            dir: dir.clone(),
+            name_prefix: name_prefix.into(),
+        }
     }
 
     /// Finds the nodes that belong to `session`. Two round trips, or one if there is no candidate.
     ///
     /// # Errors
     ///
-    /// Those of the requests. A directory that does not exist is not an error: it contains no nodes.
+    /// Those of the requests. A directory that does not exist is not an error: it contains no
+    /// nodes.
     ///
     /// # Cancel safety
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn find(&self, session: &Session) -> Result<Vec<FoundNode>> {
         let found = self.find_of_any_session(session).await?;
-        Ok(found.into_iter().filter(|node| node.stat.ephemeral_owner == session.id()).collect())
+        Ok(found
+            .into_iter()
+            .filter(|node| node.stat.ephemeral_owner == session.id())
+            .collect())
     }
 
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
-        // Pipelined. The `sync` makes a server to which the session has just moved catch up with the leader, which by
-        // then has applied the create or never will.
+        // Pipelined. The `sync` makes a server to which the session has just moved catch up with
+        // the leader, which by then has applied the create or never will.
         let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
         let (synced, listed) = (synced.await, listed.await);
-        // Checked first: a list from a server that may lag behind proves nothing, not even that the directory is
-        // missing.
+        // Checked first: a list from a server that may lag behind proves nothing, not even that the
+        // directory is missing.
         synced?;
         let children = match listed {
             Err(Error::NoNode { .. }) => return Ok(Vec::new()),
             listed => listed?,
         };
         let mut requests = Vec::new();
-        for name in children.iter().filter(|name| name.starts_with(&self.name_prefix)) {
+        for name in children
+            .iter()
+            .filter(|name| name.starts_with(&self.name_prefix))
+        {
             let path = self.dir.join(name)?;
             let request = session.get_data(&path);
             requests.push((path, request));
@@ -78,6 +90,11 @@ impl NodeFinder {
 
 impl std::fmt::Display for NodeFinder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}…", self.dir.as_str().trim_end_matches('/'), self.name_prefix)
+        write!(
+            f,
+            "{}/{}…",
+            self.dir.as_str().trim_end_matches('/'),
+            self.name_prefix
+        )
     }
 }

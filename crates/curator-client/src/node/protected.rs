@@ -11,12 +11,14 @@ const END: char = '-';
 /// The length of a UUID as text, such as `53345f98-9423-4e0c-a7b5-9f819e3ec2e1`.
 const ID_LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// The mark of one protected create: a random UUID, written into the node's name as `_c_<uuid>-<name>`.
+/// The mark of one protected create: a random UUID, written into the node's name as
+/// `_c_<uuid>-<name>`.
 ///
-/// A sequential node gets its number from the server, so after a lost reply a client knows neither its node's name nor
-/// whether the node exists. The client can find the node by its mark. The names are those of Curator's
-/// `withProtection()` (`ProtectedUtils`): 36 characters of UUID in lower case. Not accepted: the 32 hex digits of
-/// go-zookeeper, and a UUID in upper case, which Curator accepts but no client writes.
+/// A sequential node gets its number from the server, so after a lost reply a client knows neither
+/// its node's name nor whether the node exists. The client can find the node by its mark. The names
+/// are those of Curator's `withProtection()` (`ProtectedUtils`): 36 characters of UUID in lower
+/// case. Not accepted: the 32 hex digits of go-zookeeper, and a UUID in upper case, which Curator
+/// accepts but no client writes.
 ///
 /// ```
 /// use curator_client::ProtectionId;
@@ -38,7 +40,9 @@ impl ProtectionId {
     #[allow(clippy::new_without_default)]
     #[must_use]
     pub fn new() -> Self {
-        Self { uuid: source::new_uuid() }
+        Self {
+            uuid: source::new_uuid(),
+        }
     }
 
     /// The prefix of the names of nodes with this mark: `_c_<uuid>-`.
@@ -53,14 +57,17 @@ impl ProtectionId {
         format!("{START}{self}{END}{name}")
     }
 
-    /// Splits a node's name into its mark and the rest. `None` if the name has no mark, or nothing after it.
+    /// Splits a node's name into its mark and the rest. `None` if the name has no mark, or nothing
+    /// after it.
     #[must_use]
     pub fn parse(name: &str) -> Option<(Self, &str)> {
         let rest = name.strip_prefix(START)?;
         let (id, rest) = rest.split_at_checked(ID_LENGTH)?;
         let rest = rest.strip_prefix(END).filter(|rest| !rest.is_empty())?;
         // `Uuid::try_parse` also accepts other forms and upper case.
-        let uuid = Uuid::try_parse(id).ok().filter(|uuid| uuid.hyphenated().to_string() == id)?;
+        let uuid = Uuid::try_parse(id)
+            .ok()
+            .filter(|uuid| uuid.hyphenated().to_string() == id)?;
         Some((Self { uuid }, rest))
     }
 
@@ -88,11 +95,15 @@ mod tests {
 
     #[test]
     fn protected_names_have_the_format_of_curator() {
-        let (id, name) = ProtectionId::parse("_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-0000000007").unwrap();
+        let (id, name) =
+            ProtectionId::parse("_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-0000000007").unwrap();
         assert_eq!(name, "lock-0000000007");
         assert_eq!(id.to_string(), ID);
         assert_eq!(id.prefix(), "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-");
-        assert_eq!(id.protect("lock-"), "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-");
+        assert_eq!(
+            id.protect("lock-"),
+            "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-"
+        );
     }
 
     #[test]

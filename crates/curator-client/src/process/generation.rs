@@ -1,11 +1,14 @@
-//! Reads the generation of this process, which no ancestor has, without a system call. Contains `unsafe` code.
+//! Reads the generation of this process, which no ancestor has, without a system call. Contains
+//! `unsafe` code.
 //!
-//! The generation is a number in a page that Linux clears in a forked child (`MADV_WIPEONFORK`, since 4.14). A process
-//! that reads 0 takes the next number. This is the technique of `BoringSSL`, in `fork_detect.c`.
+//! The generation is a number in a page that Linux clears in a forked child (`MADV_WIPEONFORK`,
+//! since 4.14). A process that reads 0 takes the next number. This is the technique of `BoringSSL`,
+//! in `fork_detect.c`.
 //!
-//! The first use maps the page, and it is never unmapped. If it cannot be mapped, as in a sandbox or at a memory limit,
-//! the process and its descendants have no generation. The system calls are those of every allocator: `mmap`, `madvise`
-//! and `munmap`. A sandbox that kills a process for an unknown advice has to permit this one.
+//! The first use maps the page, and it is never unmapped. If it cannot be mapped, as in a sandbox
+//! or at a memory limit, the process and its descendants have no generation. The system calls are
+//! those of every allocator: `mmap`, `madvise` and `munmap`. A sandbox that kills a process for an
+//! unknown advice has to permit this one.
 //!
 //! No call waits for another thread: in a forked child, that thread may be missing.
 
@@ -18,13 +21,15 @@ use std::{mem, ptr};
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The word in the page, or a static in its place. Changes once, from `NOT_MAPPED`. `fork` copies it.
+/// The word in the page, or a static in its place. Changes once, from `NOT_MAPPED`. `fork` copies
+/// it.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const NOT_MAPPED).cast_mut());
 /// In place of a page that was not used yet. Stays 0.
 static NOT_MAPPED: AtomicU64 = AtomicU64::new(0);
 /// In place of a page that could not be mapped. Stays 0.
 static NO_PAGE: AtomicU64 = AtomicU64::new(0);
-/// The newest generation. `fork` copies it, so that a child takes a greater one than each of its ancestors.
+/// The newest generation. `fork` copies it, so that a child takes a greater one than each of its
+/// ancestors.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
 /// The generation of this process; `None` if the page could not be mapped.
@@ -56,17 +61,23 @@ fn map() {
     let page = Page::wiped_on_fork();
     let word = page.as_ref().map_or(&raw const NO_PAGE, Page::word);
     let before = (&raw const NOT_MAPPED).cast_mut();
-    if WORD.compare_exchange(before, word.cast_mut(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
+    if WORD
+        .compare_exchange(before, word.cast_mut(), Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+    {
         mem::forget(page);
     }
 }
 
-/// Takes the next generation, unless another thread of this process does it first. Returns the generation of the
-/// process.
+/// Takes the next generation, unless another thread of this process does it first. Returns the
+/// generation of the process.
 fn take_next(word: &AtomicU64, newest: &AtomicU64) -> u64 {
-    // Raised before the generation is used: each child that could inherit a value with this generation sees it.
+    // Raised before the generation is used: each child that could inherit a value with this
+    // generation sees it.
     let next = newest.fetch_add(1, Ordering::AcqRel) + 1;
-    word.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire).err().unwrap_or(next)
+    word.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire)
+        .err()
+        .unwrap_or(next)
 }
 
 /// A page of memory, full of zeros. Dropping it unmaps it.
@@ -83,7 +94,8 @@ impl Page {
     fn wiped_on_fork() -> io::Result<Self> {
         let page = Self::map(MapFlags::PRIVATE)?;
         page.wipe_on_fork()?;
-        // An emulator may ignore advice and report success, as qemu did before 7.1. The kernel refuses this one.
+        // An emulator may ignore advice and report success, as qemu did before 7.1. The kernel
+        // refuses this one.
         match Self::map(MapFlags::SHARED)?.wipe_on_fork() {
             Err(_) => Ok(page),
             Ok(()) => Err(io::Errno::NOSYS),
@@ -92,7 +104,14 @@ impl Page {
 
     fn map(flags: MapFlags) -> io::Result<Self> {
         // SAFETY: the kernel chooses an address where nothing is mapped.
-        let address = unsafe { mmap_anonymous(ptr::null_mut(), LENGTH, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        let address = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                LENGTH,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )?
+        };
         Ok(Self { address })
     }
 
@@ -109,7 +128,8 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: only `map` dereferences pointers into a page, through `WORD`, and it leaks this page.
+        // SAFETY: only `map` dereferences pointers into a page, through `WORD`, and it leaks this
+        // page.
         let _ = unsafe { munmap(self.address, LENGTH) };
     }
 }
@@ -131,31 +151,45 @@ pub(super) mod tests {
     #[test]
     fn a_grandchild_has_a_separate_generation_if_the_child_has_not_asked() {
         let parent = current();
-        assert!(is_so_in_forked_child(|| is_so_in_forked_child(|| current() > parent)));
+        assert!(is_so_in_forked_child(|| is_so_in_forked_child(|| current(
+        )
+            > parent)));
     }
 
     #[test]
     fn threads_of_a_process_agree_on_its_generation() {
         const THREADS: usize = 4;
         for _ in 0..100 {
-            let (word, newest, barrier) = (AtomicU64::new(0), AtomicU64::new(7), Barrier::new(THREADS));
+            let (word, newest, barrier) =
+                (AtomicU64::new(0), AtomicU64::new(7), Barrier::new(THREADS));
             let taken: BTreeSet<u64> = thread::scope(|scope| {
                 let take = || {
                     barrier.wait();
                     take_next(&word, &newest)
                 };
                 let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(take)).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .collect()
             });
             assert_eq!(taken.len(), 1);
-            assert!(taken.iter().all(|taken| *taken > 7 && *taken <= newest.load(Ordering::Relaxed)));
+            assert!(
+                taken
+                    .iter()
+                    .all(|taken| *taken > 7 && *taken <= newest.load(Ordering::Relaxed))
+            );
         }
     }
 
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[test]
     fn there_is_no_page_if_advice_is_refused_or_ignored() {
-        const MADVISE: i64 = if cfg!(target_arch = "x86_64") { 28 } else { 233 };
+        const MADVISE: i64 = if cfg!(target_arch = "x86_64") {
+            28
+        } else {
+            233
+        };
         drop(Page::wiped_on_fork().unwrap());
         for errno in [io::Errno::PERM.raw_os_error(), 0] {
             let in_sandbox = move || {
@@ -163,7 +197,14 @@ pub(super) mod tests {
                 Page::wiped_on_fork().map(|_page| ())
             };
             let refused = thread::spawn(in_sandbox).join().unwrap();
-            assert_eq!(refused, Err(if errno == 0 { io::Errno::NOSYS } else { io::Errno::PERM }));
+            assert_eq!(
+                refused,
+                Err(if errno == 0 {
+                    io::Errno::NOSYS
+                } else {
+                    io::Errno::PERM
+                })
+            );
         }
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{RetryContext, RetryPolicy};
 
-/// Makes a retry policy of a closure that returns the pause before the next attempt, or `None` to give up.
+/// Makes a retry policy of a closure that returns the pause before the next attempt, or `None` to
+/// give up.
 ///
 /// The rules of [`RetryPolicy`] apply. The policies of this crate can be parts of a closure:
 ///
@@ -49,6 +50,8 @@ where
 /// The type of a closure names the function that contains it.
 impl<F> fmt::Debug for RetryFn<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RetryFn").field(&format_args!("{}", type_name::<F>())).finish()
+        f.debug_tuple("RetryFn")
+            .field(&format_args!("{}", type_name::<F>()))
+            .finish()
     }
 }

@@ -5,17 +5,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, LONGEST_SLEEP, RetryContext,
-    RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, LONGEST_SLEEP,
+    RetryContext, RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed,
 };
 use crate::text::DurationText as Text;
 
-/// A retry policy in a configuration file: any policy of this crate except `BackoffRetry`. Needs the feature `serde`.
+/// A retry policy in a configuration file: any policy of this crate except `BackoffRetry`. Needs
+/// the feature `serde`.
 ///
-/// The field `type` names the policy; the other fields are the parameters of its constructor. Durations are text with a
-/// unit: `"100ms"`, `"1m 30s"`. Values that the constructor refuses cause the same error when they are read. Missing
-/// and unknown fields, and values of the wrong type, are refused too; the error for a wrong type contains the value and
-/// the expected type.
+/// The field `type` names the policy; the other fields are the parameters of its constructor.
+/// Durations are text with a unit: `"100ms"`, `"1m 30s"`. Values that the constructor refuses cause
+/// the same error when they are read. Missing and unknown fields, and values of the wrong type, are
+/// refused too; the error for a wrong type contains the value and the expected type.
 ///
 /// | `type` | fields |
 /// |---|---|
@@ -111,22 +112,34 @@ impl TryFrom<Fields> for ConfiguredRetryPolicy {
 
     fn try_from(fields: Fields) -> Result<Self, InvalidRetryPolicy> {
         Ok(match fields {
-            Fields::ExponentialBackoff { base_sleep, max_sleep, max_retries } => {
+            Fields::ExponentialBackoff {
+                base_sleep,
+                max_sleep,
+                max_retries,
+            } => {
                 let policy = ExponentialBackoffRetry::new(base_sleep.0, max_retries)?;
                 Self::ExponentialBackoff(match max_sleep {
                     Some(max_sleep) => policy.with_max_sleep(max_sleep.0)?,
                     None => policy,
                 })
             }
-            Fields::BoundedExponentialBackoff { base_sleep, max_sleep, max_retries } => {
-                let policy = BoundedExponentialBackoffRetry::new(base_sleep.0, max_sleep.0, max_retries)?;
+            Fields::BoundedExponentialBackoff {
+                base_sleep,
+                max_sleep,
+                max_retries,
+            } => {
+                let policy =
+                    BoundedExponentialBackoffRetry::new(base_sleep.0, max_sleep.0, max_retries)?;
                 Self::BoundedExponentialBackoff(policy)
             }
-            Fields::NTimes { n, sleep_between } => Self::NTimes(RetryNTimes::new(n, sleep_between.0)?),
-            Fields::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.0)?),
-            Fields::UntilElapsed { max_elapsed, sleep_between } => {
-                Self::UntilElapsed(RetryUntilElapsed::new(max_elapsed.0, sleep_between.0)?)
+            Fields::NTimes { n, sleep_between } => {
+                Self::NTimes(RetryNTimes::new(n, sleep_between.0)?)
             }
+            Fields::OneTime { sleep } => Self::OneTime(RetryOneTime::new(sleep.0)?),
+            Fields::UntilElapsed {
+                max_elapsed,
+                sleep_between,
+            } => Self::UntilElapsed(RetryUntilElapsed::new(max_elapsed.0, sleep_between.0)?),
             Fields::Forever { interval } => Self::Forever(RetryForever::new(interval.0)?),
         })
     }
@@ -140,21 +153,27 @@ impl From<ConfiguredRetryPolicy> for Fields {
                 max_sleep: (policy.max_sleep != LONGEST_SLEEP).then_some(Text(policy.max_sleep)),
                 max_retries: policy.max_retries,
             },
-            ConfiguredRetryPolicy::BoundedExponentialBackoff(BoundedExponentialBackoffRetry { curve }) => {
-                Self::BoundedExponentialBackoff {
-                    base_sleep: Text(curve.base_sleep),
-                    max_sleep: Text(curve.max_sleep),
-                    max_retries: curve.max_retries,
-                }
-            }
-            ConfiguredRetryPolicy::NTimes(policy) => {
-                Self::NTimes { n: policy.n, sleep_between: Text(policy.sleep_between) }
-            }
-            ConfiguredRetryPolicy::OneTime(policy) => Self::OneTime { sleep: Text(policy.sleep) },
-            ConfiguredRetryPolicy::UntilElapsed(policy) => {
-                Self::UntilElapsed { max_elapsed: Text(policy.max_elapsed), sleep_between: Text(policy.sleep_between) }
-            }
-            ConfiguredRetryPolicy::Forever(policy) => Self::Forever { interval: Text(policy.interval) },
+            ConfiguredRetryPolicy::BoundedExponentialBackoff(BoundedExponentialBackoffRetry {
+                curve,
+            }) => Self::BoundedExponentialBackoff {
+                base_sleep: Text(curve.base_sleep),
+                max_sleep: Text(curve.max_sleep),
+                max_retries: curve.max_retries,
+            },
+            ConfiguredRetryPolicy::NTimes(policy) => Self::NTimes {
+                n: policy.n,
+                sleep_between: Text(policy.sleep_between),
+            },
+            ConfiguredRetryPolicy::OneTime(policy) => Self::OneTime {
+                sleep: Text(policy.sleep),
+            },
+            ConfiguredRetryPolicy::UntilElapsed(policy) => Self::UntilElapsed {
+                max_elapsed: Text(policy.max_elapsed),
+                sleep_between: Text(policy.sleep_between),
+            },
+            ConfiguredRetryPolicy::Forever(policy) => Self::Forever {
+                interval: Text(policy.interval),
+            },
         }
     }
 }
@@ -185,13 +204,22 @@ mod tests {
                 BoundedExponentialBackoff(bounded),
                 r#"{"type":"bounded-exponential-backoff","base_sleep":"100ms","max_sleep":"2s","max_retries":29}"#,
             ),
-            (NTimes(RetryNTimes::new(2, 50 * MS).unwrap()), r#"{"type":"n-times","n":2,"sleep_between":"50ms"}"#),
-            (OneTime(RetryOneTime::new(SECOND).unwrap()), r#"{"type":"one-time","sleep":"1s"}"#),
+            (
+                NTimes(RetryNTimes::new(2, 50 * MS).unwrap()),
+                r#"{"type":"n-times","n":2,"sleep_between":"50ms"}"#,
+            ),
+            (
+                OneTime(RetryOneTime::new(SECOND).unwrap()),
+                r#"{"type":"one-time","sleep":"1s"}"#,
+            ),
             (
                 UntilElapsed(RetryUntilElapsed::new(60 * SECOND, SECOND).unwrap()),
                 r#"{"type":"until-elapsed","max_elapsed":"1m","sleep_between":"1s"}"#,
             ),
-            (Forever(RetryForever::new(SECOND).unwrap()), r#"{"type":"forever","interval":"1s"}"#),
+            (
+                Forever(RetryForever::new(SECOND).unwrap()),
+                r#"{"type":"forever","interval":"1s"}"#,
+            ),
         ]
     }
 
@@ -199,23 +227,45 @@ mod tests {
     fn every_policy_round_trips_through_json_and_toml() {
         for (policy, text) in all() {
             assert_eq!(serde_json::to_string(&policy).unwrap(), text);
-            assert_eq!(serde_json::from_str::<ConfiguredRetryPolicy>(text).unwrap(), policy);
+            assert_eq!(
+                serde_json::from_str::<ConfiguredRetryPolicy>(text).unwrap(),
+                policy
+            );
             let file = toml::to_string(&policy).unwrap();
-            assert_eq!(toml::from_str::<ConfiguredRetryPolicy>(&file).unwrap(), policy, "{file}");
+            assert_eq!(
+                toml::from_str::<ConfiguredRetryPolicy>(&file).unwrap(),
+                policy,
+                "{file}"
+            );
         }
     }
 
     #[test]
     fn a_configured_policy_returns_the_delays_of_its_inner_policy() {
         let policy: ConfiguredRetryPolicy =
-            toml::from_str("type = 'until-elapsed'\nmax_elapsed = '10s'\nsleep_between = '3s'").unwrap();
-        assert_eq!(policy.next_delay(&RetryContext::new(3, 9 * SECOND)), Some(SECOND));
+            toml::from_str("type = 'until-elapsed'\nmax_elapsed = '10s'\nsleep_between = '3s'")
+                .unwrap();
+        assert_eq!(
+            policy.next_delay(&RetryContext::new(3, 9 * SECOND)),
+            Some(SECOND)
+        );
         assert_eq!(policy.next_delay(&RetryContext::new(4, 10 * SECOND)), None);
         for (policy, _) in all() {
-            let limit = if matches!(policy, ConfiguredRetryPolicy::Forever(_)) { u32::MAX } else { 29 };
-            assert!(policy.next_delay(&RetryContext::new(0, Duration::ZERO)).is_some(), "{policy:?}");
+            let limit = if matches!(policy, ConfiguredRetryPolicy::Forever(_)) {
+                u32::MAX
+            } else {
+                29
+            };
+            assert!(
+                policy
+                    .next_delay(&RetryContext::new(0, Duration::ZERO))
+                    .is_some(),
+                "{policy:?}"
+            );
             assert_eq!(
-                policy.next_delay(&RetryContext::new(limit, 60 * SECOND)).is_some(),
+                policy
+                    .next_delay(&RetryContext::new(limit, 60 * SECOND))
+                    .is_some(),
                 limit == u32::MAX,
                 "{policy:?}"
             );
@@ -237,11 +287,22 @@ mod tests {
                 r#"{"type":"one-time","sleep":"100"}"#,
                 "invalid value: string \"100\", expected a duration with its unit, such as \"100ms\" or \"1m 30s\"",
             ),
-            (r#"{"type":"forever","interval":null}"#, "invalid type: null, expected a duration with its unit"),
-            (r#"{"type":"forever","interval":"1s","jitter":true}"#, "unknown field `jitter`, expected `interval`"),
-            (r"5", "invalid type: integer `5`, expected a retry policy: a table with the field `type`"),
+            (
+                r#"{"type":"forever","interval":null}"#,
+                "invalid type: null, expected a duration with its unit",
+            ),
+            (
+                r#"{"type":"forever","interval":"1s","jitter":true}"#,
+                "unknown field `jitter`, expected `interval`",
+            ),
+            (
+                r"5",
+                "invalid type: integer `5`, expected a retry policy: a table with the field `type`",
+            ),
         ] {
-            let error = serde_json::from_str::<ConfiguredRetryPolicy>(text).unwrap_err().to_string();
+            let error = serde_json::from_str::<ConfiguredRetryPolicy>(text)
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(reason), "{text}: {error}");
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// A failed attempt, and the failures before it: what a [`RetryPolicy`](crate::RetryPolicy) decides by.
+/// A failed attempt, and the failures before it: what a [`RetryPolicy`](crate::RetryPolicy) decides
+/// by.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,16 +26,24 @@ pub struct RetryContext<'a> {
 }
 
 impl<'a> RetryContext<'a> {
-    /// A failure without an error, after this number of retries and this time since the first failure.
+    /// A failure without an error, after this number of retries and this time since the first
+    /// failure.
     #[must_use]
     pub fn new(retries: u32, elapsed: Duration) -> Self {
-        Self { retries, elapsed, error: None }
+        Self {
+            retries,
+            elapsed,
+            error: None,
+        }
     }
 
     /// Sets the error.
     #[must_use]
     pub fn with_error(self, error: &'a Error) -> Self {
-        Self { error: Some(error), ..self }
+        Self {
+            error: Some(error),
+            ..self
+        }
     }
 
     /// The number of retries so far: 0 after the first failure.
@@ -43,20 +52,20 @@ impl<'a> RetryContext<'a> {
         self.retries
     }
 
-    /// The time since the first of these consecutive failures, on a monotonic clock: zero after that failure itself,
-    /// however long the first attempt took.
+    /// The time since the first of these consecutive failures, on a monotonic clock: zero after
+    /// that failure itself, however long the first attempt took.
     ///
-    /// A success ends the sequence, so an acquire that has waited for hours still has the full time for retries when a
-    /// request fails. Curator measures from the start of the first attempt, on the wall clock, so correcting that clock
-    /// can end an operation early.
+    /// A success ends the sequence, so an acquire that has waited for hours still has the full time
+    /// for retries when a request fails. Curator measures from the start of the first attempt, on
+    /// the wall clock, so correcting that clock can end an operation early.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// The error of the attempt, which is always [retryable](Error::is_retryable). `None` if no request failed: other
-    /// clients deleted the node of a waiting contender, or changed a value between the read and the write of an atomic
-    /// change.
+    /// The error of the attempt, which is always [retryable](Error::is_retryable). `None` if no
+    /// request failed: other clients deleted the node of a waiting contender, or changed a value
+    /// between the read and the write of an atomic change.
     #[must_use]
     pub fn error(&self) -> Option<&'a Error> {
         self.error

@@ -19,8 +19,8 @@ impl Failures {
         self.count
     }
 
-    /// Records a failure at `now`, and returns the wait before the next attempt, if the policy allows one. The wait of a
-    /// custom policy is brought within the bounds of the other policies.
+    /// Records a failure at `now`, and returns the wait before the next attempt, if the policy
+    /// allows one. The wait of a custom policy is brought within the bounds of the other policies.
     pub(crate) fn next_delay(
         &mut self,
         policy: &dyn RetryPolicy,
@@ -33,7 +33,9 @@ impl Failures {
         self.count = self.count.saturating_add(1);
         let failed = RetryContext::new(retries, elapsed);
         let failed = error.map_or(failed, |error| failed.with_error(error));
-        policy.next_delay(&failed).map(|delay| delay.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
+        policy
+            .next_delay(&failed)
+            .map(|delay| delay.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
     }
 }
 
@@ -52,17 +54,35 @@ mod tests {
         // The first attempt took an hour.
         let failed = start + 3600 * SECOND;
         assert_eq!(failures.next_delay(&policy, None, failed), Some(SECOND));
-        assert_eq!(failures.next_delay(&policy, None, failed + SECOND), Some(SECOND));
-        assert_eq!(failures.next_delay(&policy, None, failed + 2 * SECOND), None);
+        assert_eq!(
+            failures.next_delay(&policy, None, failed + SECOND),
+            Some(SECOND)
+        );
+        assert_eq!(
+            failures.next_delay(&policy, None, failed + 2 * SECOND),
+            None
+        );
         assert_eq!(failures.count(), 3);
     }
 
     #[test]
     fn a_policy_gets_the_error_and_its_wait_is_brought_within_bounds() {
-        let policy = retry_fn(|failed| Some(if failed.error().is_some() { Duration::MAX } else { Duration::ZERO }));
+        let policy = retry_fn(|failed| {
+            Some(if failed.error().is_some() {
+                Duration::MAX
+            } else {
+                Duration::ZERO
+            })
+        });
         let mut failures = Failures::default();
-        assert_eq!(failures.next_delay(&policy, None, Instant::now()), Some(Duration::from_millis(1)));
+        assert_eq!(
+            failures.next_delay(&policy, None, Instant::now()),
+            Some(Duration::from_millis(1))
+        );
         let day = Duration::from_secs(24 * 60 * 60);
-        assert_eq!(failures.next_delay(&policy, Some(&Error::Closed), Instant::now()), Some(day));
+        assert_eq!(
+            failures.next_delay(&policy, Some(&Error::Closed), Instant::now()),
+            Some(day)
+        );
     }
 }

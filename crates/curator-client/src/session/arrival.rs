@@ -1,9 +1,11 @@
-//! Releases what a request holds as soon as its reply has arrived, even if its future is not polled then.
+//! Releases what a request holds as soon as its reply has arrived, even if its future is not polled
+//! then.
 //!
-//! One task may have thousands of futures, and poll none of them while it works on the result of another. The futures
-//! hold permits for requests in flight, or turns, until the replies arrive; the release of these must not wait for the
-//! next poll. The reply wakes the future's waker on the thread that reads the connection; so the future is polled with
-//! a waker that first releases what the request holds, and then wakes the task.
+//! One task may have thousands of futures, and poll none of them while it works on the result of
+//! another. The futures hold permits for requests in flight, or turns, until the replies arrive;
+//! the release of these must not wait for the next poll. The reply wakes the future's waker on the
+//! thread that reads the connection; so the future is polled with a waker that first releases what
+//! the request holds, and then wakes the task.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +14,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// A future that holds `H` until it is woken for the first time after a poll, completes or is dropped.
+/// A future that holds `H` until it is woken for the first time after a poll, completes or is
+/// dropped.
 pub(super) struct HoldUntilWoken<F, H: Send + 'static> {
     future: F,
     woken: Arc<Woken<H>>,
@@ -27,9 +30,16 @@ struct Woken<H> {
 impl<F: Future + Unpin, H: Send + 'static> HoldUntilWoken<F, H> {
     /// `future` must not become ready without a wake, except at its first poll.
     pub(super) fn new(future: F, held: H) -> Self {
-        let woken = Arc::new(Woken { held: Mutex::new(Some(held)), task: AtomicWaker::new() });
+        let woken = Arc::new(Woken {
+            held: Mutex::new(Some(held)),
+            task: AtomicWaker::new(),
+        });
         let waker = Waker::from(Arc::clone(&woken));
-        Self { future, woken, waker }
+        Self {
+            future,
+            woken,
+            waker,
+        }
     }
 }
 
@@ -56,7 +66,11 @@ impl<F, H: Send + 'static> Drop for HoldUntilWoken<F, H> {
 
 impl<H> Woken<H> {
     fn release(&self) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let held = self
+            .held
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         // Dropped after the lock is released: the drop may wake other tasks.
         drop(held);
     }

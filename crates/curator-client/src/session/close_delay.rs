@@ -24,12 +24,13 @@ impl Drop for CloseDelay {
 }
 
 impl Session {
-    /// Delays the close of this session on the servers, should it be lost, until the result is dropped: so the next
-    /// session can replace a node of this one while that node still exists. The delay ends at most a third of the
-    /// session timeout after the next session was opened, and at most a session timeout after the loss.
+    /// Delays the close of this session on the servers, should it be lost, until the result is
+    /// dropped: so the next session can replace a node of this one while that node still exists.
+    /// The delay ends at most a third of the session timeout after the next session was opened, and
+    /// at most a session timeout after the loss.
     ///
-    /// Without a delay, the client closes a lost session as soon as it reaches a server, so that other clients
-    /// need not wait until the servers delete its nodes.
+    /// Without a delay, the client closes a lost session as soon as it reaches a server, so that
+    /// other clients need not wait until the servers delete its nodes.
     pub fn delay_close(&self) -> CloseDelay {
         let delays = self.inner.close_delays.clone();
         delays.send_modify(|delays| *delays += 1);
@@ -39,6 +40,11 @@ impl Session {
     /// Waits until nothing delays the close.
     pub(crate) async fn close_permitted(&self) {
         // The sender lives in `self`, so the channel cannot be closed.
-        let _ = self.inner.close_delays.subscribe().wait_for(|delays| *delays == 0).await;
+        let _ = self
+            .inner
+            .close_delays
+            .subscribe()
+            .wait_for(|delays| *delays == 0)
+            .await;
     }
 }

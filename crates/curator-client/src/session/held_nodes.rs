@@ -1,9 +1,10 @@
 //! The nodes that the session's holders rely on. They are checked after each reconnect.
 //!
-//! A session can continue in an ensemble that has lost its latest writes: data was restored from a backup, or a server
-//! with an empty disk took part in an election. If the session is in the restored data, it continues, but nodes that it
-//! has created since are gone, and no watch reports that. So the first probe of each new connection is followed by a
-//! check of these nodes, and the session counts as connected only when both are answered.
+//! A session can continue in an ensemble that has lost its latest writes: data was restored from a
+//! backup, or a server with an empty disk took part in an election. If the session is in the
+//! restored data, it continues, but nodes that it has created since are gone, and no watch reports
+//! that. So the first probe of each new connection is followed by a check of these nodes, and the
+//! session counts as connected only when both are answered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +31,9 @@ pub struct HeldNode {
 
 impl fmt::Debug for HeldNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldNode").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("HeldNode")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,7 +55,8 @@ pub(super) struct HeldNodes {
 struct Registry {
     next: u64,
     nodes: BTreeMap<u64, (ZPath, OnMissing)>,
-    /// Whether a server has refused `multiRead`, as servers before 3.6 do. They also close the connection.
+    /// Whether a server has refused `multiRead`, as servers before 3.6 do. They also close the
+    /// connection.
     no_multi_read: bool,
 }
 
@@ -60,7 +64,9 @@ type OnMissing = Arc<dyn Fn() + Send + Sync>;
 
 impl fmt::Debug for HeldNodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldNodes").field("nodes", &self.lock().nodes.len()).finish_non_exhaustive()
+        f.debug_struct("HeldNodes")
+            .field("nodes", &self.lock().nodes.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,7 +76,10 @@ impl HeldNodes {
         let id = registry.next;
         registry.next += 1;
         registry.nodes.insert(id, (path.clone(), on_missing));
-        HeldNode { nodes: Arc::clone(self), id }
+        HeldNode {
+            nodes: Arc::clone(self),
+            id,
+        }
     }
 
     fn all(&self) -> Vec<(ZPath, OnMissing)> {
@@ -81,8 +90,8 @@ impl HeldNodes {
         !self.lock().no_multi_read
     }
 
-    /// Records that a batch has failed. If the server refused `multiRead`, the next connection lists each node
-    /// separately.
+    /// Records that a batch has failed. If the server refused `multiRead`, the next connection
+    /// lists each node separately.
     fn note(&self, error: &Error) {
         self.lock().no_multi_read |= matches!(error, Error::Unimplemented { .. });
     }
@@ -93,23 +102,35 @@ impl HeldNodes {
 }
 
 impl Session {
-    /// Sends requests for all held nodes over a new connection. The returned future calls the callbacks of the missing
-    /// nodes.
-    pub(super) fn check_held_nodes(&self, link: &Link) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (held, multi_read) = (self.inner.held_nodes.all(), self.inner.held_nodes.multi_read());
+    /// Sends requests for all held nodes over a new connection. The returned future calls the
+    /// callbacks of the missing nodes.
+    pub(super) fn check_held_nodes(
+        &self,
+        link: &Link,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (held, multi_read) = (
+            self.inner.held_nodes.all(),
+            self.inner.held_nodes.multi_read(),
+        );
         let batches: Vec<_> = self
             .batches(held)
             .into_iter()
             .map(|batch| {
                 let paths = batch.iter().map(|(path, _)| path);
-                let found = if multi_read { self.list_together(link, paths) } else { self.list_each(link, paths) };
+                let found = if multi_read {
+                    self.list_together(link, paths)
+                } else {
+                    self.list_each(link, paths)
+                };
                 (batch, found)
             })
             .collect();
         let session = self.clone();
         async move {
             for (batch, found) in batches {
-                let found = found.await.inspect_err(|error| session.inner.held_nodes.note(error))?;
+                let found = found
+                    .await
+                    .inspect_err(|error| session.inner.held_nodes.note(error))?;
                 for ((_, on_missing), found) in batch.iter().zip(found) {
                     match found {
                         Err(Error::NoNode { .. }) => on_missing(),
@@ -130,7 +151,9 @@ impl Session {
         for node in held {
             let operation = list(&node.0).size();
             match batches.last_mut() {
-                Some(batch) if batch.len() < BATCH_SIZE && size + operation <= limit => batch.push(node),
+                Some(batch) if batch.len() < BATCH_SIZE && size + operation <= limit => {
+                    batch.push(node)
+                }
                 _ => {
                     batches.push(vec![node]);
                     size = 0;
@@ -144,20 +167,42 @@ impl Session {
     fn list_together<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
         let answer = link.read_all(paths.map(list).collect());
         let answer = self.answer_to(MULTI_READ, &ZPath::root(), answer, self.inner.timeout, ());
-        async move { Ok(answer.await??.into_iter().map(|found| found.map(drop)).collect()) }.boxed()
+        async move {
+            Ok(answer
+                .await??
+                .into_iter()
+                .map(|found| found.map(drop))
+                .collect())
+        }
+        .boxed()
     }
 
     fn list_each<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
-        let answer = |path| self.answer_to("list", path, link.get_children(path), self.inner.timeout, ());
+        let answer = |path| {
+            self.answer_to(
+                "list",
+                path,
+                link.get_children(path),
+                self.inner.timeout,
+                (),
+            )
+        };
         let answers: Vec<_> = paths.map(answer).collect();
-        async move { Ok(join_all(answers).await.into_iter().map(|found| found.map(drop)).collect()) }.boxed()
+        async move {
+            Ok(join_all(answers)
+                .await
+                .into_iter()
+                .map(|found| found.map(drop))
+                .collect())
+        }
+        .boxed()
     }
 }
 
 type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
 
-/// The cheapest request that shows whether an ephemeral node exists: an ephemeral node has no children, so the reply is
-/// small.
+/// The cheapest request that shows whether an ephemeral node exists: an ephemeral node has no
+/// children, so the reply is small.
 fn list(path: &ZPath) -> ReadOperation {
     ReadOperation::Children(path.clone())
 }

@@ -31,7 +31,11 @@ pub(crate) struct OpenFailure {
 
 impl From<ConnectFailure> for OpenFailure {
     fn from(failure: ConnectFailure) -> Self {
-        Self { cause: failure.to_string(), is_refusal: failure.is_refusal(), tls: failure.into_tls() }
+        Self {
+            cause: failure.to_string(),
+            is_refusal: failure.is_refusal(),
+            tls: failure.into_tls(),
+        }
     }
 }
 
@@ -48,34 +52,50 @@ impl OpenFailure {
 
     /// A failure that is neither a refusal of this client nor a TLS failure of all servers.
     fn other(cause: String) -> Self {
-        Self { cause, is_refusal: false, tls: Vec::new() }
+        Self {
+            cause,
+            is_refusal: false,
+            tls: Vec::new(),
+        }
     }
 
     /// The process cannot open the descriptors that the event loop of its connections needs.
     fn no_descriptors(error: io::Error) -> Self {
-        Self::other(format!("this process has too few file descriptors left to connect: {error}"))
+        Self::other(format!(
+            "this process has too few file descriptors left to connect: {error}"
+        ))
     }
 
     /// The server has accepted a client that authenticates as anonymous.
     pub(crate) fn unauthenticated(server: &impl Display) -> Self {
         let cause = format!("{server}: {}", Unauthenticated::Client);
-        Self { cause, is_refusal: true, tls: Vec::new() }
+        Self {
+            cause,
+            is_refusal: true,
+            tls: Vec::new(),
+        }
     }
 
     /// The server has accepted the session, but has not answered the first request within `limit`.
     pub(crate) fn unanswered(server: &HostPort, limit: Duration) -> Self {
-        Self::new(server, format_args!("no reply to the first request within {limit:?}"))
+        Self::new(
+            server,
+            format_args!("no reply to the first request within {limit:?}"),
+        )
     }
 
     /// The server has answered the first request, but not a later one, within `limit`.
     pub(crate) fn silent(server: &HostPort, limit: Duration) -> Self {
-        Self::new(server, format_args!("no reply to a request within {limit:?}"))
+        Self::new(
+            server,
+            format_args!("no reply to a request within {limit:?}"),
+        )
     }
 }
 
 impl Session {
-    /// Makes one attempt to open a session, no longer than the connection timeout. Callers must [prove](Self::prove)
-    /// the session before they rely on it.
+    /// Makes one attempt to open a session, no longer than the connection timeout. Callers must
+    /// [prove](Self::prove) the session before they rely on it.
     ///
     /// Nothing is awaited after the session is opened, so a dropped future loses no session.
     pub(crate) async fn open(
@@ -114,10 +134,13 @@ impl Session {
             error => OpenFailure::new(server, error),
         })?;
         self.lease().probe_answered(sent);
-        // The replies were slow. The next two probes must be answered within the rest of the lease, so a new session is
-        // safer.
+        // The replies were slow. The next two probes must be answered within the rest of the lease,
+        // so a new session is safer.
         if self.lease().remaining() < self.timeout() / 2 {
-            return Err(OpenFailure::new(server, "the handshake took too long for the session to be reliable"));
+            return Err(OpenFailure::new(
+                server,
+                "the handshake took too long for the session to be reliable",
+            ));
         }
         self.set_connected(true);
         Ok(())

@@ -16,8 +16,8 @@ use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::link::{Link, Watch};
 use crate::operation::{
-    Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
-    TransactionResult, size_of_acl,
+    Created, MULTI_READ, NodeSpec, REQUEST_FRAMING, ReadOperation, ReadResult, Stat, TRANSACTION,
+    TransactionOperation, TransactionResult, size_of_acl,
 };
 use crate::path::ZPath;
 use crate::source::watch;
@@ -28,8 +28,8 @@ use crate::truncated::Truncated;
 ///
 /// # Cancel safety
 ///
-/// Dropping it does not cancel the request: only its reply is lost. A `Request` that is neither awaited nor dropped
-/// keeps its session open on the server, even when the client is closed.
+/// Dropping it does not cancel the request: only its reply is lost. A `Request` that is neither
+/// awaited nor dropped keeps its session open on the server, even when the client is closed.
 #[must_use = "the request is sent, but only its reply shows whether it succeeded"]
 pub struct Request<T> {
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
@@ -51,15 +51,21 @@ impl<T> std::fmt::Debug for Request<T> {
 
 impl<T: Send + 'static> Request<T> {
     fn failed(error: Error) -> Self {
-        Self { answer: Box::pin(ready(Err(error))) }
+        Self {
+            answer: Box::pin(ready(Err(error))),
+        }
     }
 
     fn answered(answer: T) -> Self {
-        Self { answer: Box::pin(ready(Ok(answer))) }
+        Self {
+            answer: Box::pin(ready(Ok(answer))),
+        }
     }
 
     fn map<U>(self, f: impl FnOnce(T) -> Result<U> + Send + 'static) -> Request<U> {
-        Request { answer: Box::pin(async move { f(self.answer.await?) }) }
+        Request {
+            answer: Box::pin(async move { f(self.answer.await?) }),
+        }
     }
 }
 
@@ -68,13 +74,14 @@ impl Session {
     pub fn create(&self, node: &NodeSpec) -> Request<Created> {
         const NAME: &str = "create";
         let path = node.path.clone();
-        self.send_sized(NAME, &node.path, node.size(), |link| link.create(node)).map(move |(stat, sequence)| {
-            let path = match sequence {
-                None => path,
-                Some(sequence) => numbered(NAME, &path, sequence)?,
-            };
-            Ok(Created { path, stat })
-        })
+        self.send_sized(NAME, &node.path, node.size(), |link| link.create(node))
+            .map(move |(stat, sequence)| {
+                let path = match sequence {
+                    None => path,
+                    Some(sequence) => numbered(NAME, &path, sequence)?,
+                };
+                Ok(Created { path, stat })
+            })
     }
 
     /// Deletes a node; if a version is given, only if the node has that version.
@@ -87,7 +94,8 @@ impl Session {
         self.send("get data of", path, |link| link.get_data(path))
     }
 
-    /// Reads a node's data and stat, and sets a watch for its deletion or the next change of its data.
+    /// Reads a node's data and stat, and sets a watch for its deletion or the next change of its
+    /// data.
     ///
     /// No watch is set on a node that does not exist: `NoNode` leaves no watch on the server.
     pub fn watch_data(&self, path: &ZPath) -> Request<(Vec<u8>, Stat, Watch)> {
@@ -99,7 +107,8 @@ impl Session {
         self.send("look for", path, |link| link.exists(path))
     }
 
-    /// Reads a node's stat, and sets a watch for its creation, its deletion, or the next change of its data.
+    /// Reads a node's stat, and sets a watch for its creation, its deletion, or the next change of
+    /// its data.
     ///
     /// The node need not exist.
     pub fn watch_exists(&self, path: &ZPath) -> Request<(Option<Stat>, Watch)> {
@@ -111,7 +120,8 @@ impl Session {
         self.send("list", path, |link| link.get_children(path))
     }
 
-    /// Lists the names of a node's children, and sets a watch for the next child that is created or deleted.
+    /// Lists the names of a node's children, and sets a watch for the next child that is created or
+    /// deleted.
     pub fn watch_children(&self, path: &ZPath) -> Request<(Vec<String>, Watch)> {
         self.send("watch children of", path, |link| link.watch_children(path))
     }
@@ -119,7 +129,9 @@ impl Session {
     /// Sets a node's data; if a version is given, only if the node has that version.
     pub fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Request<Stat> {
         let size = path.as_str().len() + data.len() + REQUEST_FRAMING;
-        self.send_sized("set data of", path, size, |link| link.set_data(path, data, version))
+        self.send_sized("set data of", path, size, |link| {
+            link.set_data(path, data, version)
+        })
     }
 
     /// Reads a node's ACL and stat.
@@ -127,10 +139,13 @@ impl Session {
         self.send("get the ACL of", path, |link| link.get_acl(path))
     }
 
-    /// Sets a node's ACL; if a version is given, only if its ACL has that version (`aversion` in the stat).
+    /// Sets a node's ACL; if a version is given, only if its ACL has that version (`aversion` in
+    /// the stat).
     pub fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Request<Stat> {
         let size = path.as_str().len() + size_of_acl(acl) + REQUEST_FRAMING;
-        self.send_sized("set the ACL of", path, size, |link| link.set_acl(path, acl, version))
+        self.send_sized("set the ACL of", path, size, |link| {
+            link.set_acl(path, acl, version)
+        })
     }
 
     /// Makes the connected server catch up with the leader.
@@ -138,25 +153,31 @@ impl Session {
         self.send("sync", path, |link| link.sync(path))
     }
 
-    /// Applies all the operations, or none of them (ZooKeeper's `multi`). The results are in the order of the
-    /// operations.
+    /// Applies all the operations, or none of them (ZooKeeper's `multi`). The results are in the
+    /// order of the operations.
     ///
     /// # Errors
     ///
-    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied. [`Error::RequestTooLarge`]
-    /// refers to all operations together. [`Error::StatUnknown`] can occur with servers that do not return the stats of
-    /// new nodes.
+    /// [`Error::TransactionFailed`] names the operation that failed; nothing was applied.
+    /// [`Error::RequestTooLarge`] refers to all operations together. [`Error::StatUnknown`] can
+    /// occur with servers that do not return the stats of new nodes.
     ///
     /// # Caveats
     ///
-    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, do not return the stats of new nodes. If the rest of the reply
-    /// does not contain the transaction's zxid either, the client then reads the stat of one new ephemeral node, or, if
-    /// there is none, the stats of all new nodes, in one more round trip. See
-    /// [`Transaction::commit`](crate::Transaction::commit).
-    pub fn transact(&self, operations: Vec<TransactionOperation>) -> Request<Vec<TransactionResult>> {
-        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, do not return the stats of new nodes. If the
+    /// rest of the reply does not contain the transaction's zxid either, the client then reads the
+    /// stat of one new ephemeral node, or, if there is none, the stats of all new nodes, in one
+    /// more round trip. See [`Transaction::commit`](crate::Transaction::commit).
+    pub fn transact(
+        &self,
+        operations: Vec<TransactionOperation>,
+    ) -> Request<Vec<TransactionResult>> {
+        let path = operations
+            .first()
+            .map_or_else(ZPath::root, |operation| operation.path().clone());
         let size = operations.iter().map(TransactionOperation::size).sum();
-        self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations)).map(std::convert::identity)
+        self.send_sized(TRANSACTION, &path, size, |link| link.transact(operations))
+            .map(std::convert::identity)
     }
 
     /// Checks that a transaction of these operations does not exceed the limit of a request.
@@ -165,58 +186,80 @@ impl Session {
     ///
     /// [`Error::RequestTooLarge`].
     pub fn check_size(&self, operations: &[TransactionOperation]) -> Result<()> {
-        let (size, limit) =
-            (operations.iter().map(TransactionOperation::size).sum(), self.inner.options.max_request_size);
+        let (size, limit) = (
+            operations.iter().map(TransactionOperation::size).sum(),
+            self.inner.options.max_request_size,
+        );
         if size <= limit {
             return Ok(());
         }
-        let path = operations.first().map_or_else(ZPath::root, |operation| operation.path().clone());
-        Err(Error::RequestTooLarge { operation: TRANSACTION, path, size, limit })
+        let path = operations
+            .first()
+            .map_or_else(ZPath::root, |operation| operation.path().clone());
+        Err(Error::RequestTooLarge {
+            operation: TRANSACTION,
+            path,
+            size,
+            limit,
+        })
     }
 
     /// Deletes all the nodes, whatever their versions, or none of them.
     pub(crate) fn delete_all(&self, paths: &[ZPath]) -> Request<()> {
-        let delete = |path: &ZPath| TransactionOperation::Delete { path: path.clone(), version: None };
-        self.transact(paths.iter().map(delete).collect()).map(|_| Ok(()))
+        let delete = |path: &ZPath| TransactionOperation::Delete {
+            path: path.clone(),
+            version: None,
+        };
+        self.transact(paths.iter().map(delete).collect())
+            .map(|_| Ok(()))
     }
 
-    /// Performs several reads in one request (ZooKeeper's `multiRead`). Needs ZooKeeper 3.6 or newer.
+    /// Performs several reads in one request (ZooKeeper's `multiRead`). Needs ZooKeeper 3.6 or
+    /// newer.
     ///
-    /// Each operation has its own result, in the order of the operations: one that fails, for example with
-    /// [`Error::NoNode`], does not affect the others. Without operations, nothing is sent.
+    /// Each operation has its own result, in the order of the operations: one that fails, for
+    /// example with [`Error::NoNode`], does not affect the others. Without operations, nothing is
+    /// sent.
     ///
     /// # Errors
     ///
-    /// Those of the request as a whole, for example that its reply was lost. [`Error::RequestTooLarge`] refers to all
-    /// operations together.
+    /// Those of the request as a whole, for example that its reply was lost.
+    /// [`Error::RequestTooLarge`] refers to all operations together.
     ///
     /// # Caveats
     ///
     /// ZooKeeper does not guarantee that all reads see the same state.
     pub fn read_all(&self, operations: Vec<ReadOperation>) -> Request<Vec<Result<ReadResult>>> {
-        let Some(first) = operations.first() else { return Request::answered(Vec::new()) };
+        let Some(first) = operations.first() else {
+            return Request::answered(Vec::new());
+        };
         let path = first.path().clone();
         let size = operations.iter().map(ReadOperation::size).sum();
-        self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations)).map(std::convert::identity)
+        self.send_sized(MULTI_READ, &path, size, |link| link.read_all(operations))
+            .map(std::convert::identity)
     }
 
-    /// Probes the lease with a request that only the leader can answer. A probe does not count as a request in flight,
-    /// so that a busy client cannot lose its session, and the operation timeout does not apply to it. It is sent
-    /// without waiting for the connection to be confirmed, because probes confirm it.
+    /// Probes the lease with a request that only the leader can answer. A probe does not count as a
+    /// request in flight, so that a busy client cannot lose its session, and the operation timeout
+    /// does not apply to it. It is sent without waiting for the connection to be confirmed, because
+    /// probes confirm it.
     ///
-    /// Over a new connection, the [held nodes](Self::hold_node) are checked in the same pipeline, and the probe
-    /// completes when they are.
+    /// Over a new connection, the [held nodes](Self::hold_node) are checked in the same pipeline,
+    /// and the probe completes when they are.
     ///
-    /// [`Error::InvalidAcl`] means that the server has accepted an authenticating client as anonymous.
-    pub(crate) fn probe(&self) -> impl Future<Output = (ClockInstant, Result<ConfirmedBy>)> + Send + 'static {
+    /// [`Error::InvalidAcl`] means that the server has accepted an authenticating client as
+    /// anonymous.
+    pub(crate) fn probe(
+        &self,
+    ) -> impl Future<Output = (ClockInstant, Result<ConfirmedBy>)> + Send + 'static {
         const NAME: &str = "probe";
         let root = ZPath::root();
         let sent = ClockInstant::now();
         let is_new = !*self.inner.connected.borrow();
         let (answer, check) = match self.link() {
             Some(link) => {
-                // Keeps the connection for the rest of the lease, because the session is not used after that; and
-                // for at least two probe intervals, because replies may be late.
+                // Keeps the connection for the rest of the lease, because the session is not used
+                // after that; and for at least two probe intervals, because replies may be late.
                 link.keep(self.inner.lease.remaining().max(2 * self.probe_interval()));
                 link.together(|| {
                     let answer = self.answer_to(NAME, &root, link.probe(), self.inner.timeout, ());
@@ -226,10 +269,13 @@ impl Session {
             None => (self.fail_ended(NAME, &root), None),
         };
         async move {
-            // The check is polled even if the probe fails: it notices a server that has refused `multiRead` and closed
-            // the connection.
+            // The check is polled even if the probe fails: it notices a server that has refused
+            // `multiRead` and closed the connection.
             let (answer, check) = join(answer, OptionFuture::from(check)).await;
-            (sent, answer.and_then(|by| check.unwrap_or(Ok(())).map(|()| by)))
+            (
+                sent,
+                answer.and_then(|by| check.unwrap_or(Ok(())).map(|()| by)),
+            )
         }
     }
 
@@ -253,18 +299,37 @@ impl Session {
         let limit = self.inner.options.max_request_size;
         if size > limit {
             // The server would close the connection, again at each attempt.
-            return Request::failed(Error::RequestTooLarge { operation, path: path.clone(), size, limit });
+            return Request::failed(Error::RequestTooLarge {
+                operation,
+                path: path.clone(),
+                size,
+                limit,
+            });
         }
         let Ok(permit) = Arc::clone(&self.inner.in_flight).try_acquire_owned() else {
             let limit = self.inner.options.max_requests_in_flight;
-            return Request::failed(Error::TooManyRequests { operation, path: path.clone(), limit });
+            return Request::failed(Error::TooManyRequests {
+                operation,
+                path: path.clone(),
+                limit,
+            });
         };
-        let Some(link) = self.link() else { return self.fail_ended(operation, path) };
+        let Some(link) = self.link() else {
+            return self.fail_ended(operation, path);
+        };
         if !(*self.inner.connected.borrow() && link.end().is_none()) {
-            return Request::failed(Error::Disconnected { operation, path: path.clone() });
+            return Request::failed(Error::Disconnected {
+                operation,
+                path: path.clone(),
+            });
         }
         let options = &self.inner.options;
-        let (after, client) = (options.operation_timeout.unwrap_or_else(|| self.answer_limit()), &*options.name);
+        let (after, client) = (
+            options
+                .operation_timeout
+                .unwrap_or_else(|| self.answer_limit()),
+            &*options.name,
+        );
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Truncated(path), size, "request");
         let answer = link.together(|| call(&link));
         self.answer_to(operation, path, answer, after, permit)
@@ -273,7 +338,12 @@ impl Session {
     /// Fails a request because the session is over.
     fn fail_ended<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
-        Request::failed(Error::SessionEnded { operation, path: path.clone(), end, outcome: Outcome::NotApplied })
+        Request::failed(Error::SessionEnded {
+            operation,
+            path: path.clone(),
+            end,
+            outcome: Outcome::NotApplied,
+        })
     }
 
     /// Waits for the reply to a request that has been sent. Holds `permit` until the reply arrives.
@@ -291,7 +361,11 @@ impl Session {
         let mut answer = HoldUntilWoken::new(answer, permit);
         // Polled now, because the caller may not poll the future before the reply arrives.
         if let Some(answer) = (&mut answer).now_or_never() {
-            return Request { answer: Box::pin(ready(answer.map_err(|error| translate(operation, &path, error)))) };
+            return Request {
+                answer: Box::pin(ready(
+                    answer.map_err(|error| translate(operation, &path, error)),
+                )),
+            };
         }
         Request {
             answer: Box::pin(async move {

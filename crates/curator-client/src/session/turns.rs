@@ -1,16 +1,18 @@
 //! Limits how many pipelines of one session are in flight at the same time.
 //!
-//! A pipeline is in flight from its [`Turn`] to the arrival of its last reply, even if its future is not polled then. A
-//! caller that finds [`MAX_IN_FLIGHT`] pipelines in flight waits; each turn that ends grants a turn to the next waiter,
-//! first come, first served. A granted turn stays valid even if later callers have taken the free place: otherwise, a
-//! task that requests another turn whenever its reply arrives would keep all waiters out. So up to twice
-//! [`MAX_IN_FLIGHT`] pipelines can be in flight.
+//! A pipeline is in flight from its [`Turn`] to the arrival of its last reply, even if its future
+//! is not polled then. A caller that finds [`MAX_IN_FLIGHT`] pipelines in flight waits; each turn
+//! that ends grants a turn to the next waiter, first come, first served. A granted turn stays valid
+//! even if later callers have taken the free place: otherwise, a task that requests another turn
+//! whenever its reply arrives would keep all waiters out. So up to twice [`MAX_IN_FLIGHT`]
+//! pipelines can be in flight.
 //!
-//! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it is not used before
-//! [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as in flight: a caller that requests a turn
-//! while fewer than [`MAX_IN_FLIGHT`] pipelines are in flight gets it immediately. If waiters that are not polled have
-//! all the grants, each turn that ends wakes another waiter without a grant, which then requests a turn in the same
-//! way. When no pipeline is in flight, no turn will end, so all waiters are woken.
+//! A waiter may be one of many futures in one task, and not be polled. So a grant expires when it
+//! is not used before [`MAX_IN_FLIGHT`] further turns have ended. Until then it does not count as
+//! in flight: a caller that requests a turn while fewer than [`MAX_IN_FLIGHT`] pipelines are in
+//! flight gets it immediately. If waiters that are not polled have all the grants, each turn that
+//! ends wakes another waiter without a grant, which then requests a turn in the same way. When no
+//! pipeline is in flight, no turn will end, so all waiters are woken.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -21,11 +23,12 @@ use std::task::{Context, Poll, Waker};
 
 use super::arrival::HoldUntilWoken;
 
-/// The number of pipelines in flight at which callers start to wait: enough to keep a server busy, and few enough that
-/// a probe is answered soon.
+/// The number of pipelines in flight at which callers start to wait: enough to keep a server busy,
+/// and few enough that a probe is answered soon.
 const MAX_IN_FLIGHT: usize = 128;
 
-/// Permission to send one pipeline of requests, until it is dropped. See [`Session::turn`](super::Session::turn).
+/// Permission to send one pipeline of requests, until it is dropped. See
+/// [`Session::turn`](super::Session::turn).
 #[must_use = "the turn is over when it is dropped"]
 pub struct Turn {
     turns: Arc<Turns>,
@@ -38,8 +41,9 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Waits for the replies to the pipeline. The turn ends when the future is woken for the first time, even if it is not
-    /// polled then. So `answers` must await the last reply of the pipeline first, and must send no other requests.
+    /// Waits for the replies to the pipeline. The turn ends when the future is woken for the first
+    /// time, even if it is not polled then. So `answers` must await the last reply of the pipeline
+    /// first, and must send no other requests.
     ///
     /// # Cancel safety
     ///
@@ -60,8 +64,8 @@ struct State {
     in_flight: usize,
     /// The waiters that have not been woken since their last poll, in order of arrival.
     waiting: BTreeMap<u64, Waker>,
-    /// The waiters with a turn that they have not used, each with the number of turns that had ended when it was
-    /// granted.
+    /// The waiters with a turn that they have not used, each with the number of turns that had
+    /// ended when it was granted.
     granted: BTreeMap<u64, usize>,
     /// The number of turns that have ended.
     ended: usize,
@@ -72,7 +76,10 @@ struct State {
 impl Turns {
     /// Waits for a turn.
     pub(super) async fn enter(self: &Arc<Self>) -> Turn {
-        let mut waiter = Waiter { turns: self, id: None };
+        let mut waiter = Waiter {
+            turns: self,
+            id: None,
+        };
         poll_fn(|cx| waiter.poll(cx)).await
     }
 
@@ -90,8 +97,11 @@ struct Waiter<'a> {
 impl Waiter<'_> {
     fn poll(&mut self, cx: &Context<'_>) -> Poll<Turn> {
         let mut state = self.turns.lock();
-        let is_granted = self.id.is_some_and(|id| state.granted.remove(&id).is_some());
-        // A waker may drop its task, and so another waiter: no waker is dropped or woken while this is locked.
+        let is_granted = self
+            .id
+            .is_some_and(|id| state.granted.remove(&id).is_some());
+        // A waker may drop its task, and so another waiter: no waker is dropped or woken while this
+        // is locked.
         if !is_granted && state.in_flight >= MAX_IN_FLIGHT {
             let id = *self.id.get_or_insert_with(|| state.next_id());
             let replaced = state.waiting.insert(id, cx.waker().clone());
@@ -103,7 +113,9 @@ impl Waiter<'_> {
         let unused = self.id.take().and_then(|id| state.waiting.remove(&id));
         drop(state);
         drop(unused);
-        Poll::Ready(Turn { turns: Arc::clone(self.turns) })
+        Poll::Ready(Turn {
+            turns: Arc::clone(self.turns),
+        })
     }
 }
 
@@ -131,11 +143,20 @@ impl Drop for Turn {
         state.in_flight -= 1;
         state.ended += 1;
         let ended = state.ended;
-        state.granted.retain(|_, granted_at| ended - *granted_at < MAX_IN_FLIGHT);
+        state
+            .granted
+            .retain(|_, granted_at| ended - *granted_at < MAX_IN_FLIGHT);
         let woken = state.next_waiter();
-        let others = if state.in_flight == 0 { mem::take(&mut state.waiting) } else { BTreeMap::new() };
+        let others = if state.in_flight == 0 {
+            mem::take(&mut state.waiting)
+        } else {
+            BTreeMap::new()
+        };
         drop(state);
-        woken.into_iter().chain(others.into_values()).for_each(Waker::wake);
+        woken
+            .into_iter()
+            .chain(others.into_values())
+            .for_each(Waker::wake);
     }
 }
 
@@ -145,7 +166,8 @@ impl State {
         self.next - 1
     }
 
-    /// The next waiter to wake, if a turn is free. Also grants it the turn, unless earlier grants cover all free turns.
+    /// The next waiter to wake, if a turn is free. Also grants it the turn, unless earlier grants
+    /// cover all free turns.
     fn next_waiter(&mut self) -> Option<Waker> {
         if self.in_flight >= MAX_IN_FLIGHT {
             return None;
@@ -185,7 +207,10 @@ mod tests {
     impl Requester {
         fn new(turns: &Arc<Turns>) -> Self {
             let turns = Arc::clone(turns);
-            Self { future: Box::pin(async move { turns.enter().await }), wakes: Arc::default() }
+            Self {
+                future: Box::pin(async move { turns.enter().await }),
+                wakes: Arc::default(),
+            }
         }
 
         fn poll(&mut self) -> Option<Turn> {
@@ -208,7 +233,9 @@ mod tests {
     }
 
     fn all_in_flight(turns: &Arc<Turns>) -> Vec<Turn> {
-        (0..MAX_IN_FLIGHT).map(|_| Requester::new(turns).poll().unwrap()).collect()
+        (0..MAX_IN_FLIGHT)
+            .map(|_| Requester::new(turns).poll().unwrap())
+            .collect()
     }
 
     #[test]
@@ -242,11 +269,14 @@ mod tests {
     fn a_caller_passes_waiters_that_do_not_use_their_grants() {
         let turns = Arc::default();
         let mut in_flight = all_in_flight(&turns);
-        let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT).map(|_| Requester::waiting(&turns)).collect();
+        let mut parked: Vec<_> = (0..3 * MAX_IN_FLIGHT)
+            .map(|_| Requester::waiting(&turns))
+            .collect();
         // This waiter is behind all others.
         let mut waiting = Requester::waiting(&turns);
         in_flight.pop();
-        // While other pipelines are in flight, a new caller takes the free place before the waiter that has the grant.
+        // While other pipelines are in flight, a new caller takes the free place before the waiter
+        // that has the grant.
         in_flight.push(Requester::new(&turns).poll().unwrap());
         assert!(Requester::new(&turns).poll().is_none());
         assert_eq!(waiting.wakes(), 0);
@@ -254,13 +284,20 @@ mod tests {
         assert_eq!(waiting.wakes(), 1);
         drop(waiting.poll().unwrap());
         // All waiters that were passed have been woken, and can still get turns.
-        assert_eq!(parked.iter().filter(|parked| parked.wakes() > 0).count(), parked.len());
-        let passed: Vec<_> = parked[..MAX_IN_FLIGHT].iter_mut().map(|parked| parked.poll().unwrap()).collect();
+        assert_eq!(
+            parked.iter().filter(|parked| parked.wakes() > 0).count(),
+            parked.len()
+        );
+        let passed: Vec<_> = parked[..MAX_IN_FLIGHT]
+            .iter_mut()
+            .map(|parked| parked.poll().unwrap())
+            .collect();
         assert_eq!(turns.lock().in_flight, passed.len());
         assert!(parked.last_mut().unwrap().poll().is_none());
     }
 
-    /// Otherwise a task that requests another turn whenever its reply arrives would keep all others waiting.
+    /// Otherwise a task that requests another turn whenever its reply arrives would keep all others
+    /// waiting.
     #[test]
     fn callers_that_pass_a_waiter_do_not_take_its_grant() {
         let turns = Arc::default();
@@ -283,7 +320,9 @@ mod tests {
         for busy in [2, MAX_IN_FLIGHT] {
             let turns = Arc::default();
             let mut in_flight = VecDeque::from(all_in_flight(&turns));
-            let parked: Vec<_> = (0..2 * MAX_IN_FLIGHT).map(|_| Requester::waiting(&turns)).collect();
+            let parked: Vec<_> = (0..2 * MAX_IN_FLIGHT)
+                .map(|_| Requester::waiting(&turns))
+                .collect();
             let mut waiting = Requester::waiting(&turns);
             in_flight.truncate(busy);
             let (mut ended, mut woken) = (0, 0);

@@ -6,10 +6,12 @@ use crate::link::RecursiveWatch;
 use crate::operation::{ReadOperation, ReadResult, TransactionOperation};
 use crate::path::ZPath;
 
-/// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same session.
+/// The session of a [`WatchingClient`](crate::WatchingClient). Clones are handles to the same
+/// session.
 ///
-/// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on the same path
-/// (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. Its requests are those of a [`Session`].
+/// It has no one-shot watches: on servers older than 3.9, a one-shot watch ends a recursive one on
+/// the same path (ZOOKEEPER-4466), and `zookeeper-client` is not safe with both. Its requests are
+/// those of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct WatchingSession {
     session: Session,
@@ -20,43 +22,54 @@ impl WatchingSession {
         Self { session }
     }
 
-    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other watches of the
-    /// session are set or removed. Needs ZooKeeper 3.6 or newer.
+    /// Sets a watch on a node and everything below it; the node need not exist. Waits until other
+    /// watches of the session are set or removed. Needs ZooKeeper 3.6 or newer.
     ///
-    /// Sends one request, and one more before it if a watch was removed since the last confirmed request.
+    /// Sends one request, and one more before it if a watch was removed since the last confirmed
+    /// request.
     ///
     /// # Errors
     ///
-    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches; those of the
-    /// connection.
+    /// [`Unimplemented`](crate::Error::Unimplemented) when the server has no recursive watches;
+    /// those of the connection.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the watch may be set. [`remove_dropped_watches`](Self::remove_dropped_watches) removes
-    /// it, and so does the next call that sets a watch, before it sets its own.
+    /// If the future is dropped, the watch may be set.
+    /// [`remove_dropped_watches`](Self::remove_dropped_watches) removes it, and so does the next
+    /// call that sets a watch, before it sets its own.
     pub async fn watch_recursive(&self, path: &ZPath) -> Result<RecursiveWatch> {
         #[cfg(feature = "zookeeper-client")]
         {
             let removals = &self.session.inner.removals;
             let permit = removals.set_permit().await;
             permit.settle(|| self.sync(path)).await?;
-            let watch = self.session.send("watch the tree at", path, |link| link.watch_recursive(path, removals)).await;
+            let watch = self
+                .session
+                .send("watch the tree at", path, |link| {
+                    link.watch_recursive(path, removals)
+                })
+                .await;
             if matches!(watch, Err(Error::OperationTimeout { .. })) {
                 removals.abandon_requests();
             }
             watch
         }
         #[cfg(not(feature = "zookeeper-client"))]
-        self.session.send("watch the tree at", path, |link| link.watch_recursive(path)).await
+        self.session
+            .send("watch the tree at", path, |link| link.watch_recursive(path))
+            .await
     }
 
-    /// Waits until the dropped watches are removed from the server, or `given_up` completes. With `zookeeper-client`, if a
-    /// dropped watch may then still be set, because its request is not answered, the connection of that request is
-    /// closed, which removes the watch. With `Transport::Native`, the watch is removed as soon as its request is answered.
+    /// Waits until the dropped watches are removed from the server, or `given_up` completes. With
+    /// `zookeeper-client`, if a dropped watch may then still be set, because its request is not
+    /// answered, the connection of that request is closed, which removes the watch. With
+    /// `Transport::Native`, the watch is removed as soon as its request is answered.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the next removal, or the next call that sets a watch, removes the dropped watches.
+    /// If the future is dropped, the next removal, or the next call that sets a watch, removes the
+    /// dropped watches.
     pub async fn remove_dropped_watches(&self, given_up: impl Future<Output = ()>) {
         tokio::select! {
             biased;
@@ -80,14 +93,23 @@ impl WatchingSession {
         #[cfg(feature = "zookeeper-client")]
         {
             let removals = &self.session.inner.removals;
-            if removals.set_permit().await.settle(|| self.sync(&ZPath::root())).await.is_err() {
+            if removals
+                .set_permit()
+                .await
+                .settle(|| self.sync(&ZPath::root()))
+                .await
+                .is_err()
+            {
                 removals.abandon_requests();
             }
         }
     }
 
     /// See [`Session::read_all`].
-    pub fn read_all(&self, operations: Vec<ReadOperation>) -> super::Request<Vec<Result<ReadResult>>> {
+    pub fn read_all(
+        &self,
+        operations: Vec<ReadOperation>,
+    ) -> super::Request<Vec<Result<ReadResult>>> {
         self.session.read_all(operations)
     }
 
@@ -96,9 +118,9 @@ impl WatchingSession {
         self.session.sync(path)
     }
 
-    /// Waits until the server has applied all changes that were confirmed before this call, in any session. Sends one
-    /// request: a transaction that checks `/`, and changes nothing. A `sync` is not enough: a deposed leader answers it
-    /// without a quorum.
+    /// Waits until the server has applied all changes that were confirmed before this call, in any
+    /// session. Sends one request: a transaction that checks `/`, and changes nothing. A `sync` is
+    /// not enough: a deposed leader answers it without a quorum.
     ///
     /// # Errors
     ///
@@ -108,7 +130,10 @@ impl WatchingSession {
     ///
     /// Only checks: nothing is lost when the future is dropped.
     pub async fn catch_up(&self) -> Result<()> {
-        let check = TransactionOperation::Check { path: ZPath::root(), version: None };
+        let check = TransactionOperation::Check {
+            path: ZPath::root(),
+            version: None,
+        };
         match self.session.transact(vec![check]).await {
             // A failed check is also confirmed by a quorum.
             Ok(_) | Err(Error::TransactionFailed { .. }) => Ok(()),

@@ -24,24 +24,45 @@ fn a_lease_counts_from_the_connect_or_from_a_proven_probe() {
     for (connect_sent, probes, heard_since, what) in [
         (7, vec![], 7, "a new lease"),
         (0, vec![(T / 2, T / 2 + 1)], 0, "one probe alone"),
-        (10_000, vec![(1_000, 11_000), (60_000, 61_000)], 10_000, "a probe from before the connect"),
-        (0, vec![(5_000, 9_000), (9_000 + gap, 9_001 + gap)], 0, "a second probe sent too soon after the reply"),
-        (0, vec![(5_000, 9_000), (9_001 + gap, 9_002 + gap)], 5_000, "a second probe sent long enough after the reply"),
+        (
+            10_000,
+            vec![(1_000, 11_000), (60_000, 61_000)],
+            10_000,
+            "a probe from before the connect",
+        ),
+        (
+            0,
+            vec![(5_000, 9_000), (9_000 + gap, 9_001 + gap)],
+            0,
+            "a second probe sent too soon after the reply",
+        ),
+        (
+            0,
+            vec![(5_000, 9_000), (9_001 + gap, 9_002 + gap)],
+            5_000,
+            "a second probe sent long enough after the reply",
+        ),
     ] {
         let mut lease = lease(connect_sent);
-        probes.into_iter().for_each(|(sent, answered)| lease.probe_answered(at(sent), at(answered)));
+        probes
+            .into_iter()
+            .for_each(|(sent, answered)| lease.probe_answered(at(sent), at(answered)));
         assert_eq!(lease.valid_until(), at(heard_since + T / 16 * 15), "{what}");
     }
 }
 
 #[test]
 fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed_it() {
-    for (by, rest) in [(ConfirmedBy::Quorum, T / 16 * 15), (ConfirmedBy::Leader, T / 8 * 5)] {
+    for (by, rest) in [
+        (ConfirmedBy::Quorum, T / 16 * 15),
+        (ConfirmedBy::Leader, T / 8 * 5),
+    ] {
         let mut moved = lease(0);
         moved.moved(at(T / 4 * 3), at(T / 4 * 3 + 100), by);
         let expected = at(T / 4 * 3 + rest);
         assert_eq!(moved.valid_until(), expected, "{by:?}");
-        // A reply after the end of the lease, one over an earlier connection, and one before its request.
+        // A reply after the end of the lease, one over an earlier connection, and one before its
+        // request.
         for (sent, now) in [(T, 2 * T), (T / 2, T), (T * 2, T)] {
             moved.moved(at(sent), at(now), by);
             assert_eq!(moved.valid_until(), expected, "{by:?}, sent at {sent}");
@@ -49,9 +70,10 @@ fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed
     }
 }
 
-/// A run of one session: probes at the probe interval, each answered after `round_trip`, and connections that are cut
-/// at the times in `cuts`. Each next connection is requested and answers its first probe within a short time: the two
-/// parts of `reconnect`. Returns what was left of the lease before each change of the lease, with the time.
+/// A run of one session: probes at the probe interval, each answered after `round_trip`, and
+/// connections that are cut at the times in `cuts`. Each next connection is requested and answers
+/// its first probe within a short time: the two parts of `reconnect`. Returns what was left of the
+/// lease before each change of the lease, with the time.
 fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> {
     let (mut lease, mut lefts) = (lease(0), Vec::new());
     let (mut cuts, mut next, mut unanswered) = (cuts.iter().copied().peekable(), 0, None);
@@ -70,9 +92,15 @@ fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> 
             next = connected + T / 6;
         } else if answer <= next {
             left(&lease, answer);
-            let (sent, now) = unanswered.take().map(|(sent, answered)| (at(sent), at(answered))).unwrap();
+            let (sent, now) = unanswered
+                .take()
+                .map(|(sent, answered)| (at(sent), at(answered)))
+                .unwrap();
             lease.probe_answered(sent, now);
-            unproven.take().into_iter().for_each(|connect| lease.moved(at(connect), now, ConfirmedBy::Quorum));
+            unproven
+                .take()
+                .into_iter()
+                .for_each(|connect| lease.moved(at(connect), now, ConfirmedBy::Quorum));
         } else {
             left(&lease, next);
             unanswered = Some((next, next + round_trip));
@@ -83,8 +111,8 @@ fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> 
 }
 
 proptest::proptest! {
-    /// The promise of `docs/guarantees.md`, at any moment and through any reconnects: the lease only becomes shorter
-    /// between two changes, so its length before each change is the least.
+    /// The promise of `docs/guarantees.md`, at any moment and through any reconnects: the lease
+    /// only becomes shorter between two changes, so its length before each change is the least.
     #[test]
     fn the_lease_lasts_five_twelfths_of_the_timeout_through_reconnects(
         round_trip in 0..T / 96,
@@ -142,15 +170,20 @@ fn a_zero_timeout_gives_no_lease_and_the_longest_one_does_not_overflow() {
     assert!(long.valid_until() > at(u64::MAX / 2));
 }
 
-/// What is left of the lease when a probe is sent. The reply to the probe before counts, even if it arrives later.
+/// What is left of the lease when a probe is sent. The reply to the probe before counts, even if it
+/// arrives later.
 #[test]
-fn at_the_probe_interval_a_session_keeps_nearly_half_of_its_timeout_or_a_quarter_with_slow_answers() {
+fn at_the_probe_interval_a_session_keeps_nearly_half_of_its_timeout_or_a_quarter_with_slow_answers()
+{
     for (round_trip, least) in [(T / 48 - 1, T / 16 * 7), (T / 16 * 3 - 1, T / 48 * 13)] {
         let mut lease = lease(0);
         for probe in 1..100 {
             let sent = probe * T / 6;
             let left = lease.valid_until().saturating_duration_since(at(sent));
-            assert!(left >= Duration::from_nanos(least), "{left:?} left before probe {probe}");
+            assert!(
+                left >= Duration::from_nanos(least),
+                "{left:?} left before probe {probe}"
+            );
             lease.probe_answered(at(sent), at(sent + round_trip));
         }
     }
@@ -175,7 +208,10 @@ fn a_session_lease_reports_its_arithmetic_and_a_revoke_on_another_thread() {
     thread::spawn(move || other.revoke()).join().unwrap();
     lease.probe_answered(ClockInstant::now());
     assert!(!lease.is_valid());
-    assert_eq!((lease.valid_until(), lease.remaining()), (ClockInstant::ZERO, Duration::ZERO));
+    assert_eq!(
+        (lease.valid_until(), lease.remaining()),
+        (ClockInstant::ZERO, Duration::ZERO)
+    );
 }
 
 #[test]
@@ -192,5 +228,8 @@ fn a_lease_observed_as_over_is_not_renewed() {
     while lease.is_valid() {}
     assert_eq!(lease.valid_until(), ClockInstant::ZERO);
     lease.probe_answered(ClockInstant::now());
-    assert_eq!((lease.valid_until(), lease.remaining()), (ClockInstant::ZERO, Duration::ZERO));
+    assert_eq!(
+        (lease.valid_until(), lease.remaining()),
+        (ClockInstant::ZERO, Duration::ZERO)
+    );
 }

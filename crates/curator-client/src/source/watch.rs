@@ -1,8 +1,9 @@
 //! Tokio's `watch` channel, with a seeded order in which receivers are woken.
 //!
-//! Tokio wakes the receivers of a channel in an order that it draws by its own random numbers, and their seed cannot be
-//! set. A run of a simulation could not be repeated. Only builds with the feature `simulation` have this channel; the
-//! others have tokio's, whose contract this is. Methods that the crates here do not call are left out.
+//! Tokio wakes the receivers of a channel in an order that it draws by its own random numbers, and
+//! their seed cannot be set. A run of a simulation could not be repeated. Only builds with the
+//! feature `simulation` have this channel; the others have tokio's, whose contract this is. Methods
+//! that the crates here do not call are left out.
 
 use std::fmt;
 use std::ops::Deref;
@@ -46,7 +47,8 @@ pub struct RecvError;
 
 struct Shared<T> {
     value: RwLock<T>,
-    /// Grows by `STEP` with each change, which is made while the value is locked; `CLOSED` is its lowest bit.
+    /// Grows by `STEP` with each change, which is made while the value is locked; `CLOSED` is its
+    /// lowest bit.
     state: AtomicUsize,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -91,20 +93,28 @@ impl<T> Sender<T> {
             changed: Default::default(),
             no_receivers: Notify::new(),
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Makes a receiver that has seen the present value.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
         self.shared.receivers.fetch_add(1, Ordering::Relaxed);
-        Receiver { shared: Arc::clone(&self.shared), seen: self.shared.version() }
+        Receiver {
+            shared: Arc::clone(&self.shared),
+            seen: self.shared.version(),
+        }
     }
 
     /// Borrows the value.
     #[must_use]
     pub fn borrow(&self) -> Ref<'_, T> {
-        Ref { value: self.shared.read(), has_changed: false }
+        Ref {
+            value: self.shared.read(),
+            has_changed: false,
+        }
     }
 
     /// Changes the value if `modify` returns true, and returns that.
@@ -166,7 +176,10 @@ impl<T> Receiver<T> {
     #[must_use]
     pub fn borrow(&self) -> Ref<'_, T> {
         let value = self.shared.read();
-        Ref { value, has_changed: self.seen != self.shared.version() }
+        Ref {
+            value,
+            has_changed: self.seen != self.shared.version(),
+        }
     }
 
     /// Borrows the value, which counts as seen.
@@ -183,7 +196,11 @@ impl<T> Receiver<T> {
     ///
     /// [`RecvError`], if all senders are gone.
     pub fn has_changed(&self) -> Result<bool, RecvError> {
-        if self.shared.is_closed() { Err(RecvError) } else { Ok(self.seen != self.shared.version()) }
+        if self.shared.is_closed() {
+            Err(RecvError)
+        } else {
+            Ok(self.seen != self.shared.version())
+        }
     }
 
     /// Counts the value as not seen.
@@ -210,7 +227,10 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// [`RecvError`], if all senders are gone and it is not true of the last value.
-    pub async fn wait_for(&mut self, mut find: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
+    pub async fn wait_for(
+        &mut self,
+        mut find: impl FnMut(&T) -> bool,
+    ) -> Result<Ref<'_, T>, RecvError> {
         cooperative(async {
             let mut is_closed = false;
             loop {
@@ -257,7 +277,9 @@ impl<T: Default> Default for Sender<T> {
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         self.shared.senders.fetch_add(1, Ordering::Relaxed);
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -273,7 +295,10 @@ impl<T> Drop for Sender<T> {
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         self.shared.receivers.fetch_add(1, Ordering::Relaxed);
-        Self { shared: Arc::clone(&self.shared), seen: self.seen }
+        Self {
+            shared: Arc::clone(&self.shared),
+            seen: self.seen,
+        }
     }
 }
 
@@ -303,13 +328,17 @@ impl<T> Ref<'_, T> {
 
 impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("value", &self.shared.value).finish_non_exhaustive()
+        f.debug_struct("Sender")
+            .field("value", &self.shared.value)
+            .finish_non_exhaustive()
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("value", &self.shared.value).finish_non_exhaustive()
+        f.debug_struct("Receiver")
+            .field("value", &self.shared.value)
+            .finish_non_exhaustive()
     }
 }
 
@@ -336,17 +365,37 @@ mod tests {
         receiver.mark_changed();
         assert_eq!(receiver.has_changed(), Ok(true));
         receiver.mark_unchanged();
-        assert_eq!(receiver.wait_for(|value| *value == 2).now_or_never().map(|found| *found.unwrap()), Some(2));
-        assert!(receiver.wait_for(|value| *value == 3).now_or_never().is_none());
+        assert_eq!(
+            receiver
+                .wait_for(|value| *value == 2)
+                .now_or_never()
+                .map(|found| *found.unwrap()),
+            Some(2)
+        );
+        assert!(
+            receiver
+                .wait_for(|value| *value == 3)
+                .now_or_never()
+                .is_none()
+        );
         let other = sender.clone();
         drop(sender);
         assert_eq!(receiver.changed().now_or_never(), None);
         other.send_replace(3);
         drop(other);
         assert_eq!(receiver.has_changed(), Err(RecvError));
-        assert_eq!(receiver.wait_for(|value| *value == 3).now_or_never().map(|found| *found.unwrap()), Some(3));
+        assert_eq!(
+            receiver
+                .wait_for(|value| *value == 3)
+                .now_or_never()
+                .map(|found| *found.unwrap()),
+            Some(3)
+        );
         assert_eq!(receiver.changed().now_or_never(), Some(Err(RecvError)));
-        assert!(matches!(receiver.wait_for(|value| *value == 4).now_or_never(), Some(Err(RecvError))));
+        assert!(matches!(
+            receiver.wait_for(|value| *value == 4).now_or_never(),
+            Some(Err(RecvError))
+        ));
     }
 
     #[tokio::test]
@@ -408,7 +457,11 @@ mod tests {
         };
         let waiting: Vec<_> = (0..8).map(wait).collect();
         let mut ends = sender.subscribe();
-        let end = tokio::spawn(async move { ends.wait_for(|value| *value == LAST).await.map(|last| *last) });
+        let end = tokio::spawn(async move {
+            ends.wait_for(|value| *value == LAST)
+                .await
+                .map(|last| *last)
+        });
         for value in 1..=LAST {
             sender.send_replace(value);
         }

@@ -7,13 +7,17 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, Error as RustlsError, InconsistentKeys, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, Error as RustlsError, InconsistentKeys, RootCertStore, SignatureScheme,
+};
 
 use super::invalid::{InvalidTlsOptions, TlsText};
 
-/// What a client trusts and presents: as text, for `zookeeper-client`, and parsed, for this crate's own handshake.
+/// What a client trusts and presents: as text, for `zookeeper-client`, and parsed, for this crate's
+/// own handshake.
 ///
-/// Both are made from the same texts with the same provider, so both handshakes give the same result.
+/// Both are made from the same texts with the same provider, so both handshakes give the same
+/// result.
 #[derive(Clone)]
 pub(crate) struct Certificates {
     #[cfg(feature = "zookeeper-client")]
@@ -38,13 +42,20 @@ impl Certificates {
         let provider = provider();
         let mut roots = RootCertStore::empty();
         for (index, certificate) in certificates(ca_pem, TlsText::Ca)?.into_iter().enumerate() {
-            roots.add(certificate).map_err(|error| unusable(TlsText::Ca, index, &error))?;
+            roots
+                .add(certificate)
+                .map_err(|error| unusable(TlsText::Ca, index, &error))?;
         }
         let revoked = CertificateRevocationListDer::pem_slice_iter(ca_pem.as_bytes());
-        let revoked = revoked.collect::<Result<Vec<_>, _>>().map_err(|error| broken(TlsText::Ca, &error))?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+        let revoked = revoked
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| broken(TlsText::Ca, &error))?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
         let verifier = verifier.with_crls(revoked).build();
-        let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList { reason: error.to_string() })?;
+        let verifier = verifier.map_err(|error| InvalidTlsOptions::RevocationList {
+            reason: error.to_string(),
+        })?;
         let certificates = Self {
             #[cfg(feature = "zookeeper-client")]
             ca_pem: ca_pem.to_owned(),
@@ -57,13 +68,21 @@ impl Certificates {
         Ok(certificates)
     }
 
-    pub(crate) fn with_identity(self, certificate_pem: &str, key_pem: &str) -> Result<Self, InvalidTlsOptions> {
+    pub(crate) fn with_identity(
+        self,
+        certificate_pem: &str,
+        key_pem: &str,
+    ) -> Result<Self, InvalidTlsOptions> {
         let certificates = certificates(certificate_pem, TlsText::Certificate)?;
         let key = CertifiedKey::from_der(certificates, private_key(key_pem)?, &self.provider);
         let key = Arc::new(key.map_err(|error| match error {
-            RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => InvalidTlsOptions::KeyMismatch,
+            RustlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                InvalidTlsOptions::KeyMismatch
+            }
             RustlsError::InvalidCertificate(_) => unusable(TlsText::Certificate, 0, &error),
-            error => InvalidTlsOptions::Key { reason: error.to_string() },
+            error => InvalidTlsOptions::Key {
+                reason: error.to_string(),
+            },
         })?);
         let identity = Identity {
             #[cfg(feature = "zookeeper-client")]
@@ -72,24 +91,38 @@ impl Certificates {
             key_pem: key_pem.to_owned(),
             key,
         };
-        Ok(Self { identity: Some(identity), ..self })
+        Ok(Self {
+            identity: Some(identity),
+            ..self
+        })
     }
 
     /// Makes the configuration of one handshake.
     pub(crate) fn handshake_config(&self) -> Result<HandshakeConfig, InvalidTlsOptions> {
-        let key = self.identity.as_ref().map(|identity| Arc::clone(&identity.key));
-        let recorder = Arc::new(RequestRecorder { key, request: Mutex::new(CertificateRequest::NotRequested) });
+        let key = self
+            .identity
+            .as_ref()
+            .map(|identity| Arc::clone(&identity.key));
+        let recorder = Arc::new(RequestRecorder {
+            key,
+            request: Mutex::new(CertificateRequest::NotRequested),
+        });
         let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let config = config.with_safe_default_protocol_versions();
-        let config = config.map_err(|error| InvalidTlsOptions::Provider { reason: error.to_string() })?;
+        let config = config.map_err(|error| InvalidTlsOptions::Provider {
+            reason: error.to_string(),
+        })?;
         let config = config.with_webpki_verifier(Arc::clone(&self.verifier));
         let resolver: Arc<dyn ResolvesClientCert> = Arc::<RequestRecorder>::clone(&recorder);
-        Ok(HandshakeConfig { config: Arc::new(config.with_client_cert_resolver(resolver)), recorder })
+        Ok(HandshakeConfig {
+            config: Arc::new(config.with_client_cert_resolver(resolver)),
+            recorder,
+        })
     }
 }
 
-/// The configuration of one handshake, which records whether the server requested a certificate. It does not resume an
-/// earlier TLS session, because the server would then request none.
+/// The configuration of one handshake, which records whether the server requested a certificate. It
+/// does not resume an earlier TLS session, because the server would then request none.
 pub(crate) struct HandshakeConfig {
     pub(crate) config: Arc<ClientConfig>,
     recorder: Arc<RequestRecorder>,
@@ -109,22 +142,32 @@ pub(crate) enum CertificateRequest {
 
 impl HandshakeConfig {
     pub(crate) fn certificate_request(&self) -> CertificateRequest {
-        *self.recorder.request.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .recorder
+            .request
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Presents the client certificate, if there is one, and records whether the server has requested it, which `rustls`
-/// does not report.
+/// Presents the client certificate, if there is one, and records whether the server has requested
+/// it, which `rustls` does not report.
 struct RequestRecorder {
     key: Option<Arc<CertifiedKey>>,
     request: Mutex<CertificateRequest>,
 }
 
 impl ResolvesClientCert for RequestRecorder {
-    fn resolve(&self, _issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+    fn resolve(
+        &self,
+        _issuers: &[&[u8]],
+        schemes: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
         let request = match &self.key {
             None => CertificateRequest::WithoutIdentity,
-            Some(key) if key.key.choose_scheme(schemes).is_none() => CertificateRequest::WithoutSignature,
+            Some(key) if key.key.choose_scheme(schemes).is_none() => {
+                CertificateRequest::WithoutSignature
+            }
             Some(_) => CertificateRequest::Presented,
         };
         *self.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
@@ -139,27 +182,37 @@ impl ResolvesClientCert for RequestRecorder {
 /// Prints no key.
 impl std::fmt::Debug for RequestRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RequestRecorder").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("RequestRecorder")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
     }
 }
 
 /// The process's provider. If there is none, installs the default one of `rustls`.
 ///
-/// `zookeeper-client` uses the process's provider too. If two are compiled in and none is installed, `rustls` cannot
-/// choose, and panics.
+/// `zookeeper-client` uses the process's provider too. If two are compiled in and none is
+/// installed, `rustls` cannot choose, and panics.
 fn provider() -> Arc<CryptoProvider> {
     if let Some(installed) = CryptoProvider::get_default() {
         return Arc::clone(installed);
     }
     // If another thread has installed a provider meanwhile, that one is used.
     let _: Result<(), _> = aws_lc_rs::default_provider().install_default();
-    CryptoProvider::get_default().map_or_else(|| Arc::new(aws_lc_rs::default_provider()), Arc::clone)
+    CryptoProvider::get_default()
+        .map_or_else(|| Arc::new(aws_lc_rs::default_provider()), Arc::clone)
 }
 
-fn certificates(pem: &str, text: TlsText) -> Result<Vec<CertificateDer<'static>>, InvalidTlsOptions> {
+fn certificates(
+    pem: &str,
+    text: TlsText,
+) -> Result<Vec<CertificateDer<'static>>, InvalidTlsOptions> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let certificates = certificates.map_err(|error| broken(text, &error))?;
-    if certificates.is_empty() { Err(InvalidTlsOptions::NoCertificate { text }) } else { Ok(certificates) }
+    if certificates.is_empty() {
+        Err(InvalidTlsOptions::NoCertificate { text })
+    } else {
+        Ok(certificates)
+    }
 }
 
 fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
@@ -173,8 +226,8 @@ fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>, InvalidTlsOptions> {
     })
 }
 
-/// Describes a broken text without the parser's messages, which quote the text: any text may contain a key, in the
-/// wrong place or all on one line.
+/// Describes a broken text without the parser's messages, which quote the text: any text may
+/// contain a key, in the wrong place or all on one line.
 fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
     let reason = match error {
         PemError::MissingSectionEnd { .. } => {
@@ -184,9 +237,16 @@ fn broken(text: TlsText, error: &PemError) -> InvalidTlsOptions {
         PemError::Base64Decode(_) => "the content of a section is not base64",
         _ => "it cannot be read",
     };
-    InvalidTlsOptions::Pem { text, reason: reason.to_owned() }
+    InvalidTlsOptions::Pem {
+        text,
+        reason: reason.to_owned(),
+    }
 }
 
 fn unusable(text: TlsText, index: usize, error: &RustlsError) -> InvalidTlsOptions {
-    InvalidTlsOptions::Certificate { text, number: index + 1, reason: error.to_string() }
+    InvalidTlsOptions::Certificate {
+        text,
+        number: index + 1,
+        reason: error.to_string(),
+    }
 }

@@ -24,8 +24,8 @@ impl std::fmt::Display for TlsText {
     }
 }
 
-/// Why these texts are not valid [`TlsOptions`](crate::TlsOptions). `Display` names the text and what was expected; it
-/// never shows a key.
+/// Why these texts are not valid [`TlsOptions`](crate::TlsOptions). `Display` names the text and
+/// what was expected; it never shows a key.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTlsOptions {
@@ -78,10 +78,14 @@ pub enum InvalidTlsOptions {
         reason: String,
     },
     /// The private key is not that of the certificate.
-    #[error("the client key does not belong to the client certificate (to the first one, if it has several)")]
+    #[error(
+        "the client key does not belong to the client certificate (to the first one, if it has several)"
+    )]
     KeyMismatch,
     /// The process's `rustls` cryptography provider does not support TLS.
-    #[error("the cryptography provider that this process has installed for rustls cannot be used: {reason}")]
+    #[error(
+        "the cryptography provider that this process has installed for rustls cannot be used: {reason}"
+    )]
     Provider {
         /// What is wrong with it.
         reason: String,

@@ -11,14 +11,17 @@ use super::invalid::InvalidTlsOptions;
 /// What a client trusts and presents in TLS handshakes: for
 /// [`CuratorClientBuilder::tls`](crate::CuratorClientBuilder::tls).
 ///
-/// A server must present a certificate whose name matches the host in the connect string, issued by one of the
-/// certificate authorities that are trusted here. System roots are not used, and no check can be disabled. The
-/// handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3 or 1.2.
+/// A server must present a certificate whose name matches the host in the connect string, issued by
+/// one of the certificate authorities that are trusted here. System roots are not used, and no
+/// check can be disabled. The handshake is that of [`rustls`](https://docs.rs/rustls), with TLS 1.3
+/// or 1.2.
 ///
-/// Clones share their certificates, and [`update`](Self::update) replaces them while clients are running.
+/// Clones share their certificates, and [`update`](Self::update) replaces them while clients are
+/// running.
 ///
-/// These options correspond to the properties `zookeeper.ssl.trustStore` and `zookeeper.ssl.keyStore` of ZooKeeper's
-/// Java client, but take PEM text instead of file locations.
+/// These options correspond to the properties `zookeeper.ssl.trustStore` and
+/// `zookeeper.ssl.keyStore` of ZooKeeper's Java client, but take PEM text instead of file
+/// locations.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,22 +37,24 @@ use super::invalid::InvalidTlsOptions;
 ///
 /// # Caveats
 ///
-/// Java's servers refuse a host name with an underscore (`zk_1`), which is not valid in TLS: connect by another name.
+/// Java's servers refuse a host name with an underscore (`zk_1`), which is not valid in TLS:
+/// connect by another name.
 ///
 /// `rustls` has one cryptography provider per process. If none is installed
-/// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that call installs the one
-/// of `aws-lc-rs`. To use another one, install it first.
+/// (`rustls::crypto::CryptoProvider::install_default`) when the first `TlsOptions` is made, that
+/// call installs the one of `aws-lc-rs`. To use another one, install it first.
 #[derive(Clone)]
 pub struct TlsOptions {
     certificates: Arc<RwLock<Arc<Certificates>>>,
 }
 
 impl TlsOptions {
-    /// Trusts the certificate authorities whose certificates are in this text, in PEM. Presents no certificate.
+    /// Trusts the certificate authorities whose certificates are in this text, in PEM. Presents no
+    /// certificate.
     ///
-    /// If the text also has revocation lists (`X509 CRL`), a server's certificate must not be in them. Once a
-    /// revocation list is given, each certificate in the chain, except the authority's own, must be covered by a list
-    /// of its issuer.
+    /// If the text also has revocation lists (`X509 CRL`), a server's certificate must not be in
+    /// them. Once a revocation list is given, each certificate in the chain, except the authority's
+    /// own, must be covered by a list of its issuer.
     ///
     /// # Errors
     ///
@@ -58,12 +63,12 @@ impl TlsOptions {
         Ok(Self::of(Certificates::read(ca_pem.as_ref())?))
     }
 
-    /// Returns the same options with a certificate to present to servers that request one, and its private key, both in
-    /// PEM. Earlier clones do not change.
+    /// Returns the same options with a certificate to present to servers that request one, and its
+    /// private key, both in PEM. Earlier clones do not change.
     ///
-    /// `certificate_pem` has this certificate first, followed by intermediate ones, up to the authority. The key is in
-    /// the format PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), without a password. One text may have both the certificate and
-    /// the key; pass it twice.
+    /// `certificate_pem` has this certificate first, followed by intermediate ones, up to the
+    /// authority. The key is in the format PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), without a
+    /// password. One text may have both the certificate and the key; pass it twice.
     ///
     /// # Errors
     ///
@@ -75,13 +80,17 @@ impl TlsOptions {
         key_pem: impl AsRef<str>,
     ) -> Result<Self, InvalidTlsOptions> {
         let certificates = Certificates::clone(&self.current());
-        Ok(Self::of(certificates.with_identity(certificate_pem.as_ref(), key_pem.as_ref())?))
+        Ok(Self::of(certificates.with_identity(
+            certificate_pem.as_ref(),
+            key_pem.as_ref(),
+        )?))
     }
 
-    /// Replaces the trusted authorities and the identity of these options and all their clones with those of `newer`.
-    /// Call it when certificates are renewed while the process runs.
+    /// Replaces the trusted authorities and the identity of these options and all their clones with
+    /// those of `newer`. Call it when certificates are renewed while the process runs.
     ///
-    /// The next connection uses the new ones. Open connections stay as they are, even when their certificate expires.
+    /// The next connection uses the new ones. Open connections stay as they are, even when their
+    /// certificate expires.
     ///
     /// ```no_run
     /// # fn example(tls: &curator_client::TlsOptions) -> Result<(), Box<dyn std::error::Error>> {
@@ -96,12 +105,20 @@ impl TlsOptions {
     /// ```
     pub fn update(&self, newer: &Self) {
         let newer = newer.current();
-        *self.certificates.write().unwrap_or_else(PoisonError::into_inner) = newer;
+        *self
+            .certificates
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = newer;
     }
 
     /// The certificates for the next connection.
     pub(crate) fn current(&self) -> Arc<Certificates> {
-        Arc::clone(&self.certificates.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(
+            &self
+                .certificates
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Whether a certificate can name this host.
@@ -110,7 +127,9 @@ impl TlsOptions {
     }
 
     fn of(certificates: Certificates) -> Self {
-        Self { certificates: Arc::new(RwLock::new(Arc::new(certificates))) }
+        Self {
+            certificates: Arc::new(RwLock::new(Arc::new(certificates))),
+        }
     }
 }
 
@@ -118,7 +137,9 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_identity = self.current().identity.is_some();
-        f.debug_struct("TlsOptions").field("has_identity", &has_identity).finish_non_exhaustive()
+        f.debug_struct("TlsOptions")
+            .field("has_identity", &has_identity)
+            .finish_non_exhaustive()
     }
 }
 

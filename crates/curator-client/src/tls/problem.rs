@@ -18,7 +18,10 @@ pub struct TlsFailure {
 
 impl TlsFailure {
     pub(crate) fn new(server: &HostPort, problem: TlsProblem) -> Self {
-        Self { server: server.clone(), problem }
+        Self {
+            server: server.clone(),
+            problem,
+        }
     }
 }
 
@@ -36,8 +39,8 @@ impl std::error::Error for TlsFailure {
 
 /// A TLS problem between a client and a server. In `Display`, "it" is the server.
 ///
-/// Alerts have the names of [RFC 8446](https://www.rfc-editor.org/rfc/rfc8446#section-6), as `rustls` spells them:
-/// `CertificateUnknown`. They are for people; do not rely on their spelling.
+/// Alerts have the names of [RFC 8446](https://www.rfc-editor.org/rfc/rfc8446#section-6), as
+/// `rustls` spells them: `CertificateUnknown`. They are for people; do not rely on their spelling.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsProblem {
@@ -57,7 +60,10 @@ pub enum TlsProblem {
         after: Duration,
     },
     /// The server's certificate is for other names than the one in the connect string.
-    #[error("its certificate is for {}, and not for {expected:?}", names(presented))]
+    #[error(
+        "its certificate is for {}, and not for {expected:?}",
+        names(presented)
+    )]
     WrongName {
         /// The host name or address in the connect string.
         expected: String,
@@ -79,21 +85,23 @@ pub enum TlsProblem {
     /// The client does not use TLS, and the server requires it on this port.
     #[error("it speaks only TLS on this port, and this client is not set up for TLS")]
     TlsRequired,
-    /// The server asks for a client certificate, and ended the handshake because this client has none.
+    /// The server asks for a client certificate, and ended the handshake because this client has
+    /// none.
     #[error("it asks for a client certificate, and this client has none (alert {alert})")]
     ClientCertificateRequired {
         /// The server's alert.
         alert: String,
     },
-    /// The server asked for a client certificate, and ended the handshake when it received this client's. The server's
-    /// log contains the reason.
+    /// The server asked for a client certificate, and ended the handshake when it received this
+    /// client's. The server's log contains the reason.
     #[error("it refuses the certificate of this client (alert {alert})")]
     ClientCertificateRefused {
         /// The server's alert.
         alert: String,
     },
-    /// The server ended the handshake because of its name in the connect string: Java refuses a name with an underscore,
-    /// as Docker Compose makes them. Connect by another name or an alias, which the certificate must contain.
+    /// The server ended the handshake because of its name in the connect string: Java refuses a
+    /// name with an underscore, as Docker Compose makes them. Connect by another name or an alias,
+    /// which the certificate must contain.
     #[error(
         "it refuses the name {name:?} (alert {alert}): for TLS, a name must not contain '_'; use an alias without it"
     )]
@@ -103,8 +111,8 @@ pub enum TlsProblem {
         /// The server's alert.
         alert: String,
     },
-    /// The server ended the handshake for a reason other than a client certificate or a name: usually, there is no protocol
-    /// version or cipher suite that both sides support.
+    /// The server ended the handshake for a reason other than a client certificate or a name:
+    /// usually, there is no protocol version or cipher suite that both sides support.
     #[error("it ended the TLS handshake (alert {alert})")]
     Refused {
         /// The server's alert.
@@ -123,16 +131,28 @@ debug_as_text!(TlsFailure, TlsProblem);
 impl TlsProblem {
     /// Whether the problem persists until the configuration is changed.
     pub(crate) fn is_lasting(&self) -> bool {
-        // A clock may be set soon after a machine has started, and a proxy may have no server behind it yet.
-        !matches!(self, Self::NotValidYet { .. } | Self::Refused { .. } | Self::Other { .. })
+        // A clock may be set soon after a machine has started, and a proxy may have no server
+        // behind it yet.
+        !matches!(
+            self,
+            Self::NotValidYet { .. } | Self::Refused { .. } | Self::Other { .. }
+        )
     }
 }
 
 fn names(names: &[String]) -> String {
-    if names.is_empty() { "no name".to_owned() } else { format!("{names:?}") }
+    if names.is_empty() {
+        "no name".to_owned()
+    } else {
+        format!("{names:?}")
+    }
 }
 
 /// All failures on one line.
 pub(crate) fn listed(failures: &[TlsFailure]) -> String {
-    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    failures
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -1,8 +1,9 @@
 //! Finds the stats of nodes that a transaction has created, for servers that do not return them.
 //!
-//! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`: with the path, and
-//! without a stat (ZOOKEEPER-4026). The transport then puts a stat in its place in which `czxid` is -1. Fencing tokens are
-//! made from `czxid`, so this file finds the correct number, or returns an error.
+//! Servers older than 3.7.2, and 3.8.0 to 3.8.1, answer `create2` in a transaction like `create`:
+//! with the path, and without a stat (ZOOKEEPER-4026). The transport then puts a stat in its place
+//! in which `czxid` is -1. Fencing tokens are made from `czxid`, so this file finds the correct
+//! number, or returns an error.
 
 use std::fmt;
 
@@ -11,7 +12,9 @@ use futures_util::future::join_all;
 use super::Answer;
 use super::error::RequestError;
 use crate::error::{Error, Result};
-use crate::operation::{Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult};
+use crate::operation::{
+    Created, NodeSpec, Stat, TRANSACTION, TransactionOperation, TransactionResult,
+};
 use crate::path::ZPath;
 
 /// What a transport puts in the place of a missing stat.
@@ -47,8 +50,9 @@ struct Creation {
     ctime: i64,
 }
 
-/// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains the zxid and the
-/// time. `exists` sends the request for the stat of a node, in the session `session_id`.
+/// Fills in the missing stats. Sends nothing if no stat is missing, or if another result contains
+/// the zxid and the time. `exists` sends the request for the stat of a node, in the session
+/// `session_id`.
 pub(crate) async fn with_stats(
     exists: impl Fn(&ZPath) -> Answer<Option<Stat>>,
     session_id: i64,
@@ -80,18 +84,30 @@ struct MissingStat<'a> {
     path: ZPath,
 }
 
-fn missing_stats<'a>(operations: &'a [TransactionOperation], results: &[TransactionResult]) -> Vec<MissingStat<'a>> {
-    let missing_stats = |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| match (
-        operation, result,
-    ) {
-        (TransactionOperation::Create(node), TransactionResult::Created(Created { path, stat }))
-            if is_missing(stat) =>
-        {
-            Some(MissingStat { index, node, path: path.clone() })
-        }
-        _ => None,
-    };
-    operations.iter().zip(results).enumerate().filter_map(missing_stats).collect()
+fn missing_stats<'a>(
+    operations: &'a [TransactionOperation],
+    results: &[TransactionResult],
+) -> Vec<MissingStat<'a>> {
+    let missing_stats =
+        |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| {
+            match (operation, result) {
+                (
+                    TransactionOperation::Create(node),
+                    TransactionResult::Created(Created { path, stat }),
+                ) if is_missing(stat) => Some(MissingStat {
+                    index,
+                    node,
+                    path: path.clone(),
+                }),
+                _ => None,
+            }
+        };
+    operations
+        .iter()
+        .zip(results)
+        .enumerate()
+        .filter_map(missing_stats)
+        .collect()
 }
 
 /// Whether the stat is [`MISSING_STAT`], or that of `zookeeper-client`.
@@ -99,19 +115,25 @@ fn is_missing(stat: &Stat) -> bool {
     stat.czxid == MISSING_STAT.czxid
 }
 
-/// Returns the zxid and the time of the transaction, if this result contains them. Containers and nodes with a time to
-/// live have stats on all servers.
+/// Returns the zxid and the time of the transaction, if this result contains them. Containers and
+/// nodes with a time to live have stats on all servers.
 fn creation_of(result: &TransactionResult) -> Option<Creation> {
     match result {
-        TransactionResult::DataSet(stat) => Some(Creation { czxid: stat.mzxid, ctime: stat.mtime }),
-        TransactionResult::Created(created) if !is_missing(&created.stat) => Some(Creation::of(&created.stat)),
+        TransactionResult::DataSet(stat) => Some(Creation {
+            czxid: stat.mzxid,
+            ctime: stat.mtime,
+        }),
+        TransactionResult::Created(created) if !is_missing(&created.stat) => {
+            Some(Creation::of(&created.stat))
+        }
         _ => None,
     }
 }
 
-/// Reads the stat of one new ephemeral node: its owner, this session, proves that this transaction created it. If there
-/// is none, reads the stats of all new nodes in one pipeline: they must all have the same zxid and time. (A single one
-/// is accepted without a comparison.) Nodes that the transaction itself deletes are skipped.
+/// Reads the stat of one new ephemeral node: its owner, this session, proves that this transaction
+/// created it. If there is none, reads the stats of all new nodes in one pipeline: they must all
+/// have the same zxid and time. (A single one is accepted without a comparison.) Nodes that the
+/// transaction itself deletes are skipped.
 ///
 /// On such servers, reading a node's stat needs no permission.
 async fn read_creation(
@@ -150,7 +172,11 @@ async fn read_creation(
 
 /// The error if the transaction was applied, but its zxid and time could not be determined.
 fn stat_unknown(node: &NodeSpec, cause: CreationUnknown) -> Error {
-    Error::StatUnknown { operation: TRANSACTION, path: node.path.clone(), cause: cause.to_string() }
+    Error::StatUnknown {
+        operation: TRANSACTION,
+        path: node.path.clone(),
+        cause: cause.to_string(),
+    }
 }
 
 /// The stat of a new node, for the kinds of nodes whose stat the server does not return.
@@ -172,12 +198,19 @@ fn at_creation(node: &NodeSpec, Creation { czxid, ctime }: Creation, session_id:
 }
 
 fn owner(node: &NodeSpec, session_id: i64) -> i64 {
-    if node.mode.is_ephemeral() { session_id } else { 0 }
+    if node.mode.is_ephemeral() {
+        session_id
+    } else {
+        0
+    }
 }
 
 impl Creation {
     fn of(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, ctime: stat.ctime }
+        Self {
+            czxid: stat.czxid,
+            ctime: stat.ctime,
+        }
     }
 }
 

@@ -16,21 +16,35 @@ pub(crate) enum RequestError {
     /// There is no reply that can be read: the request may have been applied.
     Lost(String),
     /// This client has closed the session.
-    #[cfg_attr(not(feature = "zookeeper-client"), expect(dead_code, reason = "an error of `zookeeper-client`"))]
+    #[cfg_attr(
+        not(feature = "zookeeper-client"),
+        expect(dead_code, reason = "an error of `zookeeper-client`")
+    )]
     Closed,
     /// What none of the above describes: the request may have been applied.
-    #[cfg_attr(not(feature = "zookeeper-client"), expect(dead_code, reason = "an error of `zookeeper-client`"))]
+    #[cfg_attr(
+        not(feature = "zookeeper-client"),
+        expect(dead_code, reason = "an error of `zookeeper-client`")
+    )]
     Unexpected(String),
 }
 
 impl RequestError {
     /// Whether a server says that the session has ended.
     pub(crate) fn ends_session(&self) -> bool {
-        matches!(self, Self::Code(ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION))
+        matches!(
+            self,
+            Self::Code(
+                ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION
+            )
+        )
     }
 
     pub(crate) fn is_auth_failed(&self) -> bool {
-        matches!(self, Self::Code(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH))
+        matches!(
+            self,
+            Self::Code(ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH)
+        )
     }
 
     pub(crate) fn is_invalid_acl(&self) -> bool {
@@ -47,7 +61,8 @@ impl RequestError {
         translate("ask for", &ZPath::root(), self.clone()).outcome() == Outcome::NotApplied
     }
 
-    /// Whether the leader has answered. An overloaded server sends `THROTTLED` without asking the leader.
+    /// Whether the leader has answered. An overloaded server sends `THROTTLED` without asking the
+    /// leader.
     pub(super) fn is_leader_reply(&self) -> bool {
         self.is_reply() && *self != Self::Code(ErrorCode::THROTTLED)
     }
@@ -77,8 +92,8 @@ impl fmt::Display for RequestError {
 
 /// Translates `error` into its meaning for `operation` on `path`.
 ///
-/// Every error that is not a definite reply of the server has an unknown outcome: the request may have been applied
-/// before the connection broke, or before decoding its reply failed.
+/// Every error that is not a definite reply of the server has an unknown outcome: the request may
+/// have been applied before the connection broke, or before decoding its reply failed.
 pub(crate) fn translate(operation: &'static str, path: &ZPath, error: RequestError) -> Error {
     let path = path.clone();
     match error {
@@ -86,29 +101,50 @@ pub(crate) fn translate(operation: &'static str, path: &ZPath, error: RequestErr
         RequestError::Code(ErrorCode::NODE_EXISTS) => Error::NodeExists { operation, path },
         RequestError::Code(ErrorCode::BAD_VERSION) => Error::BadVersion { operation, path },
         RequestError::Code(ErrorCode::NOT_EMPTY) => Error::NotEmpty { operation, path },
-        RequestError::Code(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) => Error::NoChildrenForEphemerals { operation, path },
+        RequestError::Code(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS) => {
+            Error::NoChildrenForEphemerals { operation, path }
+        }
         RequestError::Code(ErrorCode::NO_AUTH) => Error::NoAuth { operation, path },
         RequestError::Code(ErrorCode::INVALID_ACL) => Error::InvalidAcl { operation, path },
         RequestError::Code(ErrorCode::QUOTA_EXCEEDED) => Error::QuotaExceeded { operation, path },
         RequestError::Code(ErrorCode::THROTTLED) => Error::Throttled { operation, path },
         RequestError::Code(ErrorCode::UNIMPLEMENTED) => Error::Unimplemented { operation, path },
-        RequestError::Code(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION) => Error::EphemeralOnLocalSession { operation, path },
-        RequestError::Code(ErrorCode::BAD_ARGUMENTS) => {
-            Error::InvalidRequest { operation, path, reason: "the server refuses its arguments".to_owned() }
+        RequestError::Code(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION) => {
+            Error::EphemeralOnLocalSession { operation, path }
         }
-        RequestError::Invalid(reason) => Error::InvalidRequest { operation, path, reason },
+        RequestError::Code(ErrorCode::BAD_ARGUMENTS) => Error::InvalidRequest {
+            operation,
+            path,
+            reason: "the server refuses its arguments".to_owned(),
+        },
+        RequestError::Invalid(reason) => Error::InvalidRequest {
+            operation,
+            path,
+            reason,
+        },
         error if error.is_auth_failed() => ended(operation, path, SessionEnd::AuthFailed),
         error if error.ends_session() => ended(operation, path, SessionEnd::Expired),
         RequestError::Closed => ended(operation, path, SessionEnd::Closed),
-        RequestError::Lost(cause) => Error::ConnectionLost { operation, path, cause },
-        other @ (RequestError::Code(_) | RequestError::Unexpected(_)) => {
-            Error::Unexpected { operation, path, cause: other.to_string() }
-        }
+        RequestError::Lost(cause) => Error::ConnectionLost {
+            operation,
+            path,
+            cause,
+        },
+        other @ (RequestError::Code(_) | RequestError::Unexpected(_)) => Error::Unexpected {
+            operation,
+            path,
+            cause: other.to_string(),
+        },
     }
 }
 
 fn ended(operation: &'static str, path: ZPath, end: SessionEnd) -> Error {
-    Error::SessionEnded { operation, path, end, outcome: Outcome::Unknown }
+    Error::SessionEnded {
+        operation,
+        path,
+        end,
+        outcome: Outcome::Unknown,
+    }
 }
 
 #[cfg(test)]
@@ -119,18 +155,43 @@ mod tests {
     fn a_server_error_means_not_applied_and_a_lost_connection_an_unknown_outcome() {
         for (error, outcome) in [
             (RequestError::Lost("?".to_owned()), Outcome::Unknown),
-            (RequestError::Code(ErrorCode::new(-77).unwrap()), Outcome::Unknown),
-            (RequestError::Code(ErrorCode::SESSION_EXPIRED), Outcome::Unknown),
-            (RequestError::Code(ErrorCode::UNKNOWN_SESSION), Outcome::Unknown),
+            (
+                RequestError::Code(ErrorCode::new(-77).unwrap()),
+                Outcome::Unknown,
+            ),
+            (
+                RequestError::Code(ErrorCode::SESSION_EXPIRED),
+                Outcome::Unknown,
+            ),
+            (
+                RequestError::Code(ErrorCode::UNKNOWN_SESSION),
+                Outcome::Unknown,
+            ),
             (RequestError::Closed, Outcome::Unknown),
             (RequestError::Code(ErrorCode::NO_NODE), Outcome::NotApplied),
-            (RequestError::Code(ErrorCode::NODE_EXISTS), Outcome::NotApplied),
+            (
+                RequestError::Code(ErrorCode::NODE_EXISTS),
+                Outcome::NotApplied,
+            ),
             (RequestError::Code(ErrorCode::NO_AUTH), Outcome::NotApplied),
-            (RequestError::Code(ErrorCode::NOT_EMPTY), Outcome::NotApplied),
-            (RequestError::Code(ErrorCode::THROTTLED), Outcome::NotApplied),
-            (RequestError::Code(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION), Outcome::NotApplied),
+            (
+                RequestError::Code(ErrorCode::NOT_EMPTY),
+                Outcome::NotApplied,
+            ),
+            (
+                RequestError::Code(ErrorCode::THROTTLED),
+                Outcome::NotApplied,
+            ),
+            (
+                RequestError::Code(ErrorCode::EPHEMERAL_ON_LOCAL_SESSION),
+                Outcome::NotApplied,
+            ),
         ] {
-            assert_eq!(translate("create", &ZPath::root(), error.clone()).outcome(), outcome, "{error:?}");
+            assert_eq!(
+                translate("create", &ZPath::root(), error.clone()).outcome(),
+                outcome,
+                "{error:?}"
+            );
         }
     }
 
@@ -144,9 +205,20 @@ mod tests {
     #[test]
     fn a_missing_permission_names_the_acl_that_the_server_has_checked() {
         let no_auth = || RequestError::Code(ErrorCode::NO_AUTH);
-        let text = |operation| translate(operation, &ZPath::on_server("/a/b").unwrap(), no_auth()).to_string();
-        assert_eq!(text("create"), "create /a/b: permission denied by the parent's ACL");
-        assert_eq!(text("delete"), "delete /a/b: permission denied by the parent's ACL");
-        assert_eq!(text("set data of"), "set data of /a/b: permission denied by the node's ACL");
+        let text = |operation| {
+            translate(operation, &ZPath::on_server("/a/b").unwrap(), no_auth()).to_string()
+        };
+        assert_eq!(
+            text("create"),
+            "create /a/b: permission denied by the parent's ACL"
+        );
+        assert_eq!(
+            text("delete"),
+            "delete /a/b: permission denied by the parent's ACL"
+        );
+        assert_eq!(
+            text("set data of"),
+            "set data of /a/b: permission denied by the node's ACL"
+        );
     }
 }

@@ -61,7 +61,10 @@ impl ErrorCode {
 
     /// ZooKeeper's name; `None` for an unknown number.
     pub(crate) fn name(self) -> Option<&'static str> {
-        Self::NAMES.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
+        Self::NAMES
+            .iter()
+            .find(|(code, _)| *code == self)
+            .map(|(_, name)| *name)
     }
 }
 

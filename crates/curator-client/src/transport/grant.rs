@@ -9,14 +9,23 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Granted {
     tell: Arc<dyn Fn(i64, Duration) + Send + Sync>,
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "the other transports read at once"))]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "the other transports read at once")
+    )]
     awaited: Arc<AwaitedGrant>,
 }
 
 impl Granted {
     /// `tell` must not block. It may be called several times for one reply, and on any thread.
-    pub(crate) fn new(tell: impl Fn(i64, Duration) + Send + Sync + 'static, awaited: Arc<AwaitedGrant>) -> Self {
-        Self { tell: Arc::new(tell), awaited }
+    pub(crate) fn new(
+        tell: impl Fn(i64, Duration) + Send + Sync + 'static,
+        awaited: Arc<AwaitedGrant>,
+    ) -> Self {
+        Self {
+            tell: Arc::new(tell),
+            awaited,
+        }
     }
 
     /// For a new session, or one that is only closed.
@@ -28,8 +37,8 @@ impl Granted {
         (self.tell)(session_id, timeout);
     }
 
-    /// Until this is dropped, a thread that reads the lease first calls `read`, which must read the reply if it has
-    /// arrived.
+    /// Until this is dropped, a thread that reads the lease first calls `read`, which must read the
+    /// reply if it has arrived.
     #[cfg(feature = "native")]
     pub(crate) fn awaiting(&self, read: impl Fn() + Send + Sync + 'static) -> Awaiting {
         self.awaited.set(Some(Arc::new(read)));
@@ -49,8 +58,9 @@ impl Drop for Awaiting {
 
 /// A grant that may have arrived, and was not read.
 ///
-/// A server may grant a session a shorter timeout than before, which ends its lease. The task that reads the reply may
-/// not run, because the runtime is blocked; then the thread that relies on the lease reads it.
+/// A server may grant a session a shorter timeout than before, which ends its lease. The task that
+/// reads the reply may not run, because the runtime is blocked; then the thread that relies on the
+/// lease reads it.
 #[derive(Default)]
 pub(crate) struct AwaitedGrant {
     is_awaited: AtomicBool,
@@ -63,7 +73,11 @@ impl AwaitedGrant {
         if !self.is_awaited.load(Ordering::Acquire) {
             return;
         }
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let read = self
+            .read
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some(read) = read {
             read();
         }
@@ -73,13 +87,18 @@ impl AwaitedGrant {
     fn set(&self, read: Option<Arc<dyn Fn() + Send + Sync>>) {
         let is_awaited = read.is_some();
         // Dropped without the lock.
-        let _previous = std::mem::replace(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner), read);
+        let _previous = std::mem::replace(
+            &mut *self.read.lock().unwrap_or_else(PoisonError::into_inner),
+            read,
+        );
         self.is_awaited.store(is_awaited, Ordering::Release);
     }
 }
 
 impl fmt::Debug for AwaitedGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AwaitedGrant").field("is_awaited", &self.is_awaited).finish_non_exhaustive()
+        f.debug_struct("AwaitedGrant")
+            .field("is_awaited", &self.is_awaited)
+            .finish_non_exhaustive()
     }
 }

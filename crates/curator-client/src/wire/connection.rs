@@ -26,14 +26,16 @@ use crate::source::watch;
 use crate::timer::Timer;
 use crate::transport::{Answer, ErrorCode, LinkEnd, RequestError};
 
-/// The maximum number of frames that one poll reads, so that other tasks of the runtime get their turn.
+/// The maximum number of frames that one poll reads, so that other tasks of the runtime get their
+/// turn.
 const FRAMES_IN_A_POLL: usize = 64;
 
 /// See the module.
 pub(super) struct Connection {
     process: Process,
     end: watch::Sender<Option<LinkEnd>>,
-    /// When the connection ends if [`keep`](Self::keep) is not called again, in nanoseconds of the clock.
+    /// When the connection ends if [`keep`](Self::keep) is not called again, in nanoseconds of the
+    /// clock.
     kept_until: AtomicU64,
     reader: AtomicWaker,
     /// How many requests that set or remove a recursive watch are in flight.
@@ -58,8 +60,8 @@ struct Sent {
     on_reply: OnReply,
 }
 
-/// A request that sets or removes a recursive watch. Dropped after its reply is handled: a watch that nobody waits for
-/// is being removed by then.
+/// A request that sets or removes a recursive watch. Dropped after its reply is handled: a watch
+/// that nobody waits for is being removed by then.
 struct Changing(Arc<watch::Sender<usize>>);
 
 impl Changing {
@@ -84,10 +86,20 @@ type OnReply = Box<dyn FnOnce(&Arc<Connection>, Result<Body<'_>, RequestError>) 
 
 impl Connection {
     /// `share` is the time that one server may take to connect.
-    pub(super) fn new(socket: Arc<Socket>, share: Duration, session_timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        socket: Arc<Socket>,
+        share: Duration,
+        session_timeout: Duration,
+    ) -> Arc<Self> {
         let heartbeat = Heartbeat::new(share, session_timeout, ClockInstant::now());
         let (sent, watches) = (VecDeque::new(), Watches::default());
-        let state = State { socket: Some(socket), xid: 0, sent, watches, heartbeat };
+        let state = State {
+            socket: Some(socket),
+            xid: 0,
+            sent,
+            watches,
+            heartbeat,
+        };
         let connection = Self {
             process: Process::current(),
             end: watch::Sender::new(None),
@@ -104,24 +116,34 @@ impl Connection {
     pub(super) fn request<T: Send + 'static>(
         &self,
         request: &Request<'_>,
-        read: impl FnOnce(&Arc<Self>, Result<Body<'_>, RequestError>) -> Result<Result<T, RequestError>, Malformed>
+        read: impl FnOnce(
+            &Arc<Self>,
+            Result<Body<'_>, RequestError>,
+        ) -> Result<Result<T, RequestError>, Malformed>
         + Send
         + 'static,
     ) -> Answer<T> {
         let (sender, answer) = oneshot::channel();
         let on_reply = move |connection: &Arc<Self>, body: Result<Body<'_>, RequestError>| {
             // The frame is complete, so the frames after it can be read.
-            let answer = read(connection, body)
-                .unwrap_or_else(|malformed| Err(RequestError::Lost(format!("the reply cannot be read: {malformed}"))));
-            // Fails if the caller no longer waits. A watch in the answer is then dropped, and removed.
+            let answer = read(connection, body).unwrap_or_else(|malformed| {
+                Err(RequestError::Lost(format!(
+                    "the reply cannot be read: {malformed}"
+                )))
+            });
+            // Fails if the caller no longer waits. A watch in the answer is then dropped, and
+            // removed.
             drop(sender.send(answer));
         };
         if let Err(error) = self.send(request, Box::new(on_reply)) {
             return ready(Err(error)).boxed();
         }
         let lost = || RequestError::Lost("it has ended".to_owned());
-        // What has arrived is there, also for a task that has used up its share of the runtime and polls only once.
-        unconstrained(answer).map(move |answer| answer.unwrap_or_else(|_| Err(lost()))).boxed()
+        // What has arrived is there, also for a task that has used up its share of the runtime and
+        // polls only once.
+        unconstrained(answer)
+            .map(move |answer| answer.unwrap_or_else(|_| Err(lost())))
+            .boxed()
     }
 
     fn send(&self, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {
@@ -130,31 +152,57 @@ impl Connection {
     }
 
     /// Sends a request, in order with what the lock on the state protects.
-    fn send_in(&self, state: &mut State, request: &Request<'_>, on_reply: OnReply) -> Result<(), RequestError> {
-        let Some(socket) = state.socket.clone() else { return Err(RequestError::Lost("it has ended".to_owned())) };
+    fn send_in(
+        &self,
+        state: &mut State,
+        request: &Request<'_>,
+        on_reply: OnReply,
+    ) -> Result<(), RequestError> {
+        let Some(socket) = state.socket.clone() else {
+            return Err(RequestError::Lost("it has ended".to_owned()));
+        };
         let xid = state.xid.checked_add(1).unwrap_or(1);
-        let frame = request.frame(xid).map_err(|error| RequestError::Invalid(error.to_string()))?;
+        let frame = request
+            .frame(xid)
+            .map_err(|error| RequestError::Invalid(error.to_string()))?;
         state.xid = xid;
         state.heartbeat.sent(ClockInstant::now());
-        let changing = request.changes_recursive_watches().then(|| Changing::new(&self.changing));
-        state.sent.push_back(Sent { xid, sets_watch: request.sets_watch(), changing, on_reply });
+        let changing = request
+            .changes_recursive_watches()
+            .then(|| Changing::new(&self.changing));
+        state.sent.push_back(Sent {
+            xid,
+            sets_watch: request.sets_watch(),
+            changing,
+            on_reply,
+        });
         socket.send(frame);
         Ok(())
     }
 
-    /// Requests the removal of the server's watch, if `is_unused`. The reply is not awaited: the watch may have fired
-    /// meanwhile.
+    /// Requests the removal of the server's watch, if `is_unused`. The reply is not awaited: the
+    /// watch may have fired meanwhile.
     ///
-    /// Both happen under one lock: another thread may be requesting a new watch on the same path, and a removal that is
-    /// sent after that request would remove the new watch.
-    pub(super) fn remove_watch_if(&self, path: &ZPath, kind: WatchKind, is_unused: impl FnOnce(&mut Watches) -> bool) {
+    /// Both happen under one lock: another thread may be requesting a new watch on the same path,
+    /// and a removal that is sent after that request would remove the new watch.
+    pub(super) fn remove_watch_if(
+        &self,
+        path: &ZPath,
+        kind: WatchKind,
+        is_unused: impl FnOnce(&mut Watches) -> bool,
+    ) {
         let mut state = self.state();
         if is_unused(&mut state.watches) {
-            drop(self.send_in(&mut state, &Request::RemoveWatches { path, kind }, Box::new(|_, _| {})));
+            drop(self.send_in(
+                &mut state,
+                &Request::RemoveWatches { path, kind },
+                Box::new(|_, _| {}),
+            ));
         }
     }
 
-    /// Waits until all requests that set or remove a recursive watch are answered, or the connection has ended.
+    /// Waits until all requests that set or remove a recursive watch are answered, or the
+    /// connection has ended.
     pub(super) async fn recursive_watches_settled(&self) {
         let mut changing = self.changing.subscribe();
         tokio::select! {
@@ -175,11 +223,14 @@ impl Connection {
 
     /// The address of the server, while there is a connection over TCP.
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.state().socket.as_ref().and_then(|socket| socket.address())
+        self.state()
+            .socket
+            .as_ref()
+            .and_then(|socket| socket.address())
     }
 
-    /// Whether an event that fires watches of this kind on `path` may have arrived, and is not processed, as the runtime
-    /// is busy.
+    /// Whether an event that fires watches of this kind on `path` may have arrived, and is not
+    /// processed, as the runtime is busy.
     pub(super) fn may_have_event(&self, path: &ZPath, kind: OneShotKind) -> bool {
         let socket = self.state().socket.clone();
         socket.is_some_and(|socket| socket.may_have_arrived(|frame| may_fire(frame, path, kind)))
@@ -192,10 +243,12 @@ impl Connection {
 
     /// See [`Link::keep`](crate::link::Link::keep).
     pub(super) fn keep(&self, time: Duration) {
-        self.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
+        self.kept_until
+            .store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether the caller is in a forked child: the connection is the parent's, and nothing here may be used.
+    /// Whether the caller is in a forked child: the connection is the parent's, and nothing here
+    /// may be used.
     pub(super) fn has_forked(&self) -> bool {
         self.process.has_forked()
     }
@@ -208,7 +261,11 @@ impl Connection {
     pub(super) async fn ended(&self) -> LinkEnd {
         let mut end = self.end.subscribe();
         // The sender lives in `self`, so the channel cannot be closed.
-        let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        let end = end
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|end| *end);
         end.unwrap_or(LinkEnd::Lost)
     }
 
@@ -221,7 +278,11 @@ impl Connection {
             first
         });
         let mut state = self.state();
-        let ended = (state.socket.take(), std::mem::take(&mut state.sent), std::mem::take(&mut state.watches));
+        let ended = (
+            state.socket.take(),
+            std::mem::take(&mut state.sent),
+            std::mem::take(&mut state.watches),
+        );
         drop(state);
         drop(ended);
         self.reader.wake();
@@ -233,7 +294,8 @@ impl Connection {
         let reading = EndOnDrop(self);
         async move {
             loop {
-                let kept_until = ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
+                let kept_until =
+                    ClockInstant::from_nanos(reading.0.kept_until.load(Ordering::Relaxed));
                 let next = reading.0.state().heartbeat.next().min(kept_until);
                 tokio::select! {
                     biased;
@@ -273,13 +335,20 @@ impl Connection {
         ClockInstant::now().as_nanos() < self.kept_until.load(Ordering::Relaxed)
     }
 
-    /// Reads until the connection has ended, or a ping is due before `next`: its reply allows another one.
+    /// Reads until the connection has ended, or a ping is due before `next`: its reply allows
+    /// another one.
     fn poll_read(self: &Arc<Self>, cx: &mut Context<'_>, next: ClockInstant) -> Poll<()> {
         self.reader.register(cx.waker());
         for _ in 0..FRAMES_IN_A_POLL {
-            let Some(socket) = self.state().socket.clone() else { return Poll::Ready(()) };
+            let Some(socket) = self.state().socket.clone() else {
+                return Poll::Ready(());
+            };
             let Poll::Ready(frame) = socket.poll_receive(cx) else {
-                return if self.state().heartbeat.next() < next { Poll::Ready(()) } else { Poll::Pending };
+                return if self.state().heartbeat.next() < next {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                };
             };
             drop(socket);
             if !self.is_kept() || frame.map_or(true, |frame| self.receive(&frame).is_err()) {
@@ -296,7 +365,9 @@ impl Connection {
         if reply.xid == EVENT_XID {
             if let Ok(body) = reply.body {
                 let event = body.event()?;
-                self.with_watches(|watches| watches.fire(&event)).into_iter().for_each(Fired::send);
+                self.with_watches(|watches| watches.fire(&event))
+                    .into_iter()
+                    .for_each(Fired::send);
             }
             return Ok(());
         }
@@ -305,16 +376,27 @@ impl Connection {
             return Ok(());
         }
         let mut state = self.state();
-        let index = state.sent.iter().position(|sent| sent.xid == reply.xid).ok_or_else(|| reply.unexpected())?;
-        // A server answers in order, so the replies to the requests before it are lost. Such a request stays unanswered
-        // until its timeout, unless it may have set a watch, which is then removed.
+        let index = state
+            .sent
+            .iter()
+            .position(|sent| sent.xid == reply.xid)
+            .ok_or_else(|| reply.unexpected())?;
+        // A server answers in order, so the replies to the requests before it are lost. Such a
+        // request stays unanswered until its timeout, unless it may have set a watch, which is then
+        // removed.
         let before: Vec<_> = state.sent.drain(..index).collect();
         let sent = state.sent.pop_front().ok_or_else(|| reply.unexpected())?;
-        let (watches, others): (Vec<_>, Vec<_>) = before.into_iter().partition(|sent| sent.sets_watch);
-        others.into_iter().rev().for_each(|sent| state.sent.push_front(sent));
+        let (watches, others): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|sent| sent.sets_watch);
+        others
+            .into_iter()
+            .rev()
+            .for_each(|sent| state.sent.push_front(sent));
         drop(state);
         for unanswered in watches {
-            let lost = RequestError::Lost("the reply to a later request has arrived, and none to this one".to_owned());
+            let lost = RequestError::Lost(
+                "the reply to a later request has arrived, and none to this one".to_owned(),
+            );
             (unanswered.on_reply)(self, Err(lost));
             drop(unanswered.changing);
         }
@@ -338,13 +420,16 @@ impl Connection {
     }
 }
 
-/// Whether `frame` fires watches of this kind on `path`. A malformed one ends the connection, which fires all watches.
+/// Whether `frame` fires watches of this kind on `path`. A malformed one ends the connection, which
+/// fires all watches.
 fn may_fire(frame: &[u8], path: &ZPath, kind: OneShotKind) -> bool {
-    let Ok(reply) = Reply::parse(frame) else { return true };
+    let Ok(reply) = Reply::parse(frame) else {
+        return true;
+    };
     match reply.body {
-        Ok(body) if reply.xid == EVENT_XID => {
-            body.event().map_or(true, |event| kind.fired_by(&event).is_some_and(|fired| fired == path))
-        }
+        Ok(body) if reply.xid == EVENT_XID => body.event().map_or(true, |event| {
+            kind.fired_by(&event).is_some_and(|fired| fired == path)
+        }),
         _ => false,
     }
 }
@@ -353,16 +438,20 @@ struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        // If there is a connection, the runtime has dropped its tasks, and the client with them; or the task has panicked,
-        // and the session continues over another connection.
+        // If there is a connection, the runtime has dropped its tasks, and the client with them; or
+        // the task has panicked, and the session continues over another connection.
         let is_closed = !std::thread::panicking() && self.0.state().close_session();
-        self.0.finish(if is_closed { LinkEnd::Closed } else { LinkEnd::Lost });
+        self.0.finish(if is_closed {
+            LinkEnd::Closed
+        } else {
+            LinkEnd::Lost
+        });
     }
 }
 
 impl State {
-    /// Ends the session on the server, without waiting for its reply. Returns whether that was requested. A simulated
-    /// process that loses its tasks has crashed, and requests nothing.
+    /// Ends the session on the server, without waiting for its reply. Returns whether that was
+    /// requested. A simulated process that loses its tasks has crashed, and requests nothing.
     fn close_session(&mut self) -> bool {
         match self.socket.as_deref() {
             #[cfg(feature = "native")]

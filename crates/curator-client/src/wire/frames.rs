@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// The longest frame. A server limits requests, but not its replies: the longest is a list of children.
+/// The longest frame. A server limits requests, but not its replies: the longest is a list of
+/// children.
 const LONGEST: usize = 256 << 20;
 /// The longest frame of a handshake, also of SASL: the server is not trusted yet.
 const LONGEST_OF_HANDSHAKE: usize = 64 << 10;
@@ -32,7 +33,12 @@ pub(super) struct InvalidLength {
 impl Frames {
     /// For the replies to a handshake, which are short.
     pub(super) fn of_handshake() -> Self {
-        Self { bytes: Vec::new(), taken: 0, start: 0, longest: LONGEST_OF_HANDSHAKE }
+        Self {
+            bytes: Vec::new(),
+            taken: 0,
+            start: 0,
+            longest: LONGEST_OF_HANDSHAKE,
+        }
     }
 
     /// The handshake is over: any other reply may follow.
@@ -45,7 +51,8 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, without its length; `None` if it has not arrived. The frame that was taken before is processed.
+    /// Takes the next frame, without its length; `None` if it has not arrived. The frame that was
+    /// taken before is processed.
     ///
     /// # Errors
     ///
@@ -71,7 +78,10 @@ impl Frames {
 
     /// The frames that have arrived and may not be processed. They stay.
     pub(super) fn unprocessed(&self) -> Unprocessed<'_> {
-        Unprocessed { rest: self.bytes.get(self.taken..).unwrap_or_default(), longest: self.longest }
+        Unprocessed {
+            rest: self.bytes.get(self.taken..).unwrap_or_default(),
+            longest: self.longest,
+        }
     }
 
     /// How many bytes have arrived and are not taken.
@@ -84,7 +94,8 @@ impl Frames {
         Ok(split(rest, self.longest)?.map(|(frame, _)| frame))
     }
 
-    /// Frees what was taken. A large reply must not occupy its memory for as long as the connection lasts.
+    /// Frees what was taken. A large reply must not occupy its memory for as long as the connection
+    /// lasts.
     fn compact(&mut self) {
         if self.taken == self.bytes.len() {
             self.bytes.clear();
@@ -104,7 +115,8 @@ pub(super) struct Unprocessed<'a> {
 }
 
 impl Unprocessed<'_> {
-    /// Whether nothing follows the frames that were returned, not even a part of a frame or an invalid length.
+    /// Whether nothing follows the frames that were returned, not even a part of a frame or an
+    /// invalid length.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -122,12 +134,19 @@ impl<'a> Iterator for Unprocessed<'a> {
 
 /// The first frame of `bytes`, and what follows it; `None` if the frame is incomplete.
 fn split(bytes: &[u8], longest: usize) -> io::Result<Option<(&[u8], &[u8])>> {
-    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
     let length = i32::from_be_bytes(*prefix);
     let length = usize::try_from(length)
         .ok()
         .filter(|length| *length <= longest)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, InvalidLength { length, longest }))?;
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                InvalidLength { length, longest },
+            )
+        })?;
     Ok(rest.split_at_checked(length))
 }
 
@@ -169,7 +188,11 @@ mod tests {
         for length in [-1, i32::MIN, i32::MAX, i32::try_from(LONGEST).unwrap() + 1] {
             let mut frames = frames();
             frames.extend(&length.to_be_bytes());
-            assert_eq!(frames.next().unwrap_err().kind(), io::ErrorKind::InvalidData, "{length}");
+            assert_eq!(
+                frames.next().unwrap_err().kind(),
+                io::ErrorKind::InvalidData,
+                "{length}"
+            );
         }
         let mut frames = frames();
         frames.extend(&i32::try_from(LONGEST).unwrap().to_be_bytes());
@@ -182,7 +205,10 @@ mod tests {
         let length = i32::try_from(LONGEST_OF_HANDSHAKE).unwrap() + 1;
         let mut frames = Frames::of_handshake();
         frames.extend(&length.to_be_bytes());
-        assert_eq!(frames.next().unwrap_err().to_string(), "a frame of 65537 bytes, where at most 65536 are expected");
+        assert_eq!(
+            frames.next().unwrap_err().to_string(),
+            "a frame of 65537 bytes, where at most 65536 are expected"
+        );
         frames.allow_long();
         assert_eq!(frames.next().unwrap(), None);
     }
@@ -200,12 +226,21 @@ mod tests {
             let found: Vec<_> = unprocessed.by_ref().map(<[u8]>::to_vec).collect();
             (found, unprocessed.is_empty())
         };
-        assert_eq!(unprocessed(&frames), (vec![b"first".to_vec(), Vec::new()], false));
+        assert_eq!(
+            unprocessed(&frames),
+            (vec![b"first".to_vec(), Vec::new()], false)
+        );
         assert_eq!(frames.next().unwrap().unwrap(), b"first");
         frames.extend(rest);
-        assert_eq!(unprocessed(&frames), (vec![b"first".to_vec(), Vec::new(), b"last".to_vec()], true));
+        assert_eq!(
+            unprocessed(&frames),
+            (vec![b"first".to_vec(), Vec::new(), b"last".to_vec()], true)
+        );
         assert_eq!(frames.next().unwrap().unwrap(), b"");
-        assert_eq!(unprocessed(&frames), (vec![Vec::new(), b"last".to_vec()], true));
+        assert_eq!(
+            unprocessed(&frames),
+            (vec![Vec::new(), b"last".to_vec()], true)
+        );
         assert_eq!(all(&mut frames), [b"last"]);
         assert_eq!(unprocessed(&frames), (Vec::new(), true));
         frames.extend(&[0xff; PREFIX]);

@@ -1,4 +1,5 @@
-//! The first frames of a connection: the server's replies to them, and what can be wrong with these.
+//! The first frames of a connection: the server's replies to them, and what can be wrong with
+//! these.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +14,8 @@ use crate::codec::{AUTH_XID, Malformed};
 use crate::options::Credentials;
 use crate::transport::{ErrorCode, RequestError};
 
-/// The maximum number of tokens that a client sends. DIGEST-MD5 needs 2, and GSSAPI with Kerberos 3.
+/// The maximum number of tokens that a client sends. DIGEST-MD5 needs 2, and GSSAPI with Kerberos
+/// 3.
 const MOST_TOKENS: i32 = 8;
 
 /// Why a handshake has failed.
@@ -72,7 +74,10 @@ pub(super) fn send_first_token(socket: &Socket, token: &[u8]) {
 }
 
 /// Continues an exchange whose first token was sent, until both sides are authenticated.
-pub(super) async fn authenticate(socket: &Socket, mut exchange: Exchange) -> Result<(), HandshakeFailure> {
+pub(super) async fn authenticate(
+    socket: &Socket,
+    mut exchange: Exchange,
+) -> Result<(), HandshakeFailure> {
     for xid in 1..=MOST_TOKENS {
         let frame = receive(socket).await?;
         let reply = Reply::parse(&frame)?;
@@ -87,7 +92,10 @@ pub(super) async fn authenticate(socket: &Socket, mut exchange: Exchange) -> Res
         }
         exchange = next;
     }
-    Err(SaslFailure::Failed(format!("the server has not finished after {MOST_TOKENS} steps")).into())
+    Err(SaslFailure::Failed(format!(
+        "the server has not finished after {MOST_TOKENS} steps"
+    ))
+    .into())
 }
 
 /// What the error in a reply to a token means.
@@ -108,13 +116,20 @@ pub(super) fn close_session(socket: &Socket) {
 
 /// Sends the credentials of other schemes.
 pub(super) fn send_credentials(socket: &Socket, credentials: &[Credentials]) {
-    for Credentials { scheme, auth: secret } in credentials {
+    for Credentials {
+        scheme,
+        auth: secret,
+    } in credentials
+    {
         socket.send(auth(scheme, secret));
     }
 }
 
 /// Awaits the replies to [`send_credentials`].
-pub(super) async fn accepted(socket: &Socket, credentials: &[Credentials]) -> Result<(), HandshakeFailure> {
+pub(super) async fn accepted(
+    socket: &Socket,
+    credentials: &[Credentials],
+) -> Result<(), HandshakeFailure> {
     for _ in credentials {
         let frame = receive(socket).await?;
         let reply = Reply::parse(&frame)?;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 
-/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must give up a silent server
-/// when the client that users run does.
+/// The times of one connection, with the limits of `zookeeper-client`: a simulated client must give
+/// up a silent server when the client that users run does.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     /// A connection over which nothing arrives for this long is given up.
@@ -32,10 +32,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 impl Heartbeat {
     /// `share` is the time that one server may take to connect.
     pub(super) fn new(share: Duration, session_timeout: Duration, now: ClockInstant) -> Self {
-        let tick = if share > session_timeout * 3 / 5 { session_timeout / 20 } else { share / 8 };
+        let tick = if share > session_timeout * 3 / 5 {
+            session_timeout / 20
+        } else {
+            share / 8
+        };
         let tick = tick.max(Duration::from_millis(1));
         let pause = LONGEST_PAUSE.min(3 * tick);
-        Self { limit: 8 * tick, pause, last_received: now, last_sent: now, is_pinging: false }
+        Self {
+            limit: 8 * tick,
+            pause,
+            last_received: now,
+            last_sent: now,
+            is_pinging: false,
+        }
     }
 
     pub(super) fn received(&mut self, now: ClockInstant) {
@@ -54,7 +64,11 @@ impl Heartbeat {
     /// When to ask [`due`](Self::due) again.
     pub(super) fn next(&self) -> ClockInstant {
         let end = self.last_received + self.limit;
-        if self.is_pinging { end } else { end.min(self.last_sent + self.pause) }
+        if self.is_pinging {
+            end
+        } else {
+            end.min(self.last_sent + self.pause)
+        }
     }
 
     /// What is due now. A ping counts as sent.
@@ -81,19 +95,35 @@ mod tests {
     #[test]
     fn a_silent_connection_is_pinged_once_and_given_up_after_two_fifths_of_the_session_timeout() {
         let mut heartbeat = Heartbeat::new(Duration::from_secs(15), Duration::from_secs(10), at(0));
-        assert_eq!((heartbeat.due(at(1_499)), heartbeat.next()), (Due::Nothing, at(1_500)));
-        assert_eq!((heartbeat.due(at(1_500)), heartbeat.next()), (Due::Ping, at(4_000)));
-        assert_eq!((heartbeat.due(at(3_999)), heartbeat.due(at(4_000))), (Due::Nothing, Due::GiveUp));
+        assert_eq!(
+            (heartbeat.due(at(1_499)), heartbeat.next()),
+            (Due::Nothing, at(1_500))
+        );
+        assert_eq!(
+            (heartbeat.due(at(1_500)), heartbeat.next()),
+            (Due::Ping, at(4_000))
+        );
+        assert_eq!(
+            (heartbeat.due(at(3_999)), heartbeat.due(at(4_000))),
+            (Due::Nothing, Due::GiveUp)
+        );
     }
 
     #[test]
     fn an_answered_connection_is_pinged_when_nothing_is_sent() {
-        let mut heartbeat = Heartbeat::new(Duration::from_millis(800), Duration::from_secs(10), at(0));
+        let mut heartbeat =
+            Heartbeat::new(Duration::from_millis(800), Duration::from_secs(10), at(0));
         assert_eq!(heartbeat.due(at(300)), Due::Ping);
         heartbeat.received(at(310));
         heartbeat.answered();
         heartbeat.sent(at(500));
-        assert_eq!((heartbeat.due(at(799)), heartbeat.due(at(800))), (Due::Nothing, Due::Ping));
-        assert_eq!((heartbeat.next(), heartbeat.due(at(1_110))), (at(1_110), Due::GiveUp));
+        assert_eq!(
+            (heartbeat.due(at(799)), heartbeat.due(at(800))),
+            (Due::Nothing, Due::Ping)
+        );
+        assert_eq!(
+            (heartbeat.next(), heartbeat.due(at(1_110))),
+            (at(1_110), Due::GiveUp)
+        );
     }
 }

@@ -1,5 +1,8 @@
 //! The requests of a session over one connection.
-#![expect(clippy::redundant_closure_for_method_calls, reason = "a method of `Body` fits one lifetime only")]
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of `Body` fits one lifetime only"
+)]
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -22,17 +25,17 @@ use crate::codec::Malformed;
 use crate::connect_string::HostPort;
 use crate::error::{Error, Result};
 use crate::operation::{
-    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION, TransactionOperation,
-    TransactionResult,
+    CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TRANSACTION,
+    TransactionOperation, TransactionResult,
 };
 use crate::path::ZPath;
 use crate::transport::{
-    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, MISSING_STAT, NO_VERSION, RequestError, TreeEvent,
-    WatchEvent, translate, with_stats,
+    Answer, ConfirmedBy, ErrorCode, IDENTITY_NODE, LinkEnd, MISSING_STAT, NO_VERSION, RequestError,
+    TreeEvent, WatchEvent, translate, with_stats,
 };
 
-/// One connection of a session. Clones share it; dropping the last one closes the session, if the connection still
-/// works.
+/// One connection of a session. Clones share it; dropping the last one closes the session, if the
+/// connection still works.
 #[derive(Clone)]
 pub(crate) struct Link {
     task: LinkTask,
@@ -59,7 +62,8 @@ struct Open {
     task: LinkTask,
     key: SessionKey,
     server: Arc<HostPort>,
-    /// Whether the first probe must verify that the server has not accepted an authenticating client as anonymous.
+    /// Whether the first probe must verify that the server has not accepted an authenticating
+    /// client as anonymous.
     verifies_identity: bool,
     /// Set when a probe has confirmed the connection.
     confirmed: OnceLock<ConfirmedBy>,
@@ -96,18 +100,27 @@ impl LinkTask {
         self.0.keep(time);
     }
 
-    /// See [`LinkTask::recursive_watches_settled`](crate::link::LinkTask::recursive_watches_settled).
+    /// See
+    /// [`LinkTask::recursive_watches_settled`](crate::link::LinkTask::recursive_watches_settled).
     pub(crate) async fn recursive_watches_settled(&self) {
         self.0.recursive_watches_settled().await;
     }
 
     pub(crate) fn watches(&self) -> usize {
-        if self.end().is_some() { 0 } else { self.0.with_watches(|watches| watches.len()) }
+        if self.end().is_some() {
+            0
+        } else {
+            self.0.with_watches(|watches| watches.len())
+        }
     }
 
     fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
-        let answer = self.request(&Request::Exists { path, watch: false }, |body| body.stat().map(Some));
-        answer.map(|answer| answer.or_else(|error| no_node(&error).ok_or(error))).boxed()
+        let answer = self.request(&Request::Exists { path, watch: false }, |body| {
+            body.stat().map(Some)
+        });
+        answer
+            .map(|answer| answer.or_else(|error| no_node(&error).ok_or(error)))
+            .boxed()
     }
 
     fn request<T: Send + 'static>(
@@ -115,7 +128,9 @@ impl LinkTask {
         request: &Request<'_>,
         read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
     ) -> Answer<T> {
-        self.0.request(request, |_, body| body.map_or_else(|error| Ok(Err(error)), |body| read(body).map(Ok)))
+        self.0.request(request, |_, body| {
+            body.map_or_else(|error| Ok(Err(error)), |body| read(body).map(Ok))
+        })
     }
 
     pub(crate) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
@@ -125,7 +140,8 @@ impl LinkTask {
 
 /// The connection.
 impl Link {
-    /// A new connection that nothing has confirmed. A resumed session may be connected to a server with older state.
+    /// A new connection that nothing has confirmed. A resumed session may be connected to a server
+    /// with older state.
     pub(super) fn new(
         connection: Arc<Connection>,
         key: SessionKey,
@@ -138,8 +154,17 @@ impl Link {
         if !resumes_session && !verifies_identity {
             let _first = confirmed.set(ConfirmedBy::Leader);
         }
-        let open = Open { task: task.clone(), key, server: Arc::new(server), verifies_identity, confirmed };
-        Self { task, open: Arc::new(open) }
+        let open = Open {
+            task: task.clone(),
+            key,
+            server: Arc::new(server),
+            verifies_identity,
+            confirmed,
+        };
+        Self {
+            task,
+            open: Arc::new(open),
+        }
     }
 
     pub(crate) fn session_id(&self) -> i64 {
@@ -177,7 +202,11 @@ impl Link {
         let (path, is_sequential) = (node.path.clone(), node.mode.is_sequential());
         self.request(&Request::Create(node), move |body| {
             let created = body.created()?;
-            let number = created.path.as_str().strip_prefix(path.as_str()).and_then(|number| number.parse().ok());
+            let number = created
+                .path
+                .as_str()
+                .strip_prefix(path.as_str())
+                .and_then(|number| number.parse().ok());
             Ok((created.stat, number.filter(|_| is_sequential)))
         })
     }
@@ -190,33 +219,66 @@ impl Link {
         self.request(&Request::GetData { path, watch: false }, |body| body.data())
     }
 
-    pub(crate) fn watch_data<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
+    pub(crate) fn watch_data<W: From<Watch> + Send + 'static>(
+        &self,
+        path: &ZPath,
+    ) -> Answer<(Vec<u8>, Stat, W)> {
         let request = Request::GetData { path, watch: true };
-        let answer = self.watch(&request, path, OneShotKind::Data, |body| body.data(), |_| None);
-        answer.map(|answer| answer.map(|((data, stat), watch)| (data, stat, watch))).boxed()
+        let answer = self.watch(
+            &request,
+            path,
+            OneShotKind::Data,
+            |body| body.data(),
+            |_| None,
+        );
+        answer
+            .map(|answer| answer.map(|((data, stat), watch)| (data, stat, watch)))
+            .boxed()
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
         self.task.exists(path)
     }
 
-    pub(crate) fn watch_exists<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
+    pub(crate) fn watch_exists<W: From<Watch> + Send + 'static>(
+        &self,
+        path: &ZPath,
+    ) -> Answer<(Option<Stat>, W)> {
         let request = Request::Exists { path, watch: true };
-        self.watch(&request, path, OneShotKind::Data, |body| body.stat().map(Some), no_node)
+        self.watch(
+            &request,
+            path,
+            OneShotKind::Data,
+            |body| body.stat().map(Some),
+            no_node,
+        )
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
-        self.request(&Request::GetChildren { path, watch: false }, |body| body.children())
+        self.request(&Request::GetChildren { path, watch: false }, |body| {
+            body.children()
+        })
     }
 
-    pub(crate) fn watch_children<W: From<Watch> + Send + 'static>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
+    pub(crate) fn watch_children<W: From<Watch> + Send + 'static>(
+        &self,
+        path: &ZPath,
+    ) -> Answer<(Vec<String>, W)> {
         let request = Request::GetChildren { path, watch: true };
-        self.watch(&request, path, OneShotKind::Children, |body| body.children(), |_| None)
+        self.watch(
+            &request,
+            path,
+            OneShotKind::Children,
+            |body| body.children(),
+            |_| None,
+        )
     }
 
     pub(crate) fn watch_recursive(&self, path: &ZPath) -> Answer<RecursiveWatch> {
         let (connection, path) = (&self.task.0, path.clone());
-        let request = Request::AddWatch { path: &path.clone() };
+        let request = Request::AddWatch {
+            path: &path.clone(),
+        };
         connection.with_watches(|watches| watches.recursive_requested(&path));
         connection.request(&request, move |connection, body| {
             let added = match body.map(Body::watch_added) {
@@ -226,7 +288,8 @@ impl Link {
             };
             // As for a one-shot watch.
             let may_be_set = !matches!(added, Ok(Err(RequestError::Code(_))));
-            let watch = connection.with_watches(|watches| watches.recursive_answered(&path, may_be_set));
+            let watch =
+                connection.with_watches(|watches| watches.recursive_answered(&path, may_be_set));
             let watch = watch.map(|(id, events)| RecursiveWatch {
                 connection: Arc::clone(connection),
                 path: path.clone(),
@@ -248,7 +311,14 @@ impl Link {
     }
 
     pub(crate) fn set_data(&self, path: &ZPath, data: &[u8], version: Option<i32>) -> Answer<Stat> {
-        self.request(&Request::SetData { path, data, version }, |body| body.stat())
+        self.request(
+            &Request::SetData {
+                path,
+                data,
+                version,
+            },
+            |body| body.stat(),
+        )
     }
 
     pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
@@ -263,7 +333,10 @@ impl Link {
         self.request(&Request::Sync { path }, |body| body.synced())
     }
 
-    pub(crate) fn transact(&self, operations: Vec<TransactionOperation>) -> Answer<Result<Vec<TransactionResult>>> {
+    pub(crate) fn transact(
+        &self,
+        operations: Vec<TransactionOperation>,
+    ) -> Answer<Result<Vec<TransactionResult>>> {
         let (task, session_id, sent) = (self.task.clone(), self.session_id(), operations.clone());
         let answer = self.request(&Request::Multi(&operations), move |body| {
             let results = body.transaction(&sent)?;
@@ -271,36 +344,54 @@ impl Link {
         });
         let with_stats = async move {
             Ok(match answer.await? {
-                Ok(results) => with_stats(|path| task.exists(path), session_id, &operations, results).await,
+                Ok(results) => {
+                    with_stats(|path| task.exists(path), session_id, &operations, results).await
+                }
                 Err(failed) => Err(not_applied(&operations, failed)),
             })
         };
         with_stats.boxed()
     }
 
-    pub(crate) fn read_all(&self, operations: Vec<ReadOperation>) -> Answer<Result<Vec<Result<ReadResult>>>> {
+    pub(crate) fn read_all(
+        &self,
+        operations: Vec<ReadOperation>,
+    ) -> Answer<Result<Vec<Result<ReadResult>>>> {
         let request = Request::MultiRead(&operations.clone());
         self.request(&request, move |body| {
             let read = |(operation, result): (&ReadOperation, Result<ReadResult, ErrorCode>)| {
-                result.map_err(|code| translate(operation.name(), operation.path(), RequestError::Code(code)))
+                result.map_err(|code| {
+                    translate(operation.name(), operation.path(), RequestError::Code(code))
+                })
             };
-            Ok(Ok(operations.iter().zip(body.reads(&operations)?).map(read).collect()))
+            Ok(Ok(operations
+                .iter()
+                .zip(body.reads(&operations)?)
+                .map(read)
+                .collect()))
         })
     }
 
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         let open = Arc::clone(&self.open);
         if let Some(by) = open.confirmed.get().copied() {
-            return self.sync(&ZPath::root()).map(move |synced| synced.map(|()| by)).boxed();
+            return self
+                .sync(&ZPath::root())
+                .map(move |synced| synced.map(|()| by))
+                .boxed();
         }
         let (written, synced) = (self.write_nothing(), self.sync(&ZPath::root()));
         let probed = async move {
             let (written, synced) = join(written, synced).await;
             // The outer error is that of the request.
-            let written = written.map_err(|error| (None, error)).and_then(|failed| match failed {
-                None => Ok(()),
-                Some(FailedOperation { index, error }) => Err((Some(index), RequestError::Code(error))),
-            });
+            let written = written
+                .map_err(|error| (None, error))
+                .and_then(|failed| match failed {
+                    None => Ok(()),
+                    Some(FailedOperation { index, error }) => {
+                        Err((Some(index), RequestError::Code(error)))
+                    }
+                });
             let by = ConfirmedBy::of_write(written)?;
             let _first = open.confirmed.set(by);
             synced.map(|()| by)
@@ -311,18 +402,28 @@ impl Link {
     /// A transaction that changes nothing. See [`probe`](crate::link::Link::probe).
     fn write_nothing(&self) -> Answer<Option<FailedOperation>> {
         let mut operations = Vec::new();
-        let check = |version| TransactionOperation::Check { path: ZPath::root(), version };
+        let check = |version| TransactionOperation::Check {
+            path: ZPath::root(),
+            version,
+        };
         if self.open.verifies_identity
             && let Ok(path) = ZPath::on_server(IDENTITY_NODE)
         {
             let acl = [Acl::new(Permission::ALL, AuthId::authed())].into();
-            let node = NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl };
+            let node = NodeSpec {
+                path,
+                data: [].into(),
+                mode: CreateMode::Persistent,
+                acl,
+            };
             operations.extend([TransactionOperation::Create(node), check(Some(NO_VERSION))]);
         } else {
             operations.push(check(None));
         }
         let request = Request::Multi(&operations.clone());
-        self.request(&request, move |body| Ok(body.transaction(&operations)?.err()))
+        self.request(&request, move |body| {
+            Ok(body.transaction(&operations)?.err())
+        })
     }
 
     fn request<T: Send + 'static>(
@@ -333,7 +434,8 @@ impl Link {
         self.task.request(request, read)
     }
 
-    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which a watch is set too.
+    /// Sends a request that sets a watch. `read` gets the reply, and `missing` an error with which
+    /// a watch is set too.
     fn watch<T: Send + 'static, W: From<Watch> + Send + 'static>(
         &self,
         request: &Request<'_>,
@@ -349,14 +451,26 @@ impl Link {
                 Ok(body) => read(body).map(Ok),
                 Err(error) => Ok(missing(&error).ok_or(error)),
             };
-            // After a reply that is lost or cannot be read, the watch may be set; it is then removed.
+            // After a reply that is lost or cannot be read, the watch may be set; it is then
+            // removed.
             let may_be_set = !matches!(found, Ok(Err(RequestError::Code(_))));
-            let Some((id, event)) = connection.with_watches(|watches| watches.answered(&path, kind, may_be_set)) else {
+            let Some((id, event)) =
+                connection.with_watches(|watches| watches.answered(&path, kind, may_be_set))
+            else {
                 remove_if_unused(connection, &path, kind, None);
-                return Ok(Err(found?.err().unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))));
+                return Ok(Err(found?
+                    .err()
+                    .unwrap_or(RequestError::Code(ErrorCode::NO_WATCHER))));
             };
             let connection = Arc::clone(connection);
-            let watch = Watch { connection, path, kind, id, event: Some(event), fired: None };
+            let watch = Watch {
+                connection,
+                path,
+                kind,
+                id,
+                event: Some(event),
+                fired: None,
+            };
             Ok(found?.map(|found| (found, watch.into())))
         })
     }
@@ -373,14 +487,27 @@ fn applied(result: OperationResult) -> TransactionResult {
         OperationResult::Created(created) => TransactionResult::Created(created),
         OperationResult::DataSet(stat) => TransactionResult::DataSet(stat),
         OperationResult::Deleted => TransactionResult::Deleted,
-        OperationResult::CreatedWithoutStat(path) => TransactionResult::Created(Created { path, stat: MISSING_STAT }),
+        OperationResult::CreatedWithoutStat(path) => TransactionResult::Created(Created {
+            path,
+            stat: MISSING_STAT,
+        }),
     }
 }
 
-fn not_applied(operations: &[TransactionOperation], FailedOperation { index, error }: FailedOperation) -> Error {
+fn not_applied(
+    operations: &[TransactionOperation],
+    FailedOperation { index, error }: FailedOperation,
+) -> Error {
     let root = ZPath::root();
-    let (name, path) = operations.get(index).map_or((TRANSACTION, &root), |failed| (failed.name(), failed.path()));
-    Error::TransactionFailed { index, cause: Box::new(translate(name, path, RequestError::Code(error))) }
+    let (name, path) = operations
+        .get(index)
+        .map_or((TRANSACTION, &root), |failed| {
+            (failed.name(), failed.path())
+        });
+    Error::TransactionFailed {
+        index,
+        cause: Box::new(translate(name, path, RequestError::Code(error))),
+    }
 }
 
 /// A one-shot watch.
@@ -412,7 +539,8 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        // What has arrived is there, also for a task that has used up its share of the runtime and polls only once.
+        // What has arrived is there, also for a task that has used up its share of the runtime and
+        // polls only once.
         let event = match pin!(unconstrained(event)).poll(cx) {
             Poll::Ready(event) => event.ok(),
             // The reply to the request may have been read while the connection ended.
@@ -421,7 +549,9 @@ impl Watch {
         };
         self.event = None;
         let event = event.unwrap_or_else(|| match self.connection.end() {
-            Some(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => WatchEvent::SessionEnded,
+            Some(LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed) => {
+                WatchEvent::SessionEnded
+            }
             Some(LinkEnd::Lost) | None => WatchEvent::Interrupted,
         });
         self.fired = Some(event);
@@ -443,13 +573,22 @@ impl Drop for Watch {
 }
 
 /// Removes the server's watch, if no watch here needs it.
-fn remove_if_unused(connection: &Arc<Connection>, path: &ZPath, kind: OneShotKind, id: Option<u64>) {
-    connection.remove_watch_if(path, kind.on_wire(), |watches| watches.dropped(path, kind, id));
+fn remove_if_unused(
+    connection: &Arc<Connection>,
+    path: &ZPath,
+    kind: OneShotKind,
+    id: Option<u64>,
+) {
+    connection.remove_watch_if(path, kind.on_wire(), |watches| {
+        watches.dropped(path, kind, id)
+    });
 }
 
 /// See [`remove_if_unused`].
 fn remove_recursive_if_unused(connection: &Connection, path: &ZPath, id: Option<u64>) {
-    connection.remove_watch_if(path, WatchKind::Any, |watches| watches.recursive_dropped(path, id));
+    connection.remove_watch_if(path, WatchKind::Any, |watches| {
+        watches.recursive_dropped(path, id)
+    });
 }
 
 /// A recursive watch.
@@ -470,8 +609,11 @@ impl RecursiveWatch {
         if self.connection.has_forked() {
             return Poll::Ready(TreeEvent::Interrupted);
         }
-        let Some(events) = &mut self.events else { return Poll::Ready(TreeEvent::Interrupted) };
-        // As with the other transport, events that were not read by the end of the connection are lost.
+        let Some(events) = &mut self.events else {
+            return Poll::Ready(TreeEvent::Interrupted);
+        };
+        // As with the other transport, events that were not read by the end of the connection are
+        // lost.
         let event = if self.connection.end().is_some() {
             None
         } else {

@@ -1,7 +1,7 @@
 //! A transport of our own: frames over a simulated network in memory, or over TCP.
 //!
-//! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and replies are decoded
-//! into them, by the [`codec`](crate::codec).
+//! Requests are made of the types of [`operation`](crate::operation) and [`acl`](crate::acl), and
+//! replies are decoded into them, by the [`codec`](crate::codec).
 //!
 //! | File | Contents |
 //! |---|---|

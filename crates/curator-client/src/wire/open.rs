@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::connection::Connection;
-use super::handshake::{HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token};
+use super::handshake::{
+    HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token,
+};
 use super::link::{Link, SessionKey};
 use super::reply::connect_response;
 use super::route::{EndedBy, Route, secure};
@@ -35,9 +37,20 @@ pub(crate) async fn open(
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(Link, ClockInstant), ConnectFailure> {
     let share = share(options, options.connection_timeout);
-    let pass = Pass { diagnosis, options, share, timer, resumes_session: false };
+    let pass = Pass {
+        diagnosis,
+        options,
+        share,
+        timer,
+        resumes_session: false,
+    };
     let granted = Granted::unused();
-    pass.run(&Opening { route, session: None, granted: &granted }).await
+    pass.run(&Opening {
+        route,
+        session: None,
+        granted: &granted,
+    })
+    .await
 }
 
 impl SessionKey {
@@ -50,8 +63,19 @@ impl SessionKey {
         diagnosis: &Diagnosis<'_>,
         granted: &Granted,
     ) -> Result<(Link, ClockInstant), ConnectFailure> {
-        let pass = Pass { diagnosis, options, share: share(options, limit), timer, resumes_session: true };
-        pass.run(&Opening { route: &self.route, session: Some(self), granted }).await
+        let pass = Pass {
+            diagnosis,
+            options,
+            share: share(options, limit),
+            timer,
+            resumes_session: true,
+        };
+        pass.run(&Opening {
+            route: &self.route,
+            session: Some(self),
+            granted,
+        })
+        .await
     }
 }
 
@@ -62,8 +86,8 @@ struct Opening<'a> {
     granted: &'a Granted,
 }
 
-/// How long an attempt that has failed may take to end the session that the server has granted: the caller, or the next server,
-/// waits for that.
+/// How long an attempt that has failed may take to end the session that the server has granted: the
+/// caller, or the next server, waits for that.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 impl Connect for Opening<'_> {
@@ -73,19 +97,46 @@ impl Connect for Opening<'_> {
         self.route.resolve(&pass.diagnosis.servers[index]).await
     }
 
-    async fn connect(&self, pass: &Pass<'_>, index: usize, target: Target, limit: Duration) -> Result<Link, Failed> {
+    async fn connect(
+        &self,
+        pass: &Pass<'_>,
+        index: usize,
+        target: Target,
+        limit: Duration,
+    ) -> Result<Link, Failed> {
         let limits = (Deadline::after(limit / 2), Deadline::after(limit));
         let server = &pass.diagnosis.servers[index];
-        let connected = pass.step(index, "no connection", limits, self.route.connect(server, &target)).await?;
+        let connected = pass
+            .step(
+                index,
+                "no connection",
+                limits,
+                self.route.connect(server, &target),
+            )
+            .await?;
         let socket = Arc::new(connected.map_err(|error| {
             pass.diagnosis.unconnected(index, error);
             Failed::Noted
         })?);
         let ended = |problem| record_end(pass, index, &target, problem);
-        let tls = pass.step(index, pass.diagnosis.no_reply(), limits, secure(&socket, server, pass.options)).await?;
+        let tls = pass
+            .step(
+                index,
+                pass.diagnosis.no_reply(),
+                limits,
+                secure(&socket, server, pass.options),
+            )
+            .await?;
         let tls = tls.map_err(ended)?;
         let mut unused = UnusedSession::new(&socket);
-        let shaken = pass.step(index, NO_REPLY, limits, self.shake_hands(pass, server, &socket, &mut unused)).await?;
+        let shaken = pass
+            .step(
+                index,
+                NO_REPLY,
+                limits,
+                self.shake_hands(pass, server, &socket, &mut unused),
+            )
+            .await?;
         let key = match shaken {
             Ok(key) => key,
             Err(failure) => {
@@ -97,16 +148,25 @@ impl Connect for Opening<'_> {
                         () = pass.timer.sleep_until(limits.1) => {}
                     }
                 }
-                return Err(record(pass, index, failure, |error| ended(tls.explain(error, server))));
+                return Err(record(pass, index, failure, |error| {
+                    ended(tls.explain(error, server))
+                }));
             }
         };
         unused.used();
         let connection = Connection::new(socket, pass.share, key.timeout);
-        // It ends with the connection: when the supervisor drops it, or the server closes it. Only the supervisor polls
-        // this, on the runtime of the client.
-        Spawner::new(Handle::current())
-            .spawn(InProcess::new(Box::pin(Arc::clone(&connection).read(pass.timer.clone()))));
-        Ok(Link::new(connection, key, server.clone(), pass.resumes_session, pass.options.uses_sasl()))
+        // It ends with the connection: when the supervisor drops it, or the server closes it. Only
+        // the supervisor polls this, on the runtime of the client.
+        Spawner::new(Handle::current()).spawn(InProcess::new(Box::pin(
+            Arc::clone(&connection).read(pass.timer.clone()),
+        )));
+        Ok(Link::new(
+            connection,
+            key,
+            server.clone(),
+            pass.resumes_session,
+            pass.options.uses_sasl(),
+        ))
     }
 }
 
@@ -118,12 +178,16 @@ impl Opening<'_> {
         socket: &Arc<Socket>,
         unused: &mut UnusedSession,
     ) -> Result<SessionKey, HandshakeFailure> {
-        let timeout = self.session.map_or(pass.options.session_timeout, |session| session.timeout);
-        // As `zookeeper-client`, which does not remember the newest zxid. The first probe makes up for that.
+        let timeout = self
+            .session
+            .map_or(pass.options.session_timeout, |session| session.timeout);
+        // As `zookeeper-client`, which does not remember the newest zxid. The first probe makes up
+        // for that.
         let requested = ConnectRequest::new(
             i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             self.session.map_or(0, |session| session.session_id),
-            self.session.map_or([0; 16].as_slice(), |session| &*session.password),
+            self.session
+                .map_or([0; 16].as_slice(), |session| &*session.password),
         );
         let sasl = Exchange::begin(pass.options, server).await?;
         let credentials = &*pass.options.auth;
@@ -140,13 +204,24 @@ impl Opening<'_> {
             }
         });
         let Some(session) = connect_response(&receive(socket).await?)? else {
-            return Err(HandshakeFailure::Answered(RequestError::Code(ErrorCode::SESSION_EXPIRED)));
+            return Err(HandshakeFailure::Answered(RequestError::Code(
+                ErrorCode::SESSION_EXPIRED,
+            )));
         };
         self.granted.tell(session.session_id, session.timeout);
-        let (session_id, password, timeout) = (session.session_id, session.password.into(), session.timeout);
-        let key = SessionKey { route: self.route.clone(), session_id, password, timeout };
+        let (session_id, password, timeout) =
+            (session.session_id, session.password.into(), session.timeout);
+        let key = SessionKey {
+            route: self.route.clone(),
+            session_id,
+            password,
+            timeout,
+        };
         // Also if the server has opened another session in place of the one to resume.
-        if self.session.is_none_or(|resumed| resumed.session_id != session_id) {
+        if self
+            .session
+            .is_none_or(|resumed| resumed.session_id != session_id)
+        {
             unused.granted(&key);
         }
         // The next frame is another reply.
@@ -162,13 +237,15 @@ impl Opening<'_> {
         Ok(key)
     }
 
-    /// While this lasts, a thread that reads the session's lease first reads the reply, if it has arrived: the runtime may
-    /// be blocked.
+    /// While this lasts, a thread that reads the session's lease first reads the reply, if it has
+    /// arrived: the runtime may be blocked.
     #[cfg(feature = "native")]
     fn awaiting(&self, socket: &Arc<Socket>) -> Awaiting {
         let (socket, granted) = (Arc::clone(socket), self.granted.clone());
         self.granted.awaiting(move || {
-            let reply = socket.peek_now(|frame| connect_response(frame).ok().flatten()).flatten();
+            let reply = socket
+                .peek_now(|frame| connect_response(frame).ok().flatten())
+                .flatten();
             if let Some(session) = reply {
                 granted.tell(session.session_id, session.timeout);
             }
@@ -185,9 +262,13 @@ fn record(
 ) -> Failed {
     match failure {
         HandshakeFailure::Answered(error) => return Failed::Answered(error),
-        HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => return Failed::Unauthenticated(problem),
+        HandshakeFailure::Sasl(SaslFailure::Unauthenticated(problem)) => {
+            return Failed::Unauthenticated(problem);
+        }
         HandshakeFailure::Unreadable(problem) => pass.diagnosis.malformed(index, problem),
-        HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => pass.diagnosis.sasl_failed(index, problem),
+        HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => {
+            pass.diagnosis.sasl_failed(index, problem)
+        }
         HandshakeFailure::Ended(error) => return ended(&error),
     }
     Failed::Noted

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::acl::Acl;
-use crate::codec::{self, ConnectResponse, Decode, EventKind, Malformed, PartHeader, Reader, ReplyHeader};
+use crate::codec::{
+    self, ConnectResponse, Decode, EventKind, Malformed, PartHeader, Reader, ReplyHeader,
+};
 use crate::debug::Length;
 use crate::operation::{Created, ReadOperation, ReadResult, Stat, TransactionOperation};
 use crate::path::ZPath;
@@ -13,8 +15,9 @@ use crate::transport::ErrorCode;
 /// The type of an event that is not about a node.
 const NO_NODE: i32 = -1;
 
-/// The longest event. A request with the same path had to fit into the server's `jute.maxbuffer`, 1 MiB by default; this
-/// leaves room for a server that allows more. A longer one cannot be the event of a watch of this client.
+/// The longest event. A request with the same path had to fit into the server's `jute.maxbuffer`, 1
+/// MiB by default; this leaves room for a server that allows more. A longer one cannot be the event
+/// of a watch of this client.
 const LONGEST_EVENT: usize = 4 << 20;
 
 /// The session that a server has granted, or resumed.
@@ -28,18 +31,28 @@ pub(crate) struct Granted {
 /// Without the password.
 impl fmt::Debug for Granted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { timeout, session_id, password } = self;
+        let Self {
+            timeout,
+            session_id,
+            password,
+        } = self;
         let mut fields = f.debug_struct("Granted");
-        fields.field("timeout", timeout).field("session_id", session_id).field("password", &Length(password.len()));
+        fields
+            .field("timeout", timeout)
+            .field("session_id", session_id)
+            .field("password", &Length(password.len()));
         fields.finish()
     }
 }
 
-/// Decodes the first frame of a connection. `None` if the requested session has expired, or is not the client's.
+/// Decodes the first frame of a connection. `None` if the requested session has expired, or is not
+/// the client's.
 pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(frame);
-    let (version, negative) =
-        (reader.malformed("protocol version 0"), reader.malformed("a timeout that is not negative"));
+    let (version, negative) = (
+        reader.malformed("protocol version 0"),
+        reader.malformed("a timeout that is not negative"),
+    );
     let response = ConnectResponse::<Option<Vec<u8>>>::decode(&mut reader, "the granted session")?;
     reader.end()?;
     if response.protocol != 0 {
@@ -47,11 +60,16 @@ pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malforme
     }
     let timeout = u64::try_from(response.timeout).map_err(|_| negative)?;
     let (session_id, password) = (response.session_id, response.password.unwrap_or_default());
-    let granted = Granted { timeout: Duration::from_millis(timeout), session_id, password };
+    let granted = Granted {
+        timeout: Duration::from_millis(timeout),
+        session_id,
+        password,
+    };
     Ok((session_id != 0).then_some(granted))
 }
 
-/// A reply or an event. Events arrive between replies, in the order in which the server made the changes.
+/// A reply or an event. Events arrive between replies, in the order in which the server made the
+/// changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Reply<'a> {
     /// That of the request, or [`EVENT_XID`](codec::EVENT_XID).
@@ -63,13 +81,21 @@ pub(crate) struct Reply<'a> {
 impl<'a> Reply<'a> {
     /// The error if no request has this xid.
     pub(super) fn unexpected(&self) -> Malformed {
-        Malformed { expected: "the xid of a request", at: 0, length: 0, is_null: false }
+        Malformed {
+            expected: "the xid of a request",
+            at: 0,
+            length: 0,
+            is_null: false,
+        }
     }
 
     pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(frame);
         let ReplyHeader { xid, error, .. } = reader.read("the header of a reply")?;
-        Ok(Self { xid, body: ErrorCode::new(error).map_or(Ok(Body(reader)), Err) })
+        Ok(Self {
+            xid,
+            body: ErrorCode::new(error).map_or(Ok(Body(reader)), Err),
+        })
     }
 }
 
@@ -114,15 +140,18 @@ impl<'a> Body<'a> {
 
     /// A token of SASL, empty if there is none.
     pub(crate) fn token(self) -> Result<&'a [u8], Malformed> {
-        self.whole::<Option<_>>("a SASL token").map(Option::unwrap_or_default)
+        self.whole::<Option<_>>("a SASL token")
+            .map(Option::unwrap_or_default)
     }
 
     pub(crate) fn created(self) -> Result<Created, Malformed> {
-        self.whole("the new node").map(|(path, stat)| Created { path, stat })
+        self.whole("the new node")
+            .map(|(path, stat)| Created { path, stat })
     }
 
     pub(crate) fn data(self) -> Result<(Vec<u8>, Stat), Malformed> {
-        self.whole::<(Option<Vec<u8>>, Stat)>("data").map(|(data, stat)| (data.unwrap_or_default(), stat))
+        self.whole::<(Option<Vec<u8>>, Stat)>("data")
+            .map(|(data, stat)| (data.unwrap_or_default(), stat))
     }
 
     pub(crate) fn stat(self) -> Result<Stat, Malformed> {
@@ -131,11 +160,13 @@ impl<'a> Body<'a> {
 
     /// The names of the children.
     pub(crate) fn children(self) -> Result<Vec<String>, Malformed> {
-        self.whole::<Option<_>>("the names of children").map(Option::unwrap_or_default)
+        self.whole::<Option<_>>("the names of children")
+            .map(Option::unwrap_or_default)
     }
 
     pub(crate) fn acl(self) -> Result<(Vec<Acl>, Stat), Malformed> {
-        self.whole::<(Option<_>, Stat)>("an ACL").map(|(acl, stat)| (acl.unwrap_or_default(), stat))
+        self.whole::<(Option<_>, Stat)>("an ACL")
+            .map(|(acl, stat)| (acl.unwrap_or_default(), stat))
     }
 
     /// The path that was synced is not used.
@@ -145,11 +176,15 @@ impl<'a> Body<'a> {
 
     /// The inner error repeats that of the header, so there should be none.
     pub(crate) fn watch_added(self) -> Result<Result<(), ErrorCode>, Malformed> {
-        self.whole("an error code").map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
+        self.whole("an error code")
+            .map(|error| ErrorCode::new(error).map_or(Ok(()), Err))
     }
 
     pub(crate) fn event(self) -> Result<Event, Malformed> {
-        let (no_kind, no_path) = (self.0.malformed("the type of an event"), self.0.malformed("the path of an event"));
+        let (no_kind, no_path) = (
+            self.0.malformed("the type of an event"),
+            self.0.malformed("the path of an event"),
+        );
         if self.0.rest().len() > LONGEST_EVENT {
             return Err(self.0.malformed("an event of at most 4 MiB"));
         }
@@ -163,10 +198,13 @@ impl<'a> Body<'a> {
             EventKind::NodeDataChanged => Event::DataChanged,
             EventKind::NodeChildrenChanged => Event::ChildrenChanged,
         };
-        path.and_then(|path| ZPath::on_server(path).ok()).map(event).ok_or(no_path)
+        path.and_then(|path| ZPath::on_server(path).ok())
+            .map(event)
+            .ok_or(no_path)
     }
 
-    /// The results of a multi with these operations; or the operation that failed, and nothing was applied.
+    /// The results of a multi with these operations; or the operation that failed, and nothing was
+    /// applied.
     pub(crate) fn transaction(
         self,
         operations: &[TransactionOperation],
@@ -179,17 +217,25 @@ impl<'a> Body<'a> {
                 Some(FailedOperation { index, error })
             })
         };
-        // In a failed transaction each operation has an error: 0 before the one that failed, `RuntimeInconsistency` after.
+        // In a failed transaction each operation has an error: 0 before the one that failed,
+        // `RuntimeInconsistency` after.
         let is_cause = |failed: &FailedOperation| failed.error != ErrorCode::RUNTIME_INCONSISTENCY;
         let cause = failures().find(is_cause).or_else(|| failures().next());
         if let Some(failed) = cause {
             return Ok(Err(failed));
         }
-        results.into_iter().collect::<Result<_, _>>().map(Ok).map_err(|_| malformed)
+        results
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map(Ok)
+            .map_err(|_| malformed)
     }
 
     /// One result for each operation of a multi-read.
-    pub(crate) fn reads(self, operations: &[ReadOperation]) -> Result<Vec<Result<ReadResult, ErrorCode>>, Malformed> {
+    pub(crate) fn reads(
+        self,
+        operations: &[ReadOperation],
+    ) -> Result<Vec<Result<ReadResult, ErrorCode>>, Malformed> {
         let malformed = self.0.malformed("an error other than 0");
         let results = self.results(operations, read_result)?;
         let known = |result: Result<ReadResult, i32>| match result {
@@ -210,7 +256,11 @@ impl<'a> Body<'a> {
         for operation in operations {
             let malformed = reader.malformed("the result of the next operation");
             let header: PartHeader = reader.read("the header of a result")?;
-            let reply = if header.is_end { None } else { codec::Reply::decode(header.op, &mut reader)? };
+            let reply = if header.is_end {
+                None
+            } else {
+                codec::Reply::decode(header.op, &mut reader)?
+            };
             results.push(match reply.ok_or(malformed)? {
                 codec::Reply::Error { code } => Err(code),
                 reply => Ok(result(reply, operation).ok_or(malformed)?),
@@ -219,7 +269,11 @@ impl<'a> Body<'a> {
         let malformed = reader.malformed("the end of the results");
         let header: PartHeader = reader.read("the header of a result")?;
         reader.end()?;
-        if header.is_end { Ok(results) } else { Err(malformed) }
+        if header.is_end {
+            Ok(results)
+        } else {
+            Err(malformed)
+        }
     }
 
     /// Decodes all that is left.
@@ -241,22 +295,30 @@ fn operation_result(
         (codec::Reply::Create2 { path, stat }, TransactionOperation::Create(_)) => {
             OperationResult::Created(Created { path, stat })
         }
-        (codec::Reply::Create { path }, TransactionOperation::Create(_)) => OperationResult::CreatedWithoutStat(path),
-        (codec::Reply::SetData { stat }, TransactionOperation::SetData { .. }) => OperationResult::DataSet(stat),
+        (codec::Reply::Create { path }, TransactionOperation::Create(_)) => {
+            OperationResult::CreatedWithoutStat(path)
+        }
+        (codec::Reply::SetData { stat }, TransactionOperation::SetData { .. }) => {
+            OperationResult::DataSet(stat)
+        }
         (codec::Reply::Delete {}, TransactionOperation::Delete { .. }) => OperationResult::Deleted,
         _ => return None,
     })
 }
 
 /// `None` if the result is not that of such an operation.
-fn read_result(reply: codec::Reply<String, Option<Vec<u8>>, Acl>, operation: &ReadOperation) -> Option<ReadResult> {
+fn read_result(
+    reply: codec::Reply<String, Option<Vec<u8>>, Acl>,
+    operation: &ReadOperation,
+) -> Option<ReadResult> {
     Some(match (reply, operation) {
         (codec::Reply::GetChildren { children }, ReadOperation::Children(_)) => {
             ReadResult::Children(children.unwrap_or_default())
         }
-        (codec::Reply::GetData { data, stat }, ReadOperation::Data(_)) => {
-            ReadResult::Data { data: data.unwrap_or_default(), stat }
-        }
+        (codec::Reply::GetData { data, stat }, ReadOperation::Data(_)) => ReadResult::Data {
+            data: data.unwrap_or_default(),
+            stat,
+        },
         _ => return None,
     })
 }

@@ -1,7 +1,9 @@
 //! Encodes the frames that a client sends.
 
 use crate::acl::Acl;
-use crate::codec::{self, AUTH_XID, Control, NewNode, PING_XID, Read, Writer, frame, write_end, write_part};
+use crate::codec::{
+    self, AUTH_XID, Control, NewNode, PING_XID, Read, Writer, frame, write_end, write_part,
+};
 use crate::codec::{OpCode, RequestHeader};
 use crate::operation::{CreateMode, NodeSpec, ReadOperation, TransactionOperation};
 use crate::path::ZPath;
@@ -26,7 +28,14 @@ pub(crate) fn ping() -> Vec<u8> {
 
 /// Adds an identity to the connection; answered with [`AUTH_XID`].
 pub(crate) fn auth(scheme: &str, auth: &[u8]) -> Vec<u8> {
-    frame(AUTH_XID, &About::Auth { kind: 0, scheme, auth })
+    frame(
+        AUTH_XID,
+        &About::Auth {
+            kind: 0,
+            scheme,
+            auth,
+        },
+    )
 }
 
 /// A token of SASL; the reply is a `token`.
@@ -34,13 +43,17 @@ pub(crate) fn sasl(xid: i32, token: &[u8]) -> Vec<u8> {
     frame(xid, &About::Sasl { token })
 }
 
-/// A request with a reply. Its docs name the method of [`Body`](super::reply::Body) that decodes the reply.
+/// A request with a reply. Its docs name the method of [`Body`](super::reply::Body) that decodes
+/// the reply.
 #[derive(Clone, Copy)]
 pub(crate) enum Request<'a> {
     /// `created`.
     Create(&'a NodeSpec),
     /// `empty`.
-    Delete { path: &'a ZPath, version: Option<i32> },
+    Delete {
+        path: &'a ZPath,
+        version: Option<i32>,
+    },
     /// `data`. A watch is set only if the node exists.
     GetData { path: &'a ZPath, watch: bool },
     /// `stat`; the error `NoNode` if there is none, which also sets the watch.
@@ -48,11 +61,19 @@ pub(crate) enum Request<'a> {
     /// `children`. A watch is set only if the node exists.
     GetChildren { path: &'a ZPath, watch: bool },
     /// `stat`.
-    SetData { path: &'a ZPath, data: &'a [u8], version: Option<i32> },
+    SetData {
+        path: &'a ZPath,
+        data: &'a [u8],
+        version: Option<i32>,
+    },
     /// `acl`.
     GetAcl { path: &'a ZPath },
     /// `stat`.
-    SetAcl { path: &'a ZPath, acl: &'a [Acl], version: Option<i32> },
+    SetAcl {
+        path: &'a ZPath,
+        acl: &'a [Acl],
+        version: Option<i32>,
+    },
     /// `synced`.
     Sync { path: &'a ZPath },
     /// `transaction`.
@@ -90,7 +111,9 @@ impl Request<'_> {
     /// Whether the server sets a watch.
     pub(super) fn sets_watch(&self) -> bool {
         match self {
-            Self::GetData { watch, .. } | Self::Exists { watch, .. } | Self::GetChildren { watch, .. } => *watch,
+            Self::GetData { watch, .. }
+            | Self::Exists { watch, .. }
+            | Self::GetChildren { watch, .. } => *watch,
             Self::AddWatch { .. } => true,
             _ => false,
         }
@@ -98,7 +121,14 @@ impl Request<'_> {
 
     /// Whether the request sets or removes a recursive watch.
     pub(super) fn changes_recursive_watches(&self) -> bool {
-        matches!(self, Self::AddWatch { .. } | Self::RemoveWatches { kind: WatchKind::Any, .. })
+        matches!(
+            self,
+            Self::AddWatch { .. }
+                | Self::RemoveWatches {
+                    kind: WatchKind::Any,
+                    ..
+                }
+        )
     }
 
     /// The frame. `xid` must be positive, and one higher than that of the request before it.
@@ -113,14 +143,37 @@ impl Request<'_> {
             Self::GetData { path, watch } => frame(xid, &Read::GetData { path, watch }),
             Self::Exists { path, watch } => frame(xid, &Read::Exists { path, watch }),
             Self::GetChildren { path, watch } => frame(xid, &Read::GetChildren { path, watch }),
-            Self::SetData { path, data, version } => frame(xid, &set_data(path, data, version)),
+            Self::SetData {
+                path,
+                data,
+                version,
+            } => frame(xid, &set_data(path, data, version)),
             Self::GetAcl { path } => frame(xid, &Read::GetAcl { path }),
-            Self::SetAcl { path, acl, version } => frame(xid, &Write::SetAcl { path, acl, version: required(version) }),
+            Self::SetAcl { path, acl, version } => frame(
+                xid,
+                &Write::SetAcl {
+                    path,
+                    acl,
+                    version: required(version),
+                },
+            ),
             Self::Sync { path } => frame(xid, &AboutWatches::Sync { path }),
             Self::Multi(operations) => multi(xid, operations)?,
             Self::MultiRead(operations) => multi_read(xid, operations),
-            Self::AddWatch { path } => frame(xid, &AboutWatches::AddWatch { path, mode: PERSISTENT_RECURSIVE }),
-            Self::RemoveWatches { path, kind } => frame(xid, &AboutWatches::RemoveWatches { path, kind: kind as i32 }),
+            Self::AddWatch { path } => frame(
+                xid,
+                &AboutWatches::AddWatch {
+                    path,
+                    mode: PERSISTENT_RECURSIVE,
+                },
+            ),
+            Self::RemoveWatches { path, kind } => frame(
+                xid,
+                &AboutWatches::RemoveWatches {
+                    path,
+                    kind: kind as i32,
+                },
+            ),
             Self::CloseSession => frame(xid, &AboutWatches::CloseSession {}),
         })
     }
@@ -128,12 +181,22 @@ impl Request<'_> {
 
 fn multi(xid: i32, operations: &[TransactionOperation]) -> Result<Vec<u8>, InvalidRequest> {
     let mut writer = Writer::default();
-    writer.write(&RequestHeader { xid, op: OpCode::Multi });
+    writer.write(&RequestHeader {
+        xid,
+        op: OpCode::Multi,
+    });
     for (index, operation) in operations.iter().enumerate() {
         let part = match operation {
-            TransactionOperation::Check { path, version } => Write::Check { path, version: required(*version) },
+            TransactionOperation::Check { path, version } => Write::Check {
+                path,
+                version: required(*version),
+            },
             TransactionOperation::Create(node) => create(node, index)?,
-            TransactionOperation::SetData { path, data, version } => set_data(path, data, *version),
+            TransactionOperation::SetData {
+                path,
+                data,
+                version,
+            } => set_data(path, data, *version),
             TransactionOperation::Delete { path, version } => delete(path, *version),
         };
         write_part(&mut writer, NO_ERROR, &part);
@@ -144,7 +207,10 @@ fn multi(xid: i32, operations: &[TransactionOperation]) -> Result<Vec<u8>, Inval
 
 fn multi_read(xid: i32, operations: &[ReadOperation]) -> Vec<u8> {
     let mut writer = Writer::default();
-    writer.write(&RequestHeader { xid, op: OpCode::MultiRead });
+    writer.write(&RequestHeader {
+        xid,
+        op: OpCode::MultiRead,
+    });
     for operation in operations {
         let part = match operation {
             ReadOperation::Children(path) => Read::GetChildren { path, watch: false },
@@ -167,14 +233,22 @@ fn create(node: &NodeSpec, index: usize) -> Result<Write<'_>, InvalidRequest> {
         CreateMode::PersistentWithTtl(_) => 5,
         CreateMode::PersistentSequentialWithTtl(_) => 6,
     };
-    let new = NewNode { path: &node.path, data: &*node.data, acl: &*node.acl, flags };
+    let new = NewNode {
+        path: &node.path,
+        data: &*node.data,
+        acl: &*node.acl,
+        flags,
+    };
     Ok(match node.mode {
         CreateMode::Container => Write::CreateContainer { node: new },
         CreateMode::PersistentWithTtl(ttl) | CreateMode::PersistentSequentialWithTtl(ttl) => {
             // The server refuses a time to live above its maximum.
             let ttl = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
             if ttl == 0 {
-                return Err(InvalidRequest { index, reason: "the time to live is shorter than a millisecond" });
+                return Err(InvalidRequest {
+                    index,
+                    reason: "the time to live is shorter than a millisecond",
+                });
             }
             Write::CreateTtl { node: new, ttl }
         }
@@ -183,11 +257,18 @@ fn create(node: &NodeSpec, index: usize) -> Result<Write<'_>, InvalidRequest> {
 }
 
 fn delete(path: &ZPath, version: Option<i32>) -> Write<'_> {
-    Write::Delete { path, version: required(version) }
+    Write::Delete {
+        path,
+        version: required(version),
+    }
 }
 
 fn set_data<'a>(path: &'a ZPath, data: &'a [u8], version: Option<i32>) -> Write<'a> {
-    Write::SetData { path, data, version: required(version) }
+    Write::SetData {
+        path,
+        data,
+        version: required(version),
+    }
 }
 
 fn required(version: Option<i32>) -> i32 {

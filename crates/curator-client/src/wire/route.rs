@@ -40,31 +40,52 @@ pub(super) enum EndedBy {
 }
 
 impl Route {
-    #[cfg_attr(feature = "native", expect(clippy::disallowed_methods, reason = "not in a simulation"))]
+    #[cfg_attr(
+        feature = "native",
+        expect(clippy::disallowed_methods, reason = "not in a simulation")
+    )]
     pub(super) async fn resolve(&self, server: &HostPort) -> io::Result<Vec<Target>> {
         match self {
             #[cfg(feature = "simulation")]
-            Self::Simulated(_) => Ok(vec![Target { name: server.to_string(), addresses: Vec::new() }]),
-            // `async_net` looks names up on its own threads, which, unlike tokio's blocking threads, do not delay the end
-            // of a runtime.
+            Self::Simulated(_) => Ok(vec![Target {
+                name: server.to_string(),
+                addresses: Vec::new(),
+            }]),
+            // `async_net` looks names up on its own threads, which, unlike tokio's blocking
+            // threads, do not delay the end of a runtime.
             #[cfg(feature = "native")]
             Self::Tcp => {
                 let addresses = async_net::resolve((server.host(), server.port())).await?;
-                let target = |address| Target { name: server.to_string(), addresses: vec![address] };
+                let target = |address| Target {
+                    name: server.to_string(),
+                    addresses: vec![address],
+                };
                 Ok(addresses.into_iter().map(target).collect())
             }
         }
     }
 
-    #[cfg_attr(not(feature = "simulation"), expect(unused_variables, reason = "a target has the address"))]
-    #[cfg_attr(not(feature = "native"), expect(unused_variables, reason = "the network knows the server"))]
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(unused_variables, reason = "a target has the address")
+    )]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(unused_variables, reason = "the network knows the server")
+    )]
     pub(super) async fn connect(&self, server: &HostPort, target: &Target) -> io::Result<Socket> {
         match self {
             #[cfg(feature = "simulation")]
-            Self::Simulated(network) => network.connect(server.host(), server.port()).await.map(Socket::Simulated),
+            Self::Simulated(network) => network
+                .connect(server.host(), server.port())
+                .await
+                .map(Socket::Simulated),
             #[cfg(feature = "native")]
             Self::Tcp => {
-                let address = target.addresses.first().ok_or_else(|| io::Error::other("it has no address"))?;
+                let address = target
+                    .addresses
+                    .first()
+                    .ok_or_else(|| io::Error::other("it has no address"))?;
                 TcpSocket::connect(*address).await.map(Socket::Tcp)
             }
         }
@@ -78,17 +99,36 @@ pub(super) struct Tls {
 }
 
 /// Makes the TLS handshake, if the client uses TLS.
-#[cfg_attr(not(all(feature = "native", feature = "tls")), expect(unused_variables, reason = "there is no TLS"))]
-pub(super) async fn secure(socket: &Socket, server: &HostPort, options: &SessionOptions) -> Result<Tls, EndedBy> {
+#[cfg_attr(
+    not(all(feature = "native", feature = "tls")),
+    expect(unused_variables, reason = "there is no TLS")
+)]
+pub(super) async fn secure(
+    socket: &Socket,
+    server: &HostPort,
+    options: &SessionOptions,
+) -> Result<Tls, EndedBy> {
     #[cfg(all(feature = "native", feature = "tls"))]
     if let (Socket::Tcp(socket), Some(tls)) = (socket, &options.tls) {
         let other = |reason: String| EndedBy::Tls(TlsProblem::Other { reason });
-        let config = tls.current().handshake_config().map_err(|error| other(error.to_string()))?;
-        let name = ServerName::try_from(server.host().to_owned()).map_err(|error| other(error.to_string()))?;
+        let config = tls
+            .current()
+            .handshake_config()
+            .map_err(|error| other(error.to_string()))?;
+        let name = ServerName::try_from(server.host().to_owned())
+            .map_err(|error| other(error.to_string()))?;
         let connection = ClientConnection::new(Arc::clone(&config.config), name);
-        let secured = socket.secure(Security::tls(connection.map_err(|error| other(error.to_string()))?)).await;
-        let tls = Tls { config: Some(config) };
-        return secured.map_err(|error| tls.explain(&error, server)).map(|()| tls);
+        let secured = socket
+            .secure(Security::tls(
+                connection.map_err(|error| other(error.to_string()))?,
+            ))
+            .await;
+        let tls = Tls {
+            config: Some(config),
+        };
+        return secured
+            .map_err(|error| tls.explain(&error, server))
+            .map(|()| tls);
     }
     Ok(Tls {
         #[cfg(all(feature = "native", feature = "tls"))]
@@ -97,14 +137,19 @@ pub(super) async fn secure(socket: &Socket, server: &HostPort, options: &Session
 }
 
 impl Tls {
-    /// Why the connection has ended. In TLS 1.3, a server refuses a client's certificate only after the handshake.
+    /// Why the connection has ended. In TLS 1.3, a server refuses a client's certificate only after
+    /// the handshake.
     #[cfg_attr(
         not(all(feature = "native", feature = "tls")),
         expect(unused_variables, clippy::unused_self, reason = "there is no TLS")
     )]
     pub(super) fn explain(&self, error: &io::Error, server: &HostPort) -> EndedBy {
         #[cfg(all(feature = "native", feature = "tls"))]
-        if let Some(problem) = self.config.as_ref().and_then(|config| tls_problem(error, server, config)) {
+        if let Some(problem) = self
+            .config
+            .as_ref()
+            .and_then(|config| tls_problem(error, server, config))
+        {
             return EndedBy::Tls(problem);
         }
         EndedBy::Server

@@ -1,4 +1,5 @@
-//! Authenticates a connection over SASL: the client's side of an exchange of tokens with the server.
+//! Authenticates a connection over SASL: the client's side of an exchange of tokens with the
+//! server.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -57,8 +58,12 @@ pub(super) enum SaslFailure {
 }
 
 impl Exchange {
-    /// Begins the exchange of a connection to `server`, if the client uses SASL. Also returns the first token.
-    #[cfg_attr(not(feature = "sasl-gssapi"), expect(unused_variables, reason = "only Kerberos needs the server"))]
+    /// Begins the exchange of a connection to `server`, if the client uses SASL. Also returns the
+    /// first token.
+    #[cfg_attr(
+        not(feature = "sasl-gssapi"),
+        expect(unused_variables, reason = "only Kerberos needs the server")
+    )]
     pub(super) async fn begin(
         options: &SessionOptions,
         server: &HostPort,
@@ -68,7 +73,10 @@ impl Exchange {
             // The server begins.
             #[cfg(feature = "sasl-digest-md5")]
             Some(Mechanism::DigestMd5 { user, password }) => {
-                let login = Login { user: user.clone(), password: password.clone() };
+                let login = Login {
+                    user: user.clone(),
+                    password: password.clone(),
+                };
                 return Ok(Some((Self::Challenge(login), Vec::new())));
             }
             #[cfg(feature = "sasl-gssapi")]
@@ -86,7 +94,8 @@ impl Exchange {
     pub(super) async fn step(self, token: &[u8]) -> Result<(Self, Step), SaslFailure> {
         match self {
             #[cfg(feature = "sasl-digest-md5")]
-            // A server without SASL, and one that admits clients whose authentication has failed, sends no token.
+            // A server without SASL, and one that admits clients whose authentication has failed,
+            // sends no token.
             Self::Challenge(_) | Self::Proof(_) if token.is_empty() => {
                 Err(SaslFailure::Unauthenticated(Unauthenticated::Client))
             }

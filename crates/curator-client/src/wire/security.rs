@@ -29,7 +29,10 @@ impl Security {
     pub(super) fn tls(mut connection: ClientConnection) -> Self {
         // The client limits the requests in flight, and their size.
         connection.set_buffer_limit(None);
-        Self::Tls(Box::new(Encrypted { connection, records: Records::default() }))
+        Self::Tls(Box::new(Encrypted {
+            connection,
+            records: Records::default(),
+        }))
     }
 
     /// Begins the handshake, or continues it.
@@ -81,14 +84,26 @@ impl Security {
     /// An error of `rustls` is the source of the error.
     #[cfg_attr(
         not(feature = "tls"),
-        expect(unused_variables, clippy::ptr_arg, reason = "a plain connection is only read")
+        expect(
+            unused_variables,
+            clippy::ptr_arg,
+            reason = "a plain connection is only read"
+        )
     )]
-    pub(super) fn receive(&mut self, bytes: &[u8], frames: &mut Frames, to_write: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        frames: &mut Frames,
+        to_write: &mut Vec<u8>,
+    ) -> io::Result<()> {
         match self {
             Self::Plain => frames.extend(bytes),
             #[cfg(feature = "tls")]
             Self::Tls(tls) => {
-                let Encrypted { connection, records } = &mut **tls;
+                let Encrypted {
+                    connection,
+                    records,
+                } = &mut **tls;
                 records.received(bytes);
                 let mut rest = bytes;
                 while !rest.is_empty() {
@@ -174,7 +189,11 @@ mod tests {
                 let mut records = Records::default();
                 records.received(&stream[..first]);
                 records.received(&stream[first..second]);
-                assert_eq!(records.is_complete(), ends.contains(&second), "{first}, {second}");
+                assert_eq!(
+                    records.is_complete(),
+                    ends.contains(&second),
+                    "{first}, {second}"
+                );
             }
         }
     }

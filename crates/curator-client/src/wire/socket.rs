@@ -18,7 +18,8 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does nothing.
+    /// Sends a frame, without its length. Does not wait; on a connection that has ended, does
+    /// nothing.
     pub(super) fn send(&self, frame: Vec<u8>) {
         match self {
             #[cfg(feature = "simulation")]
@@ -43,9 +44,9 @@ impl Socket {
     pub(super) fn poll_receive(&self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         match self {
             #[cfg(feature = "simulation")]
-            Self::Simulated(socket) => {
-                socket.poll_receive(cx).map(|frame| frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
-            }
+            Self::Simulated(socket) => socket
+                .poll_receive(cx)
+                .map(|frame| frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())),
             #[cfg(feature = "native")]
             Self::Tcp(socket) => socket.poll_receive(cx),
         }
@@ -71,8 +72,9 @@ impl Socket {
         }
     }
 
-    /// Whether a frame that `is_sought` has arrived and may not be processed. Also `true` if that is unknown: a part of a
-    /// frame is last, much has arrived, or the connection has ended. The frames stay to be received. Needs no runtime.
+    /// Whether a frame that `is_sought` has arrived and may not be processed. Also `true` if that
+    /// is unknown: a part of a frame is last, much has arrived, or the connection has ended. The
+    /// frames stay to be received. Needs no runtime.
     #[cfg(feature = "native")]
     pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! A connection over TCP, with or without TLS, on the client's runtime.
 //!
-//! The thread that sends a request also writes it, which saves a wake of another task. What the system does not take at
-//! once is written by the task that reads the connection.
+//! The thread that sends a request also writes it, which saves a wake of another task. What the
+//! system does not take at once is written by the task that reads the connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,8 @@ use super::security::Security;
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 << 10;
-/// How many bytes a thread reads in advance of the task that reads: an endless stream must not hold it.
+/// How many bytes a thread reads in advance of the task that reads: an endless stream must not hold
+/// it.
 const ADVANCE: usize = 1 << 20;
 
 /// See the module.
@@ -47,7 +48,10 @@ impl TcpSocket {
     pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { address, io: Mutex::new(Io::new(stream)) })
+        Ok(Self {
+            address,
+            io: Mutex::new(Io::new(stream)),
+        })
     }
 
     /// Makes the TLS handshake, before anything is sent.
@@ -101,7 +105,10 @@ impl TcpSocket {
         let advance = io.read_now(|_| false);
         let mut frames = io.received.unprocessed();
         let is_found = frames.by_ref().any(is_sought);
-        let is_known = advance.is_all && frames.is_empty() && io.security.is_between_records() && io.failure.is_none();
+        let is_known = advance.is_all
+            && frames.is_empty()
+            && io.security.is_between_records()
+            && io.failure.is_none();
         advance.wake_reader(io);
         is_found || !is_known
     }
@@ -132,7 +139,8 @@ struct Advance {
 }
 
 impl Advance {
-    /// The system reports bytes only once, and now they are gone: the task that reads must be woken.
+    /// The system reports bytes only once, and now they are gone: the task that reads must be
+    /// woken.
     fn wake_reader(&self, io: MutexGuard<'_, Io>) {
         let reader = if self.is_new { io.reader.clone() } else { None };
         drop(io);
@@ -224,7 +232,11 @@ impl Io {
             if let Some(failure) = self.failure.take() {
                 return Poll::Ready(Err(failure));
             }
-            if self.reader.as_ref().is_none_or(|reader| !reader.will_wake(cx.waker())) {
+            if self
+                .reader
+                .as_ref()
+                .is_none_or(|reader| !reader.will_wake(cx.waker()))
+            {
                 self.reader = Some(cx.waker().clone());
             }
             let written = self.poll_write(cx);
@@ -250,13 +262,16 @@ impl Io {
         Ok(())
     }
 
-    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its runtime runs, but its
-    /// sockets do not block, so any thread can ask the system.
+    /// Reads what has arrived, until it `is_enough`. tokio knows of what has arrived only when its
+    /// runtime runs, but its sockets do not block, so any thread can ask the system.
     fn read_now(&mut self, is_enough: impl Fn(&Frames) -> bool) -> Advance {
         use rustix::io::Errno;
         use rustix::net::{RecvFlags, recv};
 
-        let mut advance = Advance { is_new: false, is_all: false };
+        let mut advance = Advance {
+            is_new: false,
+            is_all: false,
+        };
         // With TLS, the bytes that are read need not become bytes of frames.
         let mut in_advance = self.received.len();
         while self.failure.is_none() && in_advance < ADVANCE && !is_enough(&self.received) {
@@ -265,7 +280,8 @@ impl Io {
                 Ok((received, _)) => {
                     in_advance += received;
                     let chunk = self.chunk.get(..received).unwrap_or_default();
-                    self.security.receive(chunk, &mut self.received, &mut self.to_write)
+                    self.security
+                        .receive(chunk, &mut self.received, &mut self.to_write)
                 }
                 Err(Errno::AGAIN) => {
                     advance.is_all = true;
@@ -286,7 +302,9 @@ impl Io {
         if chunk.filled().is_empty() {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
-        let received = self.security.receive(chunk.filled(), &mut self.received, &mut self.to_write);
+        let received =
+            self.security
+                .receive(chunk.filled(), &mut self.received, &mut self.to_write);
         if received.is_err() {
             // The server gets the alert that says why TLS has failed.
             drop(self.write());
@@ -308,7 +326,9 @@ mod tests {
 
     async fn connected() -> (Arc<TcpSocket>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpSocket::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = TcpSocket::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         (Arc::new(socket), listener.accept().unwrap().0)
     }
 
@@ -333,7 +353,10 @@ mod tests {
         while socket.lock().failure.is_none() {
             assert_eq!(socket.peek_now(|_| ()), None);
         }
-        assert_eq!(soon(receiving).await.unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            soon(receiving).await.unwrap().unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[tokio::test]
@@ -357,11 +380,22 @@ mod tests {
         let (socket, server) = connected().await;
         // 40 MB: more than any system buffers.
         let frames = 10_000_u32;
-        socket.together(|| (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000))));
-        assert!(!socket.lock().to_write.is_empty(), "the system has taken everything");
+        socket.together(|| {
+            (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000)))
+        });
+        assert!(
+            !socket.lock().to_write.is_empty(),
+            "the system has taken everything"
+        );
         server.set_nonblocking(true).unwrap();
-        let (receiving, server) = (tokio::spawn(receive(Arc::clone(&socket))), TcpStream::from_std(server).unwrap());
-        let server = TcpSocket { address: socket.address(), io: Mutex::new(Io::new(server)) };
+        let (receiving, server) = (
+            tokio::spawn(receive(Arc::clone(&socket))),
+            TcpStream::from_std(server).unwrap(),
+        );
+        let server = TcpSocket {
+            address: socket.address(),
+            io: Mutex::new(Io::new(server)),
+        };
         for number in 0..frames {
             let frame = soon(poll_fn(|cx| server.poll_receive(cx))).await.unwrap();
             assert_eq!(frame, number.to_be_bytes().repeat(1_000));

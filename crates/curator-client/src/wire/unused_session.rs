@@ -14,11 +14,11 @@ use crate::options::SessionOptions;
 use crate::pass::Target;
 use crate::process::Process;
 
-/// The session of a connection that is being opened. Dropping it requests the end of a new session: it writes what the
-/// system takes at once, and does not wait.
+/// The session of a connection that is being opened. Dropping it requests the end of a new session:
+/// it writes what the system takes at once, and does not wait.
 ///
-/// A server that requires SASL of each client does not close a session for a client whose exchange has failed: this one ends
-/// at its timeout.
+/// A server that requires SASL of each client does not close a session for a client whose exchange
+/// has failed: this one ends at its timeout.
 pub(super) struct UnusedSession {
     socket: Arc<Socket>,
     state: State,
@@ -36,7 +36,11 @@ enum State {
 impl UnusedSession {
     /// Without a session so far.
     pub(super) fn new(socket: &Arc<Socket>) -> Self {
-        Self { socket: Arc::clone(socket), state: State::NothingToClose, process: Process::current() }
+        Self {
+            socket: Arc::clone(socket),
+            state: State::NothingToClose,
+            process: Process::current(),
+        }
     }
 
     /// A new session is about to be requested.
@@ -54,16 +58,21 @@ impl UnusedSession {
         self.state = State::NothingToClose;
     }
 
-    /// Ends the session over another connection, if the server has granted one. A server that refuses credentials ends
-    /// the connection, and reads nothing more from it. A session whose future is dropped meanwhile ends at its timeout.
+    /// Ends the session over another connection, if the server has granted one. A server that
+    /// refuses credentials ends the connection, and reads nothing more from it. A session whose
+    /// future is dropped meanwhile ends at its timeout.
     pub(super) async fn close_over_another_connection(
         mut self,
         server: &HostPort,
         target: &Target,
         options: &SessionOptions,
     ) {
-        let State::Granted(key) = std::mem::replace(&mut self.state, State::NothingToClose) else { return };
-        let Ok(socket) = key.route.connect(server, target).await else { return };
+        let State::Granted(key) = std::mem::replace(&mut self.state, State::NothingToClose) else {
+            return;
+        };
+        let Ok(socket) = key.route.connect(server, target).await else {
+            return;
+        };
         if secure(&socket, server, options).await.is_err() {
             return;
         }
@@ -73,7 +82,8 @@ impl UnusedSession {
             socket.send(resumed.frame());
             close_session(&socket);
         });
-        // The replies to both, or the end of the connection: either way, there is nothing left to do.
+        // The replies to both, or the end of the connection: either way, there is nothing left to
+        // do.
         for _ in 0..2 {
             if receive(&socket).await.is_err() {
                 return;
@@ -82,8 +92,8 @@ impl UnusedSession {
     }
 }
 
-/// A simulated process that loses its futures has crashed, and requests nothing. In a forked child, the connection is the
-/// parent's.
+/// A simulated process that loses its futures has crashed, and requests nothing. In a forked child,
+/// the connection is the parent's.
 impl Drop for UnusedSession {
     fn drop(&mut self) {
         if !matches!(self.state, State::NothingToClose)

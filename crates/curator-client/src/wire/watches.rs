@@ -1,7 +1,8 @@
 //! The watches of one connection, and which of them an event fires. No I/O.
 //!
-//! The server keeps one watch for each path and kind, however often it is requested. A watch is added when the reply to
-//! its request arrives: events arrive in order with the replies, so an earlier event is not meant for it.
+//! The server keeps one watch for each path and kind, however often it is requested. A watch is
+//! added when the reply to its request arrives: events arrive in order with the replies, so an
+//! earlier event is not meant for it.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,11 @@ struct Watched<S> {
 
 impl<S> Default for Watched<S> {
     fn default() -> Self {
-        Self { requested: 0, watchers: Vec::new(), is_set: false }
+        Self {
+            requested: 0,
+            watchers: Vec::new(),
+            is_set: false,
+        }
     }
 }
 
@@ -94,8 +99,17 @@ impl OneShotKind {
 impl Watches {
     /// The number of watches that have not fired.
     pub(super) fn len(&self) -> usize {
-        let one_shot = self.data.values().chain(self.children.values()).map(|watched| watched.watchers.len());
-        one_shot.sum::<usize>() + self.recursive.values().map(|watched| watched.watchers.len()).sum::<usize>()
+        let one_shot = self
+            .data
+            .values()
+            .chain(self.children.values())
+            .map(|watched| watched.watchers.len());
+        one_shot.sum::<usize>()
+            + self
+                .recursive
+                .values()
+                .map(|watched| watched.watchers.len())
+                .sum::<usize>()
     }
 
     /// A request for a watch is being sent.
@@ -112,12 +126,15 @@ impl Watches {
     ) -> Option<(u64, oneshot::Receiver<WatchEvent>)> {
         let (sender, event) = oneshot::channel();
         let id = self.next_id();
-        self.table(kind).entry(path.clone()).or_default().answered(is_set.then_some((id, sender)));
+        self.table(kind)
+            .entry(path.clone())
+            .or_default()
+            .answered(is_set.then_some((id, sender)));
         is_set.then_some((id, event))
     }
 
-    /// A watch is dropped, or the reply to a request without a watch has arrived. Returns whether the server must
-    /// remove its watch.
+    /// A watch is dropped, or the reply to a request without a watch has arrived. Returns whether
+    /// the server must remove its watch.
     pub(super) fn dropped(&mut self, path: &ZPath, kind: OneShotKind, id: Option<u64>) -> bool {
         dropped(self.table(kind), path, id)
     }
@@ -135,7 +152,10 @@ impl Watches {
     ) -> Option<(u64, mpsc::UnboundedReceiver<TreeEvent>)> {
         let (sender, events) = mpsc::unbounded_channel();
         let id = self.next_id();
-        self.recursive.entry(path.clone()).or_default().answered(is_set.then_some((id, sender)));
+        self.recursive
+            .entry(path.clone())
+            .or_default()
+            .answered(is_set.then_some((id, sender)));
         is_set.then_some((id, events))
     }
 
@@ -144,8 +164,8 @@ impl Watches {
         dropped(&mut self.recursive, path, id)
     }
 
-    /// Fires the watches that report `event`. Returns what must be sent to their watchers, without a lock: a watcher may
-    /// be woken inline.
+    /// Fires the watches that report `event`. Returns what must be sent to their watchers, without
+    /// a lock: a watcher may be woken inline.
     #[must_use]
     pub(super) fn fire(&mut self, event: &Event) -> Vec<Fired> {
         let mut fired = Vec::new();
@@ -154,7 +174,12 @@ impl Watches {
             Event::Deleted(path) => (path, WatchEvent::Deleted, TreeEvent::Deleted),
             Event::DataChanged(path) => (path, WatchEvent::DataChanged, TreeEvent::DataChanged),
             Event::ChildrenChanged(path) => {
-                fire(&mut self.children, path, WatchEvent::ChildrenChanged, &mut fired);
+                fire(
+                    &mut self.children,
+                    path,
+                    WatchEvent::ChildrenChanged,
+                    &mut fired,
+                );
                 return fired;
             }
             Event::Session(_) => return fired,
@@ -163,13 +188,18 @@ impl Watches {
         if one_shot == WatchEvent::Deleted {
             fire(&mut self.children, path, one_shot, &mut fired);
         }
-        for (_, events) in covering(self.recursive.iter(), path).flat_map(|watched| &watched.watchers) {
+        for (_, events) in
+            covering(self.recursive.iter(), path).flat_map(|watched| &watched.watchers)
+        {
             fired.push(Fired::Recursive(events.clone(), tree_event(path.clone())));
         }
         fired
     }
 
-    fn table(&mut self, kind: OneShotKind) -> &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>> {
+    fn table(
+        &mut self,
+        kind: OneShotKind,
+    ) -> &mut BTreeMap<ZPath, Watched<oneshot::Sender<WatchEvent>>> {
         match kind {
             OneShotKind::Data => &mut self.data,
             OneShotKind::Children => &mut self.children,
@@ -183,7 +213,9 @@ impl Watches {
 }
 
 fn dropped<S>(table: &mut BTreeMap<ZPath, Watched<S>>, path: &ZPath, id: Option<u64>) -> bool {
-    let Some(watched) = table.get_mut(path) else { return false };
+    let Some(watched) = table.get_mut(path) else {
+        return false;
+    };
     watched.watchers.retain(|(watcher, _)| Some(*watcher) != id);
     if !watched.is_unused() {
         return false;
@@ -198,22 +230,33 @@ fn fire(
     event: WatchEvent,
     fired: &mut Vec<Fired>,
 ) {
-    let Some(watched) = table.get_mut(path) else { return };
+    let Some(watched) = table.get_mut(path) else {
+        return;
+    };
     watched.is_set = false;
-    fired.extend(watched.watchers.drain(..).map(|(_, watcher)| Fired::OneShot(watcher, event)));
+    fired.extend(
+        watched
+            .watchers
+            .drain(..)
+            .map(|(_, watcher)| Fired::OneShot(watcher, event)),
+    );
     if watched.is_unused() {
         table.remove(path);
     }
 }
 
-/// The recursive watches that report an event at `path`, the deepest first. Each watch is compared once with the path, and
-/// nothing is copied: there are few watches, but a server that lies can send a path of a million parts.
+/// The recursive watches that report an event at `path`, the deepest first. Each watch is compared
+/// once with the path, and nothing is copied: there are few watches, but a server that lies can
+/// send a path of a million parts.
 fn covering<'a, S: 'a>(
     watches: impl DoubleEndedIterator<Item = (&'a ZPath, &'a Watched<S>)>,
     path: &ZPath,
 ) -> impl Iterator<Item = &'a Watched<S>> {
     // In the order of the table, a path follows those above it.
-    watches.rev().filter(|(watched, _)| path.is_at_or_below(watched)).map(|(_, watched)| watched)
+    watches
+        .rev()
+        .filter(|(watched, _)| path.is_at_or_below(watched))
+        .map(|(_, watched)| watched)
 }
 
 #[cfg(test)]
@@ -226,7 +269,11 @@ mod tests {
         ZPath::on_server(text).unwrap()
     }
 
-    fn set(watches: &mut Watches, path: &ZPath, kind: OneShotKind) -> (u64, oneshot::Receiver<WatchEvent>) {
+    fn set(
+        watches: &mut Watches,
+        path: &ZPath,
+        kind: OneShotKind,
+    ) -> (u64, oneshot::Receiver<WatchEvent>) {
         watches.requested(path, kind);
         watches.answered(path, kind, true).unwrap()
     }
@@ -239,7 +286,10 @@ mod tests {
         let (_, mut children) = set(&mut watches, &a, OneShotKind::Children);
         assert_eq!(watches.len(), 3);
         assert!(watches.fire(&Event::ChildrenChanged(path("/b"))).is_empty());
-        watches.fire(&Event::Deleted(a)).into_iter().for_each(Fired::send);
+        watches
+            .fire(&Event::Deleted(a))
+            .into_iter()
+            .for_each(Fired::send);
         for event in [&mut data, &mut again, &mut children] {
             assert_eq!(event.try_recv(), Ok(WatchEvent::Deleted));
         }
@@ -255,42 +305,69 @@ mod tests {
         watches.requested(&a, OneShotKind::Data);
         assert!(!watches.dropped(&a, OneShotKind::Data, Some(second)));
         // The node is gone: no watch is set, but the previous one may be.
-        assert_eq!(watches.answered(&a, OneShotKind::Data, false).map(drop), None);
+        assert_eq!(
+            watches.answered(&a, OneShotKind::Data, false).map(drop),
+            None
+        );
         assert!(watches.dropped(&a, OneShotKind::Data, None));
         assert!(watches.data.is_empty());
     }
 
-    fn watch_recursively(watches: &mut Watches, path: &ZPath) -> mpsc::UnboundedReceiver<TreeEvent> {
+    fn watch_recursively(
+        watches: &mut Watches,
+        path: &ZPath,
+    ) -> mpsc::UnboundedReceiver<TreeEvent> {
         watches.recursive_requested(path);
         watches.recursive_answered(path, true).unwrap().1
     }
 
     #[test]
-    fn the_recursive_watches_of_an_event_are_those_of_its_node_and_its_ancestors_the_deepest_first() {
+    fn the_recursive_watches_of_an_event_are_those_of_its_node_and_its_ancestors_the_deepest_first()
+    {
         let mut watches = Watches::default();
-        let watched = ["/", "/a", "/a-", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b0", "/b"].map(path);
-        let mut events = watched.each_ref().map(|path| watch_recursively(&mut watches, path));
+        let watched = [
+            "/", "/a", "/a-", "/a/b", "/a/b/c", "/a/b/c/d", "/a/b0", "/b",
+        ]
+        .map(path);
+        let mut events = watched
+            .each_ref()
+            .map(|path| watch_recursively(&mut watches, path));
         let mut receivers = Vec::new();
         for fired in watches.fire(&Event::Created(path("/a/b/c"))) {
             fired.send();
             receivers.extend(
-                events.iter_mut().zip(&watched).find_map(|(events, path)| events.try_recv().ok().map(|_| path)),
+                events
+                    .iter_mut()
+                    .zip(&watched)
+                    .find_map(|(events, path)| events.try_recv().ok().map(|_| path)),
             );
         }
-        assert_eq!(receivers, ["/a/b/c", "/a/b", "/a", "/"].map(path).iter().collect::<Vec<_>>());
+        assert_eq!(
+            receivers,
+            ["/a/b/c", "/a/b", "/a", "/"]
+                .map(path)
+                .iter()
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn each_recursive_watch_is_compared_once_with_an_event() {
         let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(10_000)));
         let watched = ["/", "/a/a", "/a/b"].map(path);
-        let _events = watched.each_ref().map(|path| watch_recursively(&mut watches, path));
+        let _events = watched
+            .each_ref()
+            .map(|path| watch_recursively(&mut watches, path));
         let compared = Cell::new(0);
-        let counted = watches.recursive.iter().inspect(|_| compared.set(compared.get() + 1));
+        let counted = watches
+            .recursive
+            .iter()
+            .inspect(|_| compared.set(compared.get() + 1));
         assert_eq!((covering(counted, &deep).count(), compared.get()), (2, 3));
     }
 
-    /// With a copy of each ancestor, these events would take minutes, and so the thread would be stuck.
+    /// With a copy of each ancestor, these events would take minutes, and so the thread would be
+    /// stuck.
     #[tokio::test]
     async fn an_event_of_two_million_ancestors_does_not_occupy_the_thread() {
         let (fired, has_fired) = oneshot::channel();
@@ -299,7 +376,9 @@ mod tests {
             let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(2_000_000)));
             let without_watches = watches.fire(&Event::Created(deep.clone())).len();
             let _events = watch_recursively(&mut watches, &path("/a"));
-            fired.send([without_watches, watches.fire(&Event::Created(deep)).len()]).unwrap();
+            fired
+                .send([without_watches, watches.fire(&Event::Created(deep)).len()])
+                .unwrap();
         });
         assert_eq!(curator_test::soon(has_fired).await, Ok([0, 1]));
     }

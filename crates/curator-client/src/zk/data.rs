@@ -1,9 +1,11 @@
 //! Converts between this crate's data types and those of `zookeeper-client`.
 //!
-//! This crate has separate types because they are part of its public API: a new version of `zookeeper-client` is then
-//! not a breaking change here.
+//! This crate has separate types because they are part of its public API: a new version of
+//! `zookeeper-client` is then not a breaking change here.
 
-use zookeeper_client::{Acl as ZkAcl, AuthId as ZkAuthId, Permission as ZkPermission, Stat as ZkStat};
+use zookeeper_client::{
+    Acl as ZkAcl, AuthId as ZkAuthId, Permission as ZkPermission, Stat as ZkStat,
+};
 
 use crate::acl::{Acl, AuthId, Permission};
 use crate::operation::Stat;
@@ -18,7 +20,9 @@ const PERMISSIONS: [(Permission, ZkPermission); 5] = [
 
 pub(super) fn to_acl(acl: &[Acl]) -> Vec<ZkAcl> {
     let entry = |acl: &Acl| {
-        let permitted = PERMISSIONS.iter().filter(|(ours, _)| acl.permission().has(*ours));
+        let permitted = PERMISSIONS
+            .iter()
+            .filter(|(ours, _)| acl.permission().has(*ours));
         let permission = permitted.fold(ZkPermission::NONE, |all, (_, theirs)| all | *theirs);
         ZkAcl::new(permission, ZkAuthId::new(acl.scheme(), acl.id()))
     };
@@ -28,7 +32,9 @@ pub(super) fn to_acl(acl: &[Acl]) -> Vec<ZkAcl> {
 /// Omits bits without a meaning in ZooKeeper.
 pub(super) fn from_acl(acl: &[ZkAcl]) -> Vec<Acl> {
     let entry = |acl: &ZkAcl| {
-        let permitted = PERMISSIONS.iter().filter(|(_, theirs)| acl.permission().has(*theirs));
+        let permitted = PERMISSIONS
+            .iter()
+            .filter(|(_, theirs)| acl.permission().has(*theirs));
         let permission = permitted.fold(Permission::NONE, |all, (ours, _)| all | *ours);
         Acl::new(permission, AuthId::new(acl.scheme(), acl.id()))
     };
@@ -57,7 +63,8 @@ mod tests {
 
     #[test]
     fn an_acl_is_unchanged_by_conversion_to_zookeeper_client_and_back() {
-        let every = PERMISSIONS.map(|(ours, _)| Acl::new(ours, AuthId::new("digest", &ours.to_string())));
+        let every =
+            PERMISSIONS.map(|(ours, _)| Acl::new(ours, AuthId::new("digest", &ours.to_string())));
         let several = [
             Acl::new(Permission::NONE, AuthId::anyone()),
             Acl::new(Permission::READ | Permission::ADMIN, AuthId::authed()),
@@ -66,7 +73,10 @@ mod tests {
         let acl = [&every[..], &several[..]].concat();
         let theirs = to_acl(&acl);
         for (ours, theirs) in acl.iter().zip(&theirs) {
-            assert_eq!(ours.permission().to_string(), theirs.permission().to_string());
+            assert_eq!(
+                ours.permission().to_string(),
+                theirs.permission().to_string()
+            );
         }
         assert_eq!(from_acl(&theirs), acl);
     }

@@ -4,8 +4,8 @@ use zookeeper_client::Error as ZkError;
 
 use crate::transport::{ErrorCode, RequestError};
 
-/// The messages of `zookeeper-client` are for its developers, so a lost connection is described in plain words.
-/// `ConnectionLoss` is only an end of file; a reset and an idle timeout are `Custom`.
+/// The messages of `zookeeper-client` are for its developers, so a lost connection is described in
+/// plain words. `ConnectionLoss` is only an end of file; a reset and an idle timeout are `Custom`.
 impl From<ZkError> for RequestError {
     fn from(error: ZkError) -> Self {
         let code = match error {
@@ -36,7 +36,8 @@ impl From<ZkError> for RequestError {
             ZkError::ConnectionLoss => return Self::Lost("the peer closed it".to_owned()),
             ZkError::Timeout => return Self::Lost("it timed out".to_owned()),
             ZkError::NoHosts => return Self::Lost("no server could be reached".to_owned()),
-            // The task of `zookeeper-client` has ended: with its connection, with the session or with its runtime.
+            // The task of `zookeeper-client` has ended: with its connection, with the session or
+            // with its runtime.
             ZkError::UnexpectedError(text) if text.starts_with("BUG") => {
                 return Self::Lost("it was given up".to_owned());
             }
@@ -61,9 +62,11 @@ mod tests {
 
     #[test]
     fn a_bug_message_of_zookeeper_client_is_reported_as_a_lost_connection() {
-        let dropped = ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
+        let dropped =
+            ZkError::UnexpectedError("BUG: Create2 expect response, but got none".to_owned());
         let error = translate("create", &ZPath::root(), dropped.into());
-        let expected = "create /: the connection was lost before the reply arrived (it was given up)";
+        let expected =
+            "create /: the connection was lost before the reply arrived (it was given up)";
         assert_eq!(error.to_string(), expected);
     }
 }

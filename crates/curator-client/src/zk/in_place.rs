@@ -6,18 +6,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
-/// Runs a future without a separate task or thread: waking it polls it inline, on the thread that wakes it.
+/// Runs a future without a separate task or thread: waking it polls it inline, on the thread that
+/// wakes it.
 ///
-/// Used for the side of a connection that `zookeeper-client` runs, whose work takes microseconds and is the same on any
-/// thread. The thread that makes a request also writes it, and the thread that finds out that replies have arrived also
-/// reads them. A task would have to be woken on another thread first, and each of these hand-overs takes longer than
-/// the work itself.
+/// Used for the side of a connection that `zookeeper-client` runs, whose work takes microseconds
+/// and is the same on any thread. The thread that makes a request also writes it, and the thread
+/// that finds out that replies have arrived also reads them. A task would have to be woken on
+/// another thread first, and each of these hand-overs takes longer than the work itself.
 ///
-/// The future must not block, and must not panic. One thread polls it at a time: a thread that wakes it during a poll
-/// leaves the work to the polling thread.
+/// The future must not block, and must not panic. One thread polls it at a time: a thread that
+/// wakes it during a poll leaves the work to the polling thread.
 pub(super) struct InPlace {
     state: AtomicU8,
-    /// `None` when the future has completed. Locked by the thread that has claimed the right to poll.
+    /// `None` when the future has completed. Locked by the thread that has claimed the right to
+    /// poll.
     future: Mutex<Option<Work>>,
 }
 
@@ -35,30 +37,40 @@ const DONE: u8 = 3;
 impl InPlace {
     /// Does not poll `work`; the first call of [`run`](Self::run) does.
     pub(super) fn new(work: Work) -> Arc<Self> {
-        Arc::new(Self { state: AtomicU8::new(IDLE), future: Mutex::new(Some(work)) })
+        Arc::new(Self {
+            state: AtomicU8::new(IDLE),
+            future: Mutex::new(Some(work)),
+        })
     }
 
     /// Polls the future now, unless another thread is polling it: that thread then polls it again.
     pub(super) fn run(self: &Arc<Self>) {
-        // Written even if the value does not change: only then does the polling thread see the data that was written
-        // before this wake.
+        // Written even if the value does not change: only then does the polling thread see the data
+        // that was written before this wake.
         let claim = |state| match state {
             IDLE => Some(CLAIMED),
             DONE => None,
             _ => Some(AGAIN),
         };
-        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim);
+        let before = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, claim);
         if before == Ok(IDLE) {
             self.poll();
         }
     }
 
-    /// Calls `wakes`, which may wake the future many times, and afterwards polls it once if it was woken.
+    /// Calls `wakes`, which may wake the future many times, and afterwards polls it once if it was
+    /// woken.
     ///
     /// If another thread is polling at this moment, that thread may poll several times.
     pub(super) fn together<T>(self: &Arc<Self>, wakes: impl FnOnce() -> T) -> T {
-        let has_claimed = self.state.compare_exchange(IDLE, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // Released even if `wakes` panics: no other thread can poll while this thread holds the claim.
+        let has_claimed = self
+            .state
+            .compare_exchange(IDLE, CLAIMED, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        // Released even if `wakes` panics: no other thread can poll while this thread holds the
+        // claim.
         let _claim = has_claimed.then(|| Claim(self));
         wakes()
     }
@@ -71,7 +83,9 @@ impl InPlace {
             // Not a store, which could be reordered after the reads of the poll.
             self.state.swap(CLAIMED, Ordering::AcqRel);
             let mut future = self.lock();
-            let is_done = future.as_mut().is_none_or(|future| future.as_mut().poll(&mut cx).is_ready());
+            let is_done = future
+                .as_mut()
+                .is_none_or(|future| future.as_mut().poll(&mut cx).is_ready());
             if is_done {
                 let finished = future.take();
                 drop(future);
@@ -88,7 +102,9 @@ impl InPlace {
 
     /// Releases the right to poll, unless there was a wake.
     fn give_back(&self) -> bool {
-        self.state.compare_exchange(CLAIMED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state
+            .compare_exchange(CLAIMED, IDLE, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Work>> {
@@ -139,9 +155,17 @@ mod tests {
             let (counted, completed) = (Arc::clone(&polls), Arc::clone(&complete));
             let work = poll_fn(move |cx| {
                 at_poll(counted.fetch_add(1, Ordering::SeqCst), cx.waker());
-                if completed.load(Ordering::SeqCst) > 0 { Poll::Ready(()) } else { Poll::Pending }
+                if completed.load(Ordering::SeqCst) > 0 {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
             });
-            Self { work: InPlace::new(Box::pin(work)), polls, complete }
+            Self {
+                work: InPlace::new(Box::pin(work)),
+                polls,
+                complete,
+            }
         }
 
         fn polls(&self) -> usize {
@@ -201,7 +225,8 @@ mod tests {
         assert_eq!(counting.polls(), 1);
     }
 
-    /// Each thread increments the work's counter, and wakes it; at the end, the work must have seen all increments.
+    /// Each thread increments the work's counter, and wakes it; at the end, the work must have seen
+    /// all increments.
     #[test]
     fn no_wake_is_lost_between_threads() {
         const WAKES: usize = 20_000;

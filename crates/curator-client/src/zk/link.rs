@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use zookeeper_client::{
-    Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions, Error as ZkError,
-    OneshotWatcher,
+    Acl as ZkAcl, Acls, AddWatchMode, Client, CreateMode as ZkCreateMode, CreateOptions,
+    Error as ZkError, OneshotWatcher,
 };
 
 pub(crate) use self::open::SessionKey;
@@ -27,7 +27,8 @@ use crate::operation::{CreateMode, NodeSpec, Stat};
 use crate::path::ZPath;
 use crate::transport::{Answer, ConfirmedBy};
 
-/// A connection of a session. Clones share it; dropping the last one closes the session, if the connection still works.
+/// A connection of a session. Clones share it; dropping the last one closes the session, if the
+/// connection still works.
 ///
 /// A broken link never reconnects: the session continues over another link.
 #[derive(Clone)]
@@ -44,7 +45,8 @@ pub(crate) struct Link {
 /// What the first probe of a connection must also verify.
 #[derive(Debug, Clone, Copy)]
 struct Unverified {
-    /// Whether the server may have older state than the servers that the session was connected to before.
+    /// Whether the server may have older state than the servers that the session was connected to
+    /// before.
     freshness: bool,
     /// Whether the server may have accepted an authenticating client as anonymous.
     identity: bool,
@@ -60,8 +62,8 @@ impl Link {
         &self.server
     }
 
-    /// The address of the server that this link is connected to. With TLS, `zookeeper-client` resolves the name, so
-    /// this is the first address of the name.
+    /// The address of the server that this link is connected to. With TLS, `zookeeper-client`
+    /// resolves the name, so this is the first address of the name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -86,8 +88,13 @@ impl Link {
         start(async move {
             let acl = to_acl(&node.acl);
             let options = create_options(&node, &acl);
-            let (stat, sequence) = client.create(node.path.as_str(), &node.data, &options).await?;
-            Ok((from_stat(stat), node.mode.is_sequential().then(|| sequence.into_i64())))
+            let (stat, sequence) = client
+                .create(node.path.as_str(), &node.data, &options)
+                .await?;
+            Ok((
+                from_stat(stat),
+                node.mode.is_sequential().then(|| sequence.into_i64()),
+            ))
         })
     }
 
@@ -106,7 +113,9 @@ impl Link {
             let (data, stat, watcher) = client.get_and_watch_data(node.as_str()).await?;
             Ok(((data, from_stat(stat)), watcher))
         });
-        answer.map_ok(|((data, stat), watch)| (data, stat, watch.into())).boxed()
+        answer
+            .map_ok(|((data, stat), watch)| (data, stat, watch.into()))
+            .boxed()
     }
 
     pub(crate) fn exists(&self, path: &ZPath) -> Answer<Option<Stat>> {
@@ -129,9 +138,12 @@ impl Link {
 
     pub(crate) fn watch_children<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
         let (client, node) = (self.client.clone(), path.clone());
-        let answer =
-            self.watch(path, Kind::Children, async move { client.list_and_watch_children(node.as_str()).await });
-        answer.map_ok(|(children, watch)| (children, watch.into())).boxed()
+        let answer = self.watch(path, Kind::Children, async move {
+            client.list_and_watch_children(node.as_str()).await
+        });
+        answer
+            .map_ok(|(children, watch)| (children, watch.into()))
+            .boxed()
     }
 
     /// Sends `request`, which sets a watch; usually immediately, see `unfired.rs`.
@@ -156,9 +168,17 @@ impl Link {
         Requested::new(answer, unfired, &self.task)
     }
 
-    pub(crate) fn watch_recursive(&self, path: &ZPath, removals: &Arc<Removals>) -> Answer<RecursiveWatch> {
+    pub(crate) fn watch_recursive(
+        &self,
+        path: &ZPath,
+        removals: &Arc<Removals>,
+    ) -> Answer<RecursiveWatch> {
         let (client, path) = (self.client.clone(), path.clone());
-        let watcher = start(async move { client.watch(path.as_str(), AddWatchMode::PersistentRecursive).await });
+        let watcher = start(async move {
+            client
+                .watch(path.as_str(), AddWatchMode::PersistentRecursive)
+                .await
+        });
         requested(watcher, &self.task, removals)
     }
 
@@ -177,7 +197,12 @@ impl Link {
 
     pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
         let (client, path, acl) = (self.client.clone(), path.clone(), to_acl(acl));
-        start(async move { client.set_acl(path.as_str(), &acl, version).await.map(from_stat) })
+        start(async move {
+            client
+                .set_acl(path.as_str(), &acl, version)
+                .await
+                .map(from_stat)
+        })
     }
 
     pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
@@ -201,11 +226,14 @@ pub(super) fn create_options<'a>(node: &NodeSpec, acl: &'a [ZkAcl]) -> CreateOpt
         CreateMode::EphemeralSequential => (ZkCreateMode::EphemeralSequential, None),
         CreateMode::Container => (ZkCreateMode::Container, None),
         CreateMode::PersistentWithTtl(ttl) => (ZkCreateMode::Persistent, Some(ttl)),
-        CreateMode::PersistentSequentialWithTtl(ttl) => (ZkCreateMode::PersistentSequential, Some(ttl)),
+        CreateMode::PersistentSequentialWithTtl(ttl) => {
+            (ZkCreateMode::PersistentSequential, Some(ttl))
+        }
     };
     let options = mode.with_acls(acls);
     match ttl {
-        // `zookeeper-client` rounds down to milliseconds, and treats 0 ms as "no TTL", but refuses a TTL of zero.
+        // `zookeeper-client` rounds down to milliseconds, and treats 0 ms as "no TTL", but refuses
+        // a TTL of zero.
         Some(ttl) if ttl < Duration::from_millis(1) => options.with_ttl(Duration::ZERO),
         Some(ttl) => options.with_ttl(ttl),
         None => options,

@@ -1,9 +1,10 @@
 //! Recursive watches: each reports every change at a node and below it, until its connection ends.
 //!
-//! `zookeeper-client` uses freed memory when a recursive watcher is dropped while events for it are on the way, and a
-//! watch is then set on one of their paths (`docs/upstream.md`). So in one session, watches are set and removed one
-//! after another, with an answered request between a removal and the next watch: its reply arrives after all events
-//! from before the removal ([ADR 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
+//! `zookeeper-client` uses freed memory when a recursive watcher is dropped while events for it are
+//! on the way, and a watch is then set on one of their paths (`docs/upstream.md`). So in one
+//! session, watches are set and removed one after another, with an answered request between a
+//! removal and the next watch: its reply arrives after all events from before the removal ([ADR
+//! 0043](../../../../docs/adr/0043-a-separate-session-for-recursive-watches.md)).
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -20,8 +21,8 @@ use crate::transport::{self, ErrorCode, LinkEnd, RequestError, TreeEvent};
 
 /// See [`RecursiveWatch`](crate::RecursiveWatch).
 pub(crate) struct RecursiveWatch {
-    /// `None` once `Interrupted` was returned. `zookeeper-client` panics if a watcher is polled after the end of its
-    /// connection.
+    /// `None` once `Interrupted` was returned. `zookeeper-client` panics if a watcher is polled
+    /// after the end of its connection.
     watcher: Option<PersistentWatcher>,
     task: SessionTask,
     removals: Arc<Removals>,
@@ -31,7 +32,12 @@ pub(crate) struct RecursiveWatch {
 impl RecursiveWatch {
     fn new(watcher: PersistentWatcher, task: SessionTask, removals: Arc<Removals>) -> Self {
         let _counted = task.count_watch();
-        Self { watcher: Some(watcher), task, removals, _counted }
+        Self {
+            watcher: Some(watcher),
+            task,
+            removals,
+            _counted,
+        }
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -39,9 +45,11 @@ impl RecursiveWatch {
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<TreeEvent> {
-        let Some(watcher) = &mut self.watcher else { return Poll::Ready(TreeEvent::Interrupted) };
-        // `zookeeper-client` panics if its task is gone. Without the task there is no event, and the end of the task
-        // wakes this future.
+        let Some(watcher) = &mut self.watcher else {
+            return Poll::Ready(TreeEvent::Interrupted);
+        };
+        // `zookeeper-client` panics if its task is gone. Without the task there is no event, and
+        // the end of the task wakes this future.
         let event = match self.task.while_alive(|| pin!(watcher.changed()).poll(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => translate(event),
@@ -66,10 +74,12 @@ impl Drop for RecursiveWatch {
     }
 }
 
-/// Any session event ends the watch: it is how `zookeeper-client` reports a lost connection, and a session's links
-/// never reconnect.
+/// Any session event ends the watch: it is how `zookeeper-client` reports a lost connection, and a
+/// session's links never reconnect.
 fn translate(event: WatchedEvent) -> TreeEvent {
-    let Ok(path) = ZPath::on_server(&event.path) else { return TreeEvent::Interrupted };
+    let Ok(path) = ZPath::on_server(&event.path) else {
+        return TreeEvent::Interrupted;
+    };
     match event.event_type {
         EventType::NodeCreated => TreeEvent::Created(path),
         EventType::NodeDeleted => TreeEvent::Deleted(path),
@@ -92,7 +102,8 @@ pub(crate) struct Removals {
 #[derive(Default)]
 struct Unwanted {
     watchers: Vec<(Watcher, SessionTask)>,
-    /// Requests that set watches, and whose callers do not wait for the replies; each with its connection.
+    /// Requests that set watches, and whose callers do not wait for the replies; each with its
+    /// connection.
     requested: Vec<(Answer, SessionTask)>,
     /// The session is over: nothing is kept here any more.
     is_over: bool,
@@ -112,32 +123,54 @@ pub(crate) struct SetPermit<'a> {
 impl Removals {
     /// Waits until no watch is being set.
     pub(crate) async fn set_permit(&self) -> SetPermit<'_> {
-        SetPermit { removals: self, guard: Some(self.setting.lock().await) }
+        SetPermit {
+            removals: self,
+            guard: Some(self.setting.lock().await),
+        }
     }
 
-    /// Records that the session is over. The client may still close the session over its connection, perhaps while a
-    /// request for a watch is in flight. So from now on, no watch is removed: unwanted watchers are dropped with the
-    /// connection. Unanswered requests are dropped now: each has a handle to the client, and dropping the last handle
-    /// closes the session.
+    /// Records that the session is over. The client may still close the session over its
+    /// connection, perhaps while a request for a watch is in flight. So from now on, no watch is
+    /// removed: unwanted watchers are dropped with the connection. Unanswered requests are dropped
+    /// now: each has a handle to the client, and dropping the last handle closes the session.
     pub(crate) fn session_ended(&self) {
         let mut unwanted = self.unwanted();
-        let Unwanted { watchers, requested, .. } =
-            std::mem::replace(&mut *unwanted, Unwanted { is_over: true, ..Unwanted::default() });
+        let Unwanted {
+            watchers,
+            requested,
+            ..
+        } = std::mem::replace(
+            &mut *unwanted,
+            Unwanted {
+                is_over: true,
+                ..Unwanted::default()
+            },
+        );
         drop(unwanted);
-        watchers.into_iter().for_each(|(watcher, task)| task.drop_afterwards(watcher));
+        watchers
+            .into_iter()
+            .for_each(|(watcher, task)| task.drop_afterwards(watcher));
         drop(requested);
     }
 
-    /// Ends each connection over which a watch was requested by a caller that no longer waits for the reply: events of
-    /// the watch could arrive while the request is in flight, and `zookeeper-client` could then use freed memory. The
-    /// session continues over another connection.
+    /// Ends each connection over which a watch was requested by a caller that no longer waits for
+    /// the reply: events of the watch could arrive while the request is in flight, and
+    /// `zookeeper-client` could then use freed memory. The session continues over another
+    /// connection.
     pub(crate) fn abandon_requests(&self) {
-        // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be removed over one of
-        // them.
-        let tasks: Vec<_> = self.unwanted().requested.iter().map(|(_, task)| task.clone()).collect();
+        // Abort first, which wakes the connections: a watch that is dropped meanwhile must not be
+        // removed over one of them.
+        let tasks: Vec<_> = self
+            .unwanted()
+            .requested
+            .iter()
+            .map(|(_, task)| task.clone())
+            .collect();
         tasks.iter().for_each(|task| task.abort(LinkEnd::Lost));
         let requested = std::mem::take(&mut self.unwanted().requested);
-        requested.into_iter().for_each(|(answer, task)| task.abandon(answer));
+        requested
+            .into_iter()
+            .for_each(|(answer, task)| task.abandon(answer));
         self.remove();
     }
 
@@ -163,11 +196,13 @@ impl Removals {
         None
     }
 
-    /// Removes the unwanted watches. While a watch is being set, does nothing: the drop of the [`SetPermit`] calls this
-    /// again. The loop handles watches that are added before the unlock.
+    /// Removes the unwanted watches. While a watch is being set, does nothing: the drop of the
+    /// [`SetPermit`] calls this again. The loop handles watches that are added before the unlock.
     fn remove(&self) {
         while !self.unwanted().watchers.is_empty() {
-            let Ok(_permit) = self.setting.try_lock() else { return };
+            let Ok(_permit) = self.setting.try_lock() else {
+                return;
+            };
             if !self.unwanted().requested.is_empty() {
                 return;
             }
@@ -209,8 +244,8 @@ impl SetPermit<'_> {
                 match (&mut answer).now_or_never() {
                     // If the watch was set, the drop adds it to the unwanted ones.
                     Some(answer) => drop(answer),
-                    // A server answers in order, so this reply is lost. `zookeeper-client` would wait for it forever,
-                    // and could use freed memory meanwhile.
+                    // A server answers in order, so this reply is lost. `zookeeper-client` would
+                    // wait for it forever, and could use freed memory meanwhile.
                     None => task.abandon(answer),
                 }
             }
@@ -242,7 +277,9 @@ impl Future for Requested {
     type Output = Result<RecursiveWatch, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else { return Poll::Pending };
+        let Some(answer) = &mut self.answer else {
+            return Poll::Pending;
+        };
         let polled = answer.poll_unpin(cx);
         if polled.is_ready() {
             self.answer = None;
@@ -254,7 +291,9 @@ impl Future for Requested {
 impl Drop for Requested {
     fn drop(&mut self) {
         if let (Some(answer), Some(removals)) = (self.answer.take(), self.removals.upgrade()) {
-            drop(removals.keep(answer, self.task.clone(), |unwanted| &mut unwanted.requested));
+            drop(removals.keep(answer, self.task.clone(), |unwanted| {
+                &mut unwanted.requested
+            }));
         }
     }
 }
@@ -273,13 +312,20 @@ pub(super) fn requested(
         let removals = for_watch.upgrade().ok_or(RequestError::Closed)?;
         Ok(RecursiveWatch::new(watcher, of_watch, removals))
     };
-    Requested { answer: Some(answer.boxed()), task: task.clone(), removals }.boxed()
+    Requested {
+        answer: Some(answer.boxed()),
+        task: task.clone(),
+        removals,
+    }
+    .boxed()
 }
 
 /// A server without recursive watches in its watch manager answers that it cannot read the request.
 fn refused(error: RequestError) -> RequestError {
     match error {
-        RequestError::Code(ErrorCode::MARSHALLING_ERROR) => RequestError::Code(ErrorCode::UNIMPLEMENTED),
+        RequestError::Code(ErrorCode::MARSHALLING_ERROR) => {
+            RequestError::Code(ErrorCode::UNIMPLEMENTED)
+        }
         error => error,
     }
 }
@@ -289,8 +335,8 @@ mod tests {
     use super::super::task::tests::assert_outlives_the_poll;
     use super::*;
 
-    /// If the watcher were dropped during the poll, the connection would still send the removal, which is unsafe by
-    /// then.
+    /// If the watcher were dropped during the poll, the connection would still send the removal,
+    /// which is unsafe by then.
     #[test]
     fn a_watcher_dropped_when_its_session_or_connection_ends_outlives_the_current_poll() {
         type Ending = fn(&Removals, Watcher, SessionTask);
@@ -299,15 +345,21 @@ mod tests {
                 removals.session_ended();
                 removals.add(watcher, task);
             }),
-            ("before the end of the session, while another watch was being set", |removals, watcher, task| {
-                let _permit = removals.set_permit().now_or_never().unwrap();
-                removals.add(watcher, task);
-                removals.session_ended();
-            }),
-            ("after the end of the connection", |removals, watcher, task| {
-                task.abort(LinkEnd::Lost);
-                removals.add(watcher, task);
-            }),
+            (
+                "before the end of the session, while another watch was being set",
+                |removals, watcher, task| {
+                    let _permit = removals.set_permit().now_or_never().unwrap();
+                    removals.add(watcher, task);
+                    removals.session_ended();
+                },
+            ),
+            (
+                "after the end of the connection",
+                |removals, watcher, task| {
+                    task.abort(LinkEnd::Lost);
+                    removals.add(watcher, task);
+                },
+            ),
         ];
         for (when, end) in endings {
             assert_outlives_the_poll(when, |task, watcher| {

@@ -1,10 +1,12 @@
 //! Finds the socket of a connection, to which `zookeeper-client` gives no access.
 //!
-//! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so that number is noted
-//! before `zookeeper-client` opens the socket, and is valid once it refers to a socket that is connected to the server.
-//! If another thread has taken the number first, all descriptors of the process are searched.
+//! The socket is found by its descriptor number. A new descriptor gets the lowest free number, so
+//! that number is noted before `zookeeper-client` opens the socket, and is valid once it refers to
+//! a socket that is connected to the server. If another thread has taken the number first, all
+//! descriptors of the process are searched.
 //!
-//! This uses only system calls that every program makes, so a sandbox in which a ZooKeeper client can run permits them.
+//! This uses only system calls that every program makes, so a sandbox in which a ZooKeeper client
+//! can run permits them.
 
 #[cfg(unix)]
 mod descriptor;
@@ -36,7 +38,10 @@ const UNKNOWN: i32 = -1;
 impl Socket {
     /// The socket of a connection to one of `peers` that is not open yet.
     pub(super) fn to(peers: Vec<SocketAddr>) -> Arc<Self> {
-        Arc::new(Self { peers, number: AtomicI32::new(UNKNOWN) })
+        Arc::new(Self {
+            peers,
+            number: AtomicI32::new(UNKNOWN),
+        })
     }
 
     /// Polls `connect`, which opens the socket, and notes its number.
@@ -56,8 +61,8 @@ impl Socket {
         })
     }
 
-    /// Sets `TCP_NODELAY`. `zookeeper-client` leaves Nagle's algorithm on, so two requests sent together often need two
-    /// round trips: the second waits for the acknowledgement of the first.
+    /// Sets `TCP_NODELAY`. `zookeeper-client` leaves Nagle's algorithm on, so two requests sent
+    /// together often need two round trips: the second waits for the acknowledgement of the first.
     ///
     /// If this fails, the connection still works, with up to twice the round trips.
     pub(super) fn set_nodelay(&self) {
@@ -69,19 +74,23 @@ impl Socket {
         }
     }
 
-    /// Shuts the socket down; if it is unknown, all sockets that are connected to the server. Returns the number of
-    /// sockets shut down.
+    /// Shuts the socket down; if it is unknown, all sockets that are connected to the server.
+    /// Returns the number of sockets shut down.
     pub(super) fn shut_down(&self) -> std::io::Result<usize> {
         self.act(Action::ShutDown)
     }
 
-    /// The number of bytes that the socket has received, and that were not read yet; if it is unknown, those of all
-    /// sockets that are connected to the server. `None` if there is none.
+    /// The number of bytes that the socket has received, and that were not read yet; if it is
+    /// unknown, those of all sockets that are connected to the server. `None` if there is none.
     #[cfg(unix)]
     pub(super) fn unread(&self) -> Option<u64> {
         let of = |number| descriptor::unread(number, |peer| self.is_peer(peer));
-        of(self.number.load(Ordering::Relaxed))
-            .or_else(|| descriptors().ok()?.filter_map(of).reduce(u64::saturating_add))
+        of(self.number.load(Ordering::Relaxed)).or_else(|| {
+            descriptors()
+                .ok()?
+                .filter_map(of)
+                .reduce(u64::saturating_add)
+        })
     }
 
     #[cfg(not(unix))]
@@ -89,8 +98,9 @@ impl Socket {
         None
     }
 
-    /// Two connections to one server that are opened at the same moment may have noted the same number. The second
-    /// finds nothing left to set there, and searches for another one, so each may have the other's socket.
+    /// Two connections to one server that are opened at the same moment may have noted the same
+    /// number. The second finds nothing left to set there, and searches for another one, so each
+    /// may have the other's socket.
     #[cfg(unix)]
     fn act(&self, action: Action) -> std::io::Result<usize> {
         let act_on = |number| descriptor::act_if(number, |peer| self.is_peer(peer), action);
@@ -109,14 +119,18 @@ impl Socket {
 
     #[cfg(not(unix))]
     fn act(&self, _action: Action) -> std::io::Result<usize> {
-        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "sockets cannot be found on this system"))
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "sockets cannot be found on this system",
+        ))
     }
 
     /// Whether `peer` is one of the server's addresses. Ignores the IPv6 scope and flow.
     #[cfg(unix)]
     fn is_peer(&self, peer: SocketAddr) -> bool {
-        let is_same =
-            |own: &SocketAddr| own.port() == peer.port() && own.ip().to_canonical() == peer.ip().to_canonical();
+        let is_same = |own: &SocketAddr| {
+            own.port() == peer.port() && own.ip().to_canonical() == peer.ip().to_canonical()
+        };
         self.peers.iter().any(is_same)
     }
 }
@@ -124,8 +138,13 @@ impl Socket {
 /// The numbers of all descriptors of this process.
 #[cfg(unix)]
 fn descriptors() -> std::io::Result<impl Iterator<Item = i32>> {
-    const DIRECTORY: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-    Ok(std::fs::read_dir(DIRECTORY)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+    const DIRECTORY: &str = if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
+    };
+    Ok(std::fs::read_dir(DIRECTORY)?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
 /// The number of the next descriptor of this process, unless another thread takes it.
@@ -224,7 +243,10 @@ mod tests {
         assert_eq!(numbered(&stream, address).shut_down().unwrap(), 1);
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         from_beside.set_nonblocking(true).unwrap();
-        assert_eq!(from_beside.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(
+            from_beside.read(&mut [0]).unwrap_err().kind(),
+            std::io::ErrorKind::WouldBlock
+        );
         drop(beside);
     }
 
@@ -250,22 +272,31 @@ mod tests {
         }
     }
 
-    /// POSIX releases all record locks of a process on a file when the process closes *any* descriptor of it.
+    /// POSIX releases all record locks of a process on a file when the process closes *any*
+    /// descriptor of it.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_search_of_all_descriptors_keeps_the_record_locks_of_the_process() {
         let path = std::env::temp_dir().join(format!("curator-sockets-{}", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
-        rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            .unwrap();
         let this_process = std::process::id().to_string();
         let locks = || {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
-            let ours = |line: &&str| line.contains("POSIX") && line.split_whitespace().nth(4) == Some(&this_process);
+            let ours = |line: &&str| {
+                line.contains("POSIX") && line.split_whitespace().nth(4) == Some(&this_process)
+            };
             all.lines().filter(ours).count()
         };
         assert_eq!(locks(), 1);
         // The socket is unknown, so all descriptors are searched.
-        assert_eq!(Socket::to(vec!["127.0.0.1:1".parse().unwrap()]).shut_down().unwrap(), 0);
+        assert_eq!(
+            Socket::to(vec!["127.0.0.1:1".parse().unwrap()])
+                .shut_down()
+                .unwrap(),
+            0
+        );
         assert_eq!(locks(), 1, "the lock was released");
         std::fs::remove_file(&path).unwrap();
     }

@@ -10,16 +10,20 @@ use crate::transport::{Answer, RequestError};
 
 /// Polls `future` once, which sends its request.
 ///
-/// `zookeeper-client` enqueues a request when its method is called, and a session is first in, first out: calls made
-/// one after another are sent in order, pipelined. Some of its futures borrow the client, so a future that owns its
-/// client must be an `async` block, which sends only at its first poll. This function makes that first poll.
+/// `zookeeper-client` enqueues a request when its method is called, and a session is first in,
+/// first out: calls made one after another are sent in order, pipelined. Some of its futures borrow
+/// the client, so a future that owns its client must be an `async` block, which sends only at its
+/// first poll. This function makes that first poll.
 ///
 /// Dropping the future does not cancel the request.
 ///
-/// A panic is turned into an error. `zookeeper-client` assumes that the reply to `getData` contains a stat, and that
-/// the path in the reply to a create is not empty. A working server never sends another reply, but such a reply must
-/// not make the caller's task panic. The panic hook still sees the panic; with `panic = "abort"`, the process ends.
-pub(super) fn start<T: Send + 'static>(future: impl Future<Output = Result<T, ZkError>> + Send + 'static) -> Answer<T> {
+/// A panic is turned into an error. `zookeeper-client` assumes that the reply to `getData` contains
+/// a stat, and that the path in the reply to a create is not empty. A working server never sends
+/// another reply, but such a reply must not make the caller's task panic. The panic hook still sees
+/// the panic; with `panic = "abort"`, the process ends.
+pub(super) fn start<T: Send + 'static>(
+    future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
+) -> Answer<T> {
     start_translated(future.err_into())
 }
 
@@ -29,7 +33,9 @@ pub(super) fn start_translated<T: Send + 'static>(
 ) -> Answer<T> {
     let caught = AssertUnwindSafe(future).catch_unwind();
     let undecodable = || RequestError::Lost("the reply cannot be decoded".to_owned());
-    let mut future = caught.map(move |answer| answer.unwrap_or_else(|_| Err(undecodable()))).boxed();
+    let mut future = caught
+        .map(move |answer| answer.unwrap_or_else(|_| Err(undecodable())))
+        .boxed();
     match (&mut future).now_or_never() {
         Some(answer) => ready(answer).boxed(),
         None => future,

@@ -1,15 +1,17 @@
 //! Runs the task of `zookeeper-client` for one connection, and ends it when the connection breaks.
 //!
-//! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own pace, keeps the
-//! requests and watches of the old connection, and does not report the timeout that the next server grants. So the task
-//! is ended in the very poll in which it finds its connection broken, before it can establish the next connection.
-//! `connection.rs` then opens the next connection.
+//! `zookeeper-client` spawns one task for each session. Left alone, that task reconnects at its own
+//! pace, keeps the requests and watches of the old connection, and does not report the timeout that
+//! the next server grants. So the task is ended in the very poll in which it finds its connection
+//! broken, before it can establish the next connection. `connection.rs` then opens the next
+//! connection.
 //!
-//! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the thread of a caller that
-//! makes a request, or on the thread of `async-io` when there is something to read.
+//! The task is not a task of the runtime, but polled inline by its waker ([`InPlace`]): on the
+//! thread of a caller that makes a request, or on the thread of `async-io` when there is something
+//! to read.
 //!
-//! `zookeeper-client` spawns the task through the spawner of its thread, so while a connection is opened,
-//! [`catch_task`] replaces the spawner.
+//! `zookeeper-client` spawns the task through the spawner of its thread, so while a connection is
+//! opened, [`catch_task`] replaces the spawner.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +44,8 @@ struct Shared {
     /// The number of watches that have not fired.
     watches: AtomicUsize,
     unfired: Arc<UnfiredWatches>,
-    /// When the connection ends if [`keep`](SessionTask::keep) is not called again, in nanoseconds of the clock.
+    /// When the connection ends if [`keep`](SessionTask::keep) is not called again, in nanoseconds
+    /// of the clock.
     kept_until: AtomicU64,
     /// Dropped after the work. `None` once the work has ended.
     afterwards: Mutex<Option<Vec<Box<dyn Send>>>>,
@@ -52,8 +55,8 @@ struct Shared {
 impl SessionTask {
     /// Runs `work`; `states` reports its state.
     ///
-    /// The connection ends when the session is closed or lost, when a handle ends it, or at the first poll after the
-    /// time until which it was last [kept](Self::keep).
+    /// The connection ends when the session is closed or lost, when a handle ends it, or at the
+    /// first poll after the time until which it was last [kept](Self::keep).
     pub(crate) fn start(work: Work, states: StateWatcher, keep: Duration) -> Self {
         let task = Self::new(work, move || states.peek_state());
         task.keep(keep);
@@ -72,7 +75,12 @@ impl SessionTask {
         });
         let work = InProcess::new(work);
         let _afterwards = Afterwards(Arc::clone(&shared));
-        let running = InPlace::new(Box::pin(Running { shared: Arc::clone(&shared), work, state, _afterwards }));
+        let running = InPlace::new(Box::pin(Running {
+            shared: Arc::clone(&shared),
+            work,
+            state,
+            _afterwards,
+        }));
         Self { shared, running }
     }
 
@@ -81,30 +89,36 @@ impl SessionTask {
         self.running.together(send)
     }
 
-    /// Keeps the connection for this long from now, and replaces the previous time. After that time the connection ends
-    /// as soon as it is polled.
+    /// Keeps the connection for this long from now, and replaces the previous time. After that time
+    /// the connection ends as soon as it is polled.
     ///
-    /// `zookeeper-client` keeps a session alive for as long as the process lives. If the supervisor stops, for example
-    /// because the runtime is stuck, the session would live on, and other clients would wait for its nodes forever.
+    /// `zookeeper-client` keeps a session alive for as long as the process lives. If the supervisor
+    /// stops, for example because the runtime is stuck, the session would live on, and other
+    /// clients would wait for its nodes forever.
     pub(crate) fn keep(&self, time: Duration) {
-        self.shared.kept_until.store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
+        self.shared
+            .kept_until
+            .store((ClockInstant::now() + time).as_nanos(), Ordering::Relaxed);
     }
 
-    /// Drops the connection without closing the session. If another thread is polling the connection, the drop happens
-    /// when the poll returns; until then, pending requests may still be sent.
+    /// Drops the connection without closing the session. If another thread is polling the
+    /// connection, the drop happens when the poll returns; until then, pending requests may still
+    /// be sent.
     pub(crate) fn abort(&self, end: LinkEnd) {
         self.shared.finish(end);
         self.running.run();
     }
 
-    /// Ends the connection like [`abort`](Self::abort), and only then drops `client`, its last handle. A
-    /// connection that is still being polled would treat the drop as a request to close the session.
+    /// Ends the connection like [`abort`](Self::abort), and only then drops `client`, its last
+    /// handle. A connection that is still being polled would treat the drop as a request to close
+    /// the session.
     pub(crate) fn abandon(&self, client: impl Send + 'static) {
         self.drop_afterwards(client);
         self.abort(LinkEnd::Lost);
     }
 
-    /// Drops `what` after the work of the connection, so that `zookeeper-client` does not react to the drop.
+    /// Drops `what` after the work of the connection, so that `zookeeper-client` does not react to
+    /// the drop.
     pub(super) fn drop_afterwards(&self, what: impl Send + 'static) {
         let mut afterwards = self.shared.afterwards();
         match &mut *afterwards {
@@ -126,13 +140,21 @@ impl SessionTask {
     pub(crate) async fn ended(&self) -> LinkEnd {
         let mut end = self.shared.end.subscribe();
         // The sender lives in `self`, so the channel cannot be closed.
-        let end = end.wait_for(Option::is_some).await.ok().and_then(|end| *end);
+        let end = end
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|end| *end);
         end.unwrap_or(LinkEnd::Lost)
     }
 
     /// The number of watches that have not fired; 0 once the connection is over.
     pub(crate) fn watches(&self) -> usize {
-        if self.end().is_some() { 0 } else { self.shared.watches.load(Ordering::Relaxed) }
+        if self.end().is_some() {
+            0
+        } else {
+            self.shared.watches.load(Ordering::Relaxed)
+        }
     }
 
     pub(super) fn unfired(&self) -> &Arc<UnfiredWatches> {
@@ -147,8 +169,9 @@ impl SessionTask {
 
     /// Runs `call` while the connection cannot end.
     ///
-    /// For calls in which `zookeeper-client` would panic if its task were gone. `call` must be short, must not block,
-    /// and must not wake the connection: the wake polls it inline, and may have to end it, which waits for `call`.
+    /// For calls in which `zookeeper-client` would panic if its task were gone. `call` must be
+    /// short, must not block, and must not wake the connection: the wake polls it inline, and may
+    /// have to end it, which waits for `call`.
     ///
     /// # Errors
     ///
@@ -210,16 +233,21 @@ impl<S: Fn() -> SessionState + Unpin> Future for Running<S> {
             self.shared.finish(LinkEnd::Lost);
             return Poll::Ready(());
         };
-        let is_kept = ClockInstant::now().as_nanos() < self.shared.kept_until.load(Ordering::Relaxed);
+        let is_kept =
+            ClockInstant::now().as_nanos() < self.shared.kept_until.load(Ordering::Relaxed);
         let end = match (self.state)() {
-            SessionState::SyncConnected if polled.is_pending() && is_kept && self.shared.end().is_none() => {
+            SessionState::SyncConnected
+                if polled.is_pending() && is_kept && self.shared.end().is_none() =>
+            {
                 return Poll::Pending;
             }
             SessionState::Expired => LinkEnd::Expired,
             SessionState::AuthFailed => LinkEnd::AuthFailed,
             SessionState::Closed => LinkEnd::Closed,
             // A read-only server cannot confirm anything, and was not requested.
-            SessionState::SyncConnected | SessionState::Disconnected | SessionState::ConnectedReadOnly => LinkEnd::Lost,
+            SessionState::SyncConnected
+            | SessionState::Disconnected
+            | SessionState::ConnectedReadOnly => LinkEnd::Lost,
         };
         self.shared.finish(end);
         Poll::Ready(())
@@ -232,7 +260,9 @@ impl Shared {
     }
 
     fn afterwards(&self) -> MutexGuard<'_, Option<Vec<Box<dyn Send>>>> {
-        self.afterwards.lock().unwrap_or_else(PoisonError::into_inner)
+        self.afterwards
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Only the first reason is kept.
@@ -248,14 +278,22 @@ impl Shared {
 
 /// Polls `future` with a spawner that keeps the last task spawned through it, without running it.
 pub(crate) async fn catch_task<T>(future: impl Future<Output = T>) -> (T, Option<Work>) {
-    let catcher = Catcher { caught: Mutex::new(None) };
+    let catcher = Catcher {
+        caught: Mutex::new(None),
+    };
     let mut future = pin!(future);
     let output = std::future::poll_fn(|cx| {
         let _scope = spawns::enter(&catcher);
         future.as_mut().poll(cx)
     })
     .await;
-    (output, catcher.caught.into_inner().unwrap_or_else(PoisonError::into_inner))
+    (
+        output,
+        catcher
+            .caught
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner),
+    )
 }
 
 struct Catcher {
@@ -264,7 +302,8 @@ struct Catcher {
 
 impl spawns::Spawn for Catcher {
     fn spawn(&self, task: spawns::Task) {
-        *self.caught.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::into_pin(task.future));
+        *self.caught.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Box::into_pin(task.future));
     }
 }
 
@@ -274,7 +313,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Work that counts the messages sent to it, and reports its drop. It adopts the states that it receives.
+    /// Work that counts the messages sent to it, and reports its drop. It adopts the states that it
+    /// receives.
     struct Counting {
         task: SessionTask,
         sender: mpsc::UnboundedSender<SessionState>,
@@ -300,7 +340,12 @@ pub(super) mod tests {
             };
             let task = SessionTask::new(Box::pin(work), move || *states.borrow());
             task.running.run();
-            Self { task, sender, count, dropped }
+            Self {
+                task,
+                sender,
+                count,
+                dropped,
+            }
         }
 
         fn count(&self) -> usize {
@@ -310,14 +355,22 @@ pub(super) mod tests {
 
     #[test]
     fn a_lost_connection_is_not_polled_again() {
-        let Counting { task, sender, count, mut dropped } = Counting::start();
+        let Counting {
+            task,
+            sender,
+            count,
+            mut dropped,
+        } = Counting::start();
         assert_eq!(task.while_alive(|| 7), Ok(7));
         // Both messages are sent before the next poll.
         task.together(|| {
             sender.send(SessionState::Disconnected).unwrap();
             sender.send(SessionState::SyncConnected).unwrap();
         });
-        assert_eq!((count.load(Ordering::Relaxed), task.end()), (1, Some(LinkEnd::Lost)));
+        assert_eq!(
+            (count.load(Ordering::Relaxed), task.end()),
+            (1, Some(LinkEnd::Lost))
+        );
         assert_eq!(task.while_alive(|| 7), Err(LinkEnd::Lost));
         dropped.try_recv().unwrap_err();
         assert!(sender.is_closed());
@@ -342,14 +395,20 @@ pub(super) mod tests {
         counting.task.abort(LinkEnd::Lost);
         assert_eq!(counting.task.ended().await, LinkEnd::Lost);
         // The work was dropped, and its receiver with it.
-        counting.sender.send(SessionState::SyncConnected).unwrap_err();
+        counting
+            .sender
+            .send(SessionState::SyncConnected)
+            .unwrap_err();
         assert_eq!(counting.count(), 0);
         counting.dropped.await.unwrap_err();
     }
 
-    /// A connection that another thread is polling, like one whose server sends faster than `zookeeper-client` reads.
-    /// The poll waits until the returned function is called. It then calls `work`, and returns `Pending`.
-    pub(in crate::zk) fn being_polled(mut work: impl FnMut() + Send + 'static) -> (SessionTask, impl FnOnce()) {
+    /// A connection that another thread is polling, like one whose server sends faster than
+    /// `zookeeper-client` reads. The poll waits until the returned function is called. It then
+    /// calls `work`, and returns `Pending`.
+    pub(in crate::zk) fn being_polled(
+        mut work: impl FnMut() + Send + 'static,
+    ) -> (SessionTask, impl FnOnce()) {
         let (inside, entered) = std::sync::mpsc::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let work = Box::pin(async move {
@@ -368,16 +427,24 @@ pub(super) mod tests {
         })
     }
 
-    /// Checks that what `end` drops, and gets as its second argument, outlives the current poll of a connection.
+    /// Checks that what `end` drops, and gets as its second argument, outlives the current poll of
+    /// a connection.
     #[track_caller]
-    pub(in crate::zk) fn assert_outlives_the_poll(when: &str, end: impl FnOnce(&SessionTask, oneshot::Sender<()>)) {
+    pub(in crate::zk) fn assert_outlives_the_poll(
+        when: &str,
+        end: impl FnOnce(&SessionTask, oneshot::Sender<()>),
+    ) {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (kept, mut dropped) = oneshot::channel();
         let (task, go_on) = being_polled(move || sender.send(dropped.try_recv()).unwrap());
         end(&task, kept);
         go_on();
         let found = receiver.recv().unwrap();
-        assert_eq!(found, Err(oneshot::error::TryRecvError::Empty), "the poll did not keep it: {when}");
+        assert_eq!(
+            found,
+            Err(oneshot::error::TryRecvError::Empty),
+            "the poll did not keep it: {when}"
+        );
     }
 
     #[test]
@@ -392,8 +459,14 @@ pub(super) mod tests {
         let end = has_aborted.recv_timeout(Duration::from_secs(30));
         go_on();
         aborting.join().unwrap();
-        assert_eq!(end, Ok(Some(LinkEnd::Lost)), "the abort waited for the poll");
-        dropped.blocking_recv().expect_err("the aborted work was not dropped");
+        assert_eq!(
+            end,
+            Ok(Some(LinkEnd::Lost)),
+            "the abort waited for the poll"
+        );
+        dropped
+            .blocking_recv()
+            .expect_err("the aborted work was not dropped");
     }
 
     /// `zookeeper-client` treats the drop of its client as a request to close the session.
@@ -413,7 +486,10 @@ pub(super) mod tests {
             counting.sender.send(SessionState::SyncConnected).unwrap();
             counting.task.abort(LinkEnd::Closed);
         });
-        assert_eq!((counting.count(), counting.task.end()), (1, Some(LinkEnd::Closed)));
+        assert_eq!(
+            (counting.count(), counting.task.end()),
+            (1, Some(LinkEnd::Closed))
+        );
         assert!(counting.sender.is_closed());
     }
 

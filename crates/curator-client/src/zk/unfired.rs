@@ -1,10 +1,11 @@
 //! Keeps one-shot watches from making `zookeeper-client` use freed memory.
 //!
-//! The fault occurs when two events of a node find no watcher while a request that sets a watch on that node is in
-//! flight (`docs/upstream.md`). One-shot watches can cause it: a watch on the data or the existence of a node and a
-//! watch on its children, both dropped while their events are on the way. So the next watch on that path waits until no
-//! such event can arrive any more. If a watch request is already in flight when the second of the two is dropped, the
-//! connection is closed.
+//! The fault occurs when two events of a node find no watcher while a request that sets a watch on
+//! that node is in flight (`docs/upstream.md`). One-shot watches can cause it: a watch on the data
+//! or the existence of a node and a watch on its children, both dropped while their events are on
+//! the way. So the next watch on that path waits until no such event can arrive any more. If a
+//! watch request is already in flight when the second of the two is dropped, the connection is
+//! closed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,8 +28,8 @@ pub(super) struct UnfiredWatches {
 
 #[derive(Default)]
 struct State {
-    /// Contains only paths with watches on children, as these are fewer, or with a dropped request, whose watch may be
-    /// set later.
+    /// Contains only paths with watches on children, as these are fewer, or with a dropped request,
+    /// whose watch may be set later.
     paths: HashMap<ZPath, OnPath>,
     drops: Drops,
     /// The number of drops before the last answered probe was sent.
@@ -44,14 +45,15 @@ struct OnPath {
     children: usize,
     /// Requests for watches of both kinds whose replies have not been read.
     requested: usize,
-    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no event or reply of it
-    /// can arrive any more.
+    /// The drop count at the last drop of a watch of each kind, or of such a request; `None` if no
+    /// event or reply of it can arrive any more.
     dropped_data: Option<Drops>,
     dropped_children: Option<Drops>,
     dropped_request: Option<Drops>,
 }
 
-/// A watch that is requested or set, until it has [ended](Self::end) or is [given up](Self::give_up).
+/// A watch that is requested or set, until it has [ended](Self::end) or is [given
+/// up](Self::give_up).
 pub(super) struct Unfired {
     of: Option<Arc<UnfiredWatches>>,
     path: ZPath,
@@ -62,8 +64,8 @@ pub(super) struct Unfired {
 }
 
 impl UnfiredWatches {
-    /// Adds a watch that is about to be requested. If this returns `Some`, the request must wait until all removals so
-    /// far are [confirmed](Self::confirmed).
+    /// Adds a watch that is about to be requested. If this returns `Some`, the request must wait
+    /// until all removals so far are [confirmed](Self::confirmed).
     pub(super) fn add(self: &Arc<Self>, path: &ZPath, kind: Kind) -> (Unfired, Option<Drops>) {
         let mut state = self.lock();
         if kind == Kind::Children {
@@ -71,17 +73,26 @@ impl UnfiredWatches {
         }
         let drops = state.drops;
         let on_path = state.paths.get_mut(path);
-        let unconfirmed = on_path.as_ref().is_some_and(|on_path| on_path.are_both_dropped()).then_some(drops);
+        let unconfirmed = on_path
+            .as_ref()
+            .is_some_and(|on_path| on_path.are_both_dropped())
+            .then_some(drops);
         let is_requested = on_path.map(|on_path| on_path.requested += 1).is_some();
         (
-            Unfired { of: Some(Arc::clone(self)), path: path.clone(), kind, is_requested, is_answered: false },
+            Unfired {
+                of: Some(Arc::clone(self)),
+                path: path.clone(),
+                kind,
+                is_requested,
+                is_answered: false,
+            },
             unconfirmed,
         )
     }
 
-    /// Records that no more events can arrive of those watches on this path that are among the first `drops` dropped
-    /// ones: two requests were sent since then, the second after the reply to the first. (A watch that is dropped
-    /// before it is set is removed only after the first one.)
+    /// Records that no more events can arrive of those watches on this path that are among the
+    /// first `drops` dropped ones: two requests were sent since then, the second after the reply to
+    /// the first. (A watch that is dropped before it is set is removed only after the first one.)
     pub(super) fn confirmed(&self, path: &ZPath, drops: Drops) {
         let mut state = self.lock();
         if let Some(on_path) = state.paths.get_mut(path)
@@ -96,12 +107,14 @@ impl UnfiredWatches {
         self.lock().drops
     }
 
-    /// Records the reply to a probe before which `drops` watches had been dropped. With the previous probe, it confirms
-    /// removals.
+    /// Records the reply to a probe before which `drops` watches had been dropped. With the
+    /// previous probe, it confirms removals.
     pub(super) fn probed(&self, drops: Drops) {
         let mut state = self.lock();
         let confirmed = std::mem::replace(&mut state.probed, drops);
-        state.paths.retain(|_, on_path| !on_path.confirmed(confirmed));
+        state
+            .paths
+            .retain(|_, on_path| !on_path.confirmed(confirmed));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -121,14 +134,22 @@ impl OnPath {
 
     /// Forgets the first `drops` dropped watches. Returns whether nothing is left.
     fn confirmed(&mut self, drops: Drops) -> bool {
-        for dropped in [&mut self.dropped_data, &mut self.dropped_children, &mut self.dropped_request] {
+        for dropped in [
+            &mut self.dropped_data,
+            &mut self.dropped_children,
+            &mut self.dropped_request,
+        ] {
             *dropped = dropped.filter(|dropped| *dropped > drops);
         }
         self.is_empty()
     }
 
     fn is_empty(&self) -> bool {
-        let dropped = [self.dropped_data, self.dropped_children, self.dropped_request];
+        let dropped = [
+            self.dropped_data,
+            self.dropped_children,
+            self.dropped_request,
+        ];
         self.children == 0 && self.requested == 0 && dropped.iter().all(Option::is_none)
     }
 }
@@ -156,10 +177,12 @@ impl Unfired {
     ///
     /// # Errors
     ///
-    /// `what`, when the connection must be closed, because events of dropped watches may arrive while a request is in
-    /// flight.
+    /// `what`, when the connection must be closed, because events of dropped watches may arrive
+    /// while a request is in flight.
     pub(super) fn give_up<T>(&mut self, what: T) -> Result<(), T> {
-        let Some(all) = self.of.take() else { return Ok(()) };
+        let Some(all) = self.of.take() else {
+            return Ok(());
+        };
         let mut state = all.lock();
         if self.leave(&mut state, true) {
             return Err(what);
@@ -176,7 +199,9 @@ impl Unfired {
         if is_unanswered {
             paths.entry(self.path.clone()).or_default();
         }
-        let Some(on_path) = paths.get_mut(&self.path) else { return false };
+        let Some(on_path) = paths.get_mut(&self.path) else {
+            return false;
+        };
         *drops += u64::from(is_dropped);
         let dropped = is_dropped.then_some(*drops);
         if std::mem::take(&mut self.is_requested) {
@@ -241,8 +266,14 @@ mod tests {
     #[test]
     fn a_confirmation_does_not_cover_watches_dropped_after_it_was_requested() {
         let (all, a) = (Arc::default(), path("/a"));
-        let drop_both =
-            || assert!([Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind)).into_iter().all(give_up));
+        let drop_both = || {
+            assert!(
+                [Kind::Children, Kind::Data]
+                    .map(|kind| set(&all, &a, kind))
+                    .into_iter()
+                    .all(give_up)
+            )
+        };
         drop_both();
         let before = unconfirmed(&all, &a).unwrap();
         drop_both();
@@ -277,7 +308,8 @@ mod tests {
     fn a_connection_continues_after_the_reply_to_the_watch_request() {
         let (all, a) = (Arc::default(), path("/a"));
         let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
-        let (mut answered, dropped) = (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));
+        let (mut answered, dropped) =
+            (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));
         assert!(give_up(dropped));
         answered.set();
         for _ in 0..2 {

@@ -27,7 +27,13 @@ pub(crate) struct Watch {
 impl Watch {
     fn new(watcher: OneshotWatcher, task: SessionTask, unfired: Unfired) -> Self {
         let counted = Some(task.count_watch());
-        Self { unfired, event: Some(watcher.changed().boxed()), task, fired: None, counted }
+        Self {
+            unfired,
+            event: Some(watcher.changed().boxed()),
+            task,
+            fired: None,
+            counted,
+        }
     }
 
     /// The event, if it was read.
@@ -39,8 +45,8 @@ impl Watch {
         let Some(event) = &mut self.event else {
             return Poll::Ready(self.fired.unwrap_or(WatchEvent::Interrupted));
         };
-        // `zookeeper-client` panics when its task is gone. Without the task there is no event, and the end of the task
-        // wakes this future.
+        // `zookeeper-client` panics when its task is gone. Without the task there is no event, and
+        // the end of the task wakes this future.
         let event = match self.task.while_alive(|| event.poll_unpin(cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(event)) => {
@@ -54,7 +60,9 @@ impl Watch {
                 }
                 match end {
                     LinkEnd::Lost => WatchEvent::Interrupted,
-                    LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed => WatchEvent::SessionEnded,
+                    LinkEnd::Expired | LinkEnd::AuthFailed | LinkEnd::Closed => {
+                        WatchEvent::SessionEnded
+                    }
                 }
             }
         };
@@ -67,7 +75,9 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let Some(mut watcher) = self.event.take() else { return };
+        let Some(mut watcher) = self.event.take() else {
+            return;
+        };
         // The watch may have fired without being polled since.
         if let Ok(Some(_)) = self.task.while_alive(|| (&mut watcher).now_or_never()) {
             self.unfired.end();
@@ -86,8 +96,16 @@ pub(super) struct Requested<T: 'static> {
 }
 
 impl<T: 'static> Requested<T> {
-    pub(super) fn new(answer: Answer<(T, OneshotWatcher)>, unfired: Unfired, task: &SessionTask) -> Self {
-        Self { answer: Some(answer), unfired: Some(unfired), task: task.clone() }
+    pub(super) fn new(
+        answer: Answer<(T, OneshotWatcher)>,
+        unfired: Unfired,
+        task: &SessionTask,
+    ) -> Self {
+        Self {
+            answer: Some(answer),
+            unfired: Some(unfired),
+            task: task.clone(),
+        }
     }
 }
 
@@ -95,10 +113,16 @@ impl<T: 'static> Future for Requested<T> {
     type Output = Result<(T, Watch), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(answer) = &mut self.answer else { return Poll::Pending };
-        let Poll::Ready(answer) = answer.poll_unpin(cx) else { return Poll::Pending };
+        let Some(answer) = &mut self.answer else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(answer) = answer.poll_unpin(cx) else {
+            return Poll::Pending;
+        };
         self.answer = None;
-        let Some(mut unfired) = self.unfired.take() else { return Poll::Pending };
+        let Some(mut unfired) = self.unfired.take() else {
+            return Poll::Pending;
+        };
         Poll::Ready(match answer {
             Ok((found, watcher)) => {
                 unfired.set();
@@ -122,8 +146,15 @@ impl<T: 'static> Drop for Requested<T> {
 
 /// Drops `what`, which holds the watch or the reply to its request.
 fn give_up(unfired: &mut Unfired, what: impl Send + 'static, task: &SessionTask) {
-    // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in `give_up` is released.
-    let not_dropped = task.together(|| if task.end().is_some() { Err(what) } else { unfired.give_up(what) });
+    // The drop makes `zookeeper-client` send a request; `together` delays this until the lock in
+    // `give_up` is released.
+    let not_dropped = task.together(|| {
+        if task.end().is_some() {
+            Err(what)
+        } else {
+            unfired.give_up(what)
+        }
+    });
     if let Err(what) = not_dropped {
         task.drop_afterwards(what);
         task.abort(LinkEnd::Lost);
@@ -157,11 +188,17 @@ mod tests {
                     std::future::pending().await
                 };
                 let (unfired, _) = task.unfired().add(&ZPath::root(), Kind::Data);
-                let mut watch =
-                    Watch { unfired, event: Some(event.boxed()), task: task.clone(), fired: None, counted: None };
+                let mut watch = Watch {
+                    unfired,
+                    event: Some(event.boxed()),
+                    task: task.clone(),
+                    fired: None,
+                    counted: None,
+                };
                 task.abort(LinkEnd::Lost);
                 if is_read {
-                    let event = watch.poll_fired(&mut Context::from_waker(std::task::Waker::noop()));
+                    let event =
+                        watch.poll_fired(&mut Context::from_waker(std::task::Waker::noop()));
                     assert_eq!(event, Poll::Ready(WatchEvent::Interrupted));
                 }
             });

@@ -1,18 +1,20 @@
 //! Closes connections whose server sends without a pause.
 //!
-//! The crate `zookeeper-client` reads until there is nothing left to read. So while a server sends faster than the
-//! crate reads, one poll of the crate does not return, which blocks the polling thread. As many such servers as the
-//! runtime has threads block the whole runtime: timers, leases and `close`.
+//! The crate `zookeeper-client` reads until there is nothing left to read. So while a server sends
+//! faster than the crate reads, one poll of the crate does not return, which blocks the polling
+//! thread. As many such servers as the runtime has threads block the whole runtime: timers, leases
+//! and `close`.
 //!
-//! A connection is polled by a thread of the runtime, or by the thread of `async-io` when its socket is ready. None of
-//! these threads can make the checks, because any of them may be blocked. So a separate thread, one for the process,
-//! checks all connections twice a second.
+//! A connection is polled by a thread of the runtime, or by the thread of `async-io` when its
+//! socket is ready. None of these threads can make the checks, because any of them may be blocked.
+//! So a separate thread, one for the process, checks all connections twice a second.
 //!
-//! A poll can also take long because its thread is blocked in a log line, or gets no processor. Such a poll reads
-//! nothing. So when two successive checks see the same poll, the thread observes for a moment how many bytes of the
-//! connection's socket are unread: if the number both falls and rises, bytes are read, and more keep arriving. When this
-//! was observed twice in one poll, the thread shuts down the socket; the crate reads what the socket has received by
-//! then, and finds its connection broken.
+//! A poll can also take long because its thread is blocked in a log line, or gets no processor.
+//! Such a poll reads nothing. So when two successive checks see the same poll, the thread observes
+//! for a moment how many bytes of the connection's socket are unread: if the number both falls and
+//! rises, bytes are read, and more keep arriving. When this was observed twice in one poll, the
+//! thread shuts down the socket; the crate reads what the socket has received by then, and finds
+//! its connection broken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +45,8 @@ struct CheckState {
     has_thread: bool,
 }
 
-/// Watches the polls of one connection. Clones watch the same connection, until the last one is dropped.
+/// Watches the polls of one connection. Clones watch the same connection, until the last one is
+/// dropped.
 #[derive(Clone)]
 pub(super) struct Watchdog(Arc<Watched>);
 
@@ -52,9 +55,11 @@ struct Watched {
     polls: AtomicU64,
     /// The value of `polls` at the last check.
     seen: AtomicU64,
-    /// How often bytes were observed to be read, and to keep arriving, while `polls` had this value.
+    /// How often bytes were observed to be read, and to keep arriving, while `polls` had this
+    /// value.
     floods: AtomicU64,
-    /// The number of bytes that the socket has received, and that were not read yet, if it is known.
+    /// The number of bytes that the socket has received, and that were not read yet, if it is
+    /// known.
     unread: Box<dyn Fn() -> Option<u64> + Send + Sync>,
     shut_down: Box<dyn Fn() + Send + Sync>,
 }
@@ -91,7 +96,8 @@ impl Watchdog {
         Self(watched)
     }
 
-    /// Watches the polls of `future`, which belongs to the connection. Only one future of a connection at a time.
+    /// Watches the polls of `future`, which belongs to the connection. Only one future of a
+    /// connection at a time.
     pub(super) fn watch<F: Future + ?Sized>(
         &self,
         mut future: Pin<Box<F>>,
@@ -106,7 +112,13 @@ impl Watchdog {
 
 impl CheckThread {
     const fn every(interval: Duration) -> Self {
-        Self { interval, state: Mutex::new(CheckState { watched: Vec::new(), has_thread: false }) }
+        Self {
+            interval,
+            state: Mutex::new(CheckState {
+                watched: Vec::new(),
+                has_thread: false,
+            }),
+        }
     }
 
     fn add(&'static self, watched: &Arc<Watched>) {
@@ -114,15 +126,17 @@ impl CheckThread {
         state.watched.push(Arc::downgrade(watched));
         if !state.has_thread {
             // If no thread can be started, the next connection tries again.
-            let thread = thread::Builder::new().name("curator-watchdog".to_owned()).spawn(|| self.run());
+            let thread = thread::Builder::new()
+                .name("curator-watchdog".to_owned())
+                .spawn(|| self.run());
             state.has_thread = thread.is_ok();
         }
     }
 
     fn run(&self) {
         loop {
-            // Checks that were missed while the process was stopped are not made up for: two checks without a pause
-            // would see the same poll twice.
+            // Checks that were missed while the process was stopped are not made up for: two checks
+            // without a pause would see the same poll twice.
             thread::sleep(self.interval);
             let mut state = self.lock();
             state.watched.retain(|watched| watched.strong_count() > 0);
@@ -143,14 +157,21 @@ impl CheckThread {
 
 /// Checks all connections once.
 fn check(all: &[Arc<Watched>]) {
-    let in_long_poll: Vec<_> = all.iter().map(|watched| watched.is_in_long_poll()).collect();
+    let in_long_poll: Vec<_> = all
+        .iter()
+        .map(|watched| watched.is_in_long_poll())
+        .collect();
     if !in_long_poll.contains(&true) {
         return;
     }
     let flows = observe(all);
-    // The sockets of two connections that are opened at the same moment may be confused. Then bytes are read from the
-    // socket of a connection that is not polled, and the long poll reads nothing from its own.
-    let is_confused = in_long_poll.iter().zip(&flows).any(|(is_long, flows)| *is_long && !flows);
+    // The sockets of two connections that are opened at the same moment may be confused. Then bytes
+    // are read from the socket of a connection that is not polled, and the long poll reads nothing
+    // from its own.
+    let is_confused = in_long_poll
+        .iter()
+        .zip(&flows)
+        .any(|(is_long, flows)| *is_long && !flows);
     for ((watched, is_long), flows) in all.iter().zip(in_long_poll).zip(flows) {
         if flows && (is_long || is_confused && !watched.is_polled()) && watched.has_flooded() {
             (watched.shut_down)();
@@ -158,8 +179,8 @@ fn check(all: &[Arc<Watched>]) {
     }
 }
 
-/// Returns for each connection whether bytes are read from its socket and more keep arriving, and whether no poll of it
-/// begins or ends meanwhile.
+/// Returns for each connection whether bytes are read from its socket and more keep arriving, and
+/// whether no poll of it begins or ends meanwhile.
 fn observe(all: &[Arc<Watched>]) -> Vec<bool> {
     struct Observed {
         unread: Option<u64>,
@@ -168,7 +189,11 @@ fn observe(all: &[Arc<Watched>]) -> Vec<bool> {
     }
     let mut observed: Vec<_> = all
         .iter()
-        .map(|watched| Observed { unread: (watched.unread)(), has_fallen: false, has_risen: false })
+        .map(|watched| Observed {
+            unread: (watched.unread)(),
+            has_fallen: false,
+            has_risen: false,
+        })
         .collect();
     for _ in 0..SAMPLES.0 {
         thread::sleep(SAMPLES.1);
@@ -244,7 +269,10 @@ mod tests {
     static NEVER: CheckThread = CheckThread::every(Duration::from_secs(86_400));
 
     /// A connection with these numbers of unread bytes, again and again.
-    fn watchdog(check_thread: &'static CheckThread, unread: &[Option<u64>]) -> (Watchdog, mpsc::Receiver<()>) {
+    fn watchdog(
+        check_thread: &'static CheckThread,
+        unread: &[Option<u64>],
+    ) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, shut_downs) = mpsc::channel();
         // The test may have dropped its receiver.
         let shut_down = move || {
@@ -259,17 +287,28 @@ mod tests {
         (Watchdog::with(check_thread, next, shut_down), shut_downs)
     }
 
-    /// The number of shutdowns after each of four checks during one poll of `polled`. The other connections are not
-    /// polled.
-    fn checks(polled: &Watchdog, others: &[&Watchdog], shut_downs: &mpsc::Receiver<()>) -> [usize; 4] {
-        let all: Vec<_> = [&[polled], others].concat().iter().map(|watchdog| Arc::clone(&watchdog.0)).collect();
+    /// The number of shutdowns after each of four checks during one poll of `polled`. The other
+    /// connections are not polled.
+    fn checks(
+        polled: &Watchdog,
+        others: &[&Watchdog],
+        shut_downs: &mpsc::Receiver<()>,
+    ) -> [usize; 4] {
+        let all: Vec<_> = [&[polled], others]
+            .concat()
+            .iter()
+            .map(|watchdog| Arc::clone(&watchdog.0))
+            .collect();
         let poll = async {
             [(); 4].map(|()| {
                 check(&all);
                 shut_downs.try_iter().count()
             })
         };
-        polled.watch(Box::pin(poll)).now_or_never().expect("it is ready")
+        polled
+            .watch(Box::pin(poll))
+            .now_or_never()
+            .expect("it is ready")
     }
 
     const FLOOD: [Option<u64>; 3] = [Some(9), Some(5), Some(7)];
@@ -279,10 +318,15 @@ mod tests {
         static OFTEN: CheckThread = CheckThread::every(Duration::from_millis(10));
         let (watchdog, shut_downs) = watchdog(&OFTEN, &FLOOD);
         let stuck = poll_fn(move |_| {
-            shut_downs.recv_timeout(LONG).expect("the connection is not shut down");
+            shut_downs
+                .recv_timeout(LONG)
+                .expect("the connection is not shut down");
             Poll::Ready(())
         });
-        watchdog.watch(Box::pin(stuck)).now_or_never().expect("it is ready");
+        watchdog
+            .watch(Box::pin(stuck))
+            .now_or_never()
+            .expect("it is ready");
     }
 
     #[test]
@@ -309,7 +353,10 @@ mod tests {
         for _ in 0..4 {
             check();
             // Another poll each time.
-            watchdog.watch(Box::pin(async { check() })).now_or_never().expect("it is ready");
+            watchdog
+                .watch(Box::pin(async { check() }))
+                .now_or_never()
+                .expect("it is ready");
         }
         assert_eq!(shut_downs.try_iter().count(), 0);
     }
@@ -325,11 +372,17 @@ mod tests {
         let all = [Arc::clone(&stuck.0), Arc::clone(&polled.0)];
         let poll = async {
             for _ in 0..4 {
-                polled.watch(Box::pin(async {})).now_or_never().expect("it is ready");
+                polled
+                    .watch(Box::pin(async {}))
+                    .now_or_never()
+                    .expect("it is ready");
                 check(&all);
             }
         };
-        stuck.watch(Box::pin(poll)).now_or_never().expect("it is ready");
+        stuck
+            .watch(Box::pin(poll))
+            .now_or_never()
+            .expect("it is ready");
         assert_eq!(shut_downs.try_iter().count() + none.try_iter().count(), 0);
     }
 
@@ -339,12 +392,18 @@ mod tests {
         // Twice: the thread starts again.
         for _ in 0..2 {
             let (watchdog, shut_downs) = watchdog(&OFTEN, &FLOOD);
-            let (watched, future) = (Arc::downgrade(&watchdog.0), watchdog.watch(Box::pin(pending::<()>())));
+            let (watched, future) = (
+                Arc::downgrade(&watchdog.0),
+                watchdog.watch(Box::pin(pending::<()>())),
+            );
             assert!(OFTEN.lock().has_thread);
             drop(watchdog);
             assert!(watched.upgrade().is_some());
             drop(future);
-            assert_eq!(shut_downs.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+            assert_eq!(
+                shut_downs.recv_timeout(LONG).err(),
+                Some(mpsc::RecvTimeoutError::Disconnected)
+            );
             assert!(watched.upgrade().is_none());
             let end = std::time::Instant::now() + LONG;
             while OFTEN.lock().has_thread {

@@ -1,10 +1,16 @@
 //! Servers that are broken, or do not speak the protocol.
 //!
-//! Only this suite finds a client that waits for such a server, or reads from it, for as long as the server wants.
+//! Only this suite finds a client that waits for such a server, or reads from it, for as long as
+//! the server wants.
 //!
-//! The tests run in a separate process, because a server that sends without a pause blocks the thread that reads for
-//! all sessions of the process. They take real time: a simulation has neither sockets nor bytes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+//! The tests run in a separate process, because a server that sends without a pause blocks the
+//! thread that reads for all sessions of the process. They take real time: a simulation has neither
+//! sockets nor bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -44,7 +50,8 @@ fn write_frame(stream: &mut TcpStream, parts: &[&[u8]]) -> std::io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// Starts a server that accepts one connection. Returns its address, and a future with the result of `talk`.
+/// Starts a server that accepts one connection. Returns its address, and a future with the result
+/// of `talk`.
 fn serve<T: Send + 'static>(
     talk: impl FnOnce(TcpStream) -> T + Send + 'static,
 ) -> (SocketAddr, impl Future<Output = T>) {
@@ -55,27 +62,42 @@ fn serve<T: Send + 'static>(
         drop(listener);
         talk(stream)
     });
-    (address, async { soon(tokio::task::spawn_blocking(|| server.join())).await.unwrap().unwrap() })
+    (address, async {
+        soon(tokio::task::spawn_blocking(|| server.join()))
+            .await
+            .unwrap()
+            .unwrap()
+    })
 }
 
 /// Grants a session with this timeout, and answers the first ping and the first probe.
 fn open_session(stream: &mut TcpStream, timeout: i32) -> std::io::Result<()> {
     read_frame(stream)?;
-    let (version, session, password) = ([0; 4], 7_i64.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[7; 16]].concat());
-    write_frame(stream, &[&version, &timeout.to_be_bytes(), &session, &password, &[0]])?;
+    let (version, session, password) = (
+        [0; 4],
+        7_i64.to_be_bytes(),
+        [&16_i32.to_be_bytes()[..], &[7; 16]].concat(),
+    );
+    write_frame(
+        stream,
+        &[&version, &timeout.to_be_bytes(), &session, &password, &[0]],
+    )?;
     for _ in 0..2 {
         let request = read_frame(stream)?;
         let (xid, zxid, success) = (&request[..4], [0; 8], [0; 4]);
         // The reply to a probe is its path.
         let path = [&1_i32.to_be_bytes()[..], b"/"].concat();
         let is_ping = request.len() == 8;
-        write_frame(stream, &[xid, &zxid, &success, if is_ping { &[] } else { &path }])?;
+        write_frame(
+            stream,
+            &[xid, &zxid, &success, if is_ping { &[] } else { &path }],
+        )?;
     }
     Ok(())
 }
 
-/// Opens a session, and then sends a reply that never ends. Returns the error of the write that failed because the
-/// client disconnected, or `TimedOut` if none failed.
+/// Opens a session, and then sends a reply that never ends. Returns the error of the write that
+/// failed because the client disconnected, or `TimedOut` if none failed.
 fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
     let mut talk = || -> std::io::Result<()> {
         open_session(stream, timeout)?;
@@ -88,18 +110,37 @@ fn send_endless_reply(stream: &mut TcpStream, timeout: i32) -> std::io::Error {
         }
         Ok(())
     };
-    talk().err().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
+    talk()
+        .err()
+        .unwrap_or_else(|| std::io::ErrorKind::TimedOut.into())
 }
 
-/// Opens a session, and then sends irrelevant events as fast as it can for at most [`LONG`]. Signals on `begun` when it
-/// has begun. Returns whether the client disconnected before the end.
-fn send_events_without_a_pause(mut stream: TcpStream, begun: &mpsc::Sender<()>) -> std::io::Result<bool> {
+/// Opens a session, and then sends irrelevant events as fast as it can for at most [`LONG`].
+/// Signals on `begun` when it has begun. Returns whether the client disconnected before the end.
+fn send_events_without_a_pause(
+    mut stream: TcpStream,
+    begun: &mpsc::Sender<()>,
+) -> std::io::Result<bool> {
     open_session(&mut stream, i32::try_from(TIMEOUT.as_millis()).unwrap())?;
     let (xid, zxid, success) = ((-1_i32).to_be_bytes(), [0; 8], [0; 4]);
     let (created, connected, path) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes(), b"/unwatched");
     let length = i32::try_from(path.len()).unwrap().to_be_bytes();
-    let event = [&xid[..], &zxid, &success, &created, &connected, &length, path].concat();
-    let events = [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat().repeat(2_000);
+    let event = [
+        &xid[..],
+        &zxid,
+        &success,
+        &created,
+        &connected,
+        &length,
+        path,
+    ]
+    .concat();
+    let events = [
+        &u32::try_from(event.len()).unwrap().to_be_bytes()[..],
+        &event,
+    ]
+    .concat()
+    .repeat(2_000);
     let mut listening = stream.try_clone()?;
     listening.set_read_timeout(Some(LONG))?;
     let talking = thread::spawn(move || while stream.write_all(&events).is_ok() {});
@@ -120,20 +161,32 @@ async fn a_server_that_sends_an_endless_reply_is_disconnected_when_the_session_i
     let _alone = ALONE.read().await;
     let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap();
     let (address, server) = serve(move |mut stream| send_endless_reply(&mut stream, timeout));
-    let client = builder(address.to_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let client = builder(address.to_string())
+        .session_timeout(TIMEOUT)
+        .connect()
+        .await
+        .unwrap();
     let (session, mut states) = (client.session().await.unwrap(), client.connection_states());
     assert!(soon(states.wait_for(Lost)).await);
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     let disconnected = server.await;
-    assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
+    assert_ne!(
+        disconnected.kind(),
+        std::io::ErrorKind::TimedOut,
+        "the client has read to the end"
+    );
 }
 
-/// The runtime has one thread. Ending the connection must not need a task of the client on that thread.
+/// The runtime has one thread. Ending the connection must not need a task of the client on that
+/// thread.
 #[tokio::test]
 async fn a_server_that_sends_events_without_a_pause_is_disconnected() {
     let _alone = ALONE.write().await;
     let (address, server) = serve(|stream| send_events_without_a_pause(stream, &mpsc::channel().0));
-    let client = builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap();
+    let client = builder(address.to_string())
+        .session_timeout(TIMEOUT)
+        .start()
+        .unwrap();
     assert!(server.await.unwrap(), "the client has read to the end");
     // A session may have existed by then, whose end cannot be confirmed any more.
     let _closed = soon(client.close()).await;
@@ -145,10 +198,17 @@ async fn a_runtime_shuts_down_despite_a_server_that_sends_events_without_a_pause
     let _alone = ALONE.write().await;
     let (begun, has_begun) = mpsc::channel();
     let (address, server) = serve(move |stream| send_events_without_a_pause(stream, &begun));
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let client = {
         let _inside = runtime.enter();
-        builder(address.to_string()).session_timeout(TIMEOUT).start().unwrap()
+        builder(address.to_string())
+            .session_timeout(TIMEOUT)
+            .start()
+            .unwrap()
     };
     let ended = tokio::task::spawn_blocking(move || {
         has_begun.recv().unwrap();
@@ -169,11 +229,20 @@ async fn a_silent_server_that_grants_an_excessive_timeout_is_disconnected_in_tim
         stream.read_to_end(&mut Vec::new())
     });
     let policy = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
-    let client = builder(address.to_string()).session_timeout(TIMEOUT).connection_timeout(TIMEOUT).retry_policy(policy);
+    let client = builder(address.to_string())
+        .session_timeout(TIMEOUT)
+        .connection_timeout(TIMEOUT)
+        .retry_policy(policy);
     let client = client.connect().await.unwrap();
     let session = client.session().await.unwrap();
     let request = soon(session.get_data(&ZPath::root())).await.unwrap_err();
-    assert!(matches!(request, Error::ConnectionLost { .. } | Error::OperationTimeout { .. }), "{request}");
+    assert!(
+        matches!(
+            request,
+            Error::ConnectionLost { .. } | Error::OperationTimeout { .. }
+        ),
+        "{request}"
+    );
     soon(client.get_data("/")).await.unwrap_err();
     soon(client.close()).await.unwrap_err();
     let read = server.await;
@@ -185,17 +254,35 @@ async fn a_server_with_an_excessive_timeout_and_an_endless_reply_is_disconnected
     let _alone = ALONE.read().await;
     listen();
     let (address, server) = serve(|mut stream| send_endless_reply(&mut stream, i32::MAX));
-    let client = builder(address.to_string()).name("patient").session_timeout(TIMEOUT).connect().await.unwrap();
+    let client = builder(address.to_string())
+        .name("patient")
+        .session_timeout(TIMEOUT)
+        .connect()
+        .await
+        .unwrap();
     let session = client.session().await.unwrap();
     let disconnected = server.await;
-    assert_ne!(disconnected.kind(), std::io::ErrorKind::TimedOut, "the client has read to the end");
+    assert_ne!(
+        disconnected.kind(),
+        std::io::ErrorKind::TimedOut,
+        "the client has read to the end"
+    );
     // The session is alive: the server has confirmed it.
     assert_eq!(session.end(), None);
-    // `Transport::Native` gives up a connection over which no whole reply arrives, like a broken one.
+    // `Transport::Native` gives up a connection over which no whole reply arrives, like a broken
+    // one.
     let (field, reason) = if is_native() {
         ("why", "the connection broke".to_owned())
     } else {
-        ("cause", format!("{address}: connected, but no reply to a request within {TIMEOUT:?}"))
+        (
+            "cause",
+            format!("{address}: connected, but no reply to a request within {TIMEOUT:?}"),
+        )
     };
-    until(async || all_lines_of("patient").iter().any(|line| line.fields.get(field) == Some(&reason))).await;
+    until(async || {
+        all_lines_of("patient")
+            .iter()
+            .any(|line| line.fields.get(field) == Some(&reason))
+    })
+    .await;
 }

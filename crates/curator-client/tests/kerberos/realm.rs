@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The environment variable for the path of the server's login configuration. It is set in the processes that run the
-/// tests.
+/// The environment variable for the path of the server's login configuration. It is set in the
+/// processes that run the tests.
 pub(crate) const LOGIN: &str = "CURATOR_KERBEROS_LOGIN";
 
 pub(crate) const REALM: &str = "EXAMPLE.TEST";
@@ -22,8 +22,8 @@ pub(crate) const SERVER: &str = "zookeeper/localhost";
 /// How long the key distribution centre may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre stops when this value is
-/// dropped, or the process ends.
+/// A realm in which `alice` and the [server](SERVER) have keys. Its key distribution centre stops
+/// when this value is dropped, or the process ends.
 pub(crate) struct Realm {
     directory: TempDir,
     centre: Child,
@@ -37,13 +37,17 @@ impl Realm {
         succeed(command(dir, "kdb5_util").args(["-r", REALM, "create", "-s", "-P", "master"]));
         for (principal, keytab) in [("alice", "alice.keytab"), (SERVER, "server.keytab")] {
             let keytab = dir.join(keytab);
-            for query in
-                [format!("addprinc -randkey {principal}"), format!("ktadd -k {} {principal}", keytab.display())]
-            {
+            for query in [
+                format!("addprinc -randkey {principal}"),
+                format!("ktadd -k {} {principal}", keytab.display()),
+            ] {
                 succeed(command(dir, "kadmin.local").args(["-r", REALM, "-q", &query]));
             }
         }
-        let mut realm = Self { centre: start_centre(dir), directory };
+        let mut realm = Self {
+            centre: start_centre(dir),
+            directory,
+        };
         let end = Instant::now() + START_TIMEOUT;
         while !realm.log().contains("commencing operation") {
             assert!(
@@ -51,7 +55,8 @@ impl Realm {
                 "the key distribution centre has not started within {START_TIMEOUT:?}: {}",
                 realm.log()
             );
-            // The key distribution centre stops if another process has taken its port in the meantime.
+            // The key distribution centre stops if another process has taken its port in the
+            // meantime.
             if realm.centre.try_wait().unwrap().is_some() {
                 configure(realm.directory.path());
                 realm.centre = start_centre(realm.directory.path());
@@ -68,7 +73,10 @@ impl Realm {
 
     /// Writes the login configuration of a ZooKeeper server of this realm.
     fn login_configuration(&self) -> PathBuf {
-        let (path, keytab) = (self.directory.path().join("server.jaas"), self.directory.path().join("server.keytab"));
+        let (path, keytab) = (
+            self.directory.path().join("server.jaas"),
+            self.directory.path().join("server.keytab"),
+        );
         let text = format!(
             "Server {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  keyTab=\"{}\"\n  \
              storeKey=true\n  useTicketCache=false\n  principal=\"{SERVER}@{REALM}\";\n}};\n",
@@ -78,7 +86,8 @@ impl Realm {
         path
     }
 
-    /// Runs one test of this program in a separate process, which has a ticket of `user` if `user` is a principal.
+    /// Runs one test of this program in a separate process, which has a ticket of `user` if `user`
+    /// is a principal.
     pub(crate) fn run(&self, test: &str, user: &str) {
         self.run_with_ticket(test, user, "-F");
     }
@@ -92,16 +101,31 @@ impl Realm {
         let dir = self.directory.path();
         let keytab = dir.join(format!("{user}.keytab"));
         if keytab.exists() {
-            succeed(command(dir, "kinit").arg(kinit_option).arg("-k").arg("-t").arg(keytab).arg(user));
+            succeed(
+                command(dir, "kinit")
+                    .arg(kinit_option)
+                    .arg("-k")
+                    .arg("-t")
+                    .arg(keytab)
+                    .arg(user),
+            );
         }
         let mut child = command(dir, env::current_exe().unwrap());
-        succeed(child.args(["--exact", test, "--nocapture"]).env(LOGIN, self.login_configuration()));
+        succeed(
+            child
+                .args(["--exact", test, "--nocapture"])
+                .env(LOGIN, self.login_configuration()),
+        );
     }
 }
 
 /// The log of the key distribution centre of this process' realm.
 pub(crate) fn log() -> String {
-    log_in(Path::new(&env::var_os("KRB5_CONFIG").unwrap()).parent().unwrap())
+    log_in(
+        Path::new(&env::var_os("KRB5_CONFIG").unwrap())
+            .parent()
+            .unwrap(),
+    )
 }
 
 fn log_in(directory: &Path) -> String {
@@ -116,30 +140,48 @@ impl Drop for Realm {
     }
 }
 
-/// Starts a key distribution centre, which stops at the end of its input: at the latest when this process ends, however
-/// it ends. It also stops immediately if its port is taken.
+/// Starts a key distribution centre, which stops at the end of its input: at the latest when this
+/// process ends, however it ends. It also stops immediately if its port is taken.
 fn start_centre(dir: &Path) -> Child {
     let script = "exec 3<&0; (cat <&3; kill $$) & exec krb5kdc -n 3<&-";
-    command(dir, "sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    command(dir, "sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// A program that uses this realm.
 fn command(dir: &Path, program: impl Into<OsString>) -> Command {
     // The directory in which some systems install the programs of a key distribution centre.
-    let path =
-        env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")])).unwrap();
+    let path = env::join_paths(
+        env::split_paths(&env::var_os("PATH").unwrap()).chain([PathBuf::from("/usr/sbin")]),
+    )
+    .unwrap();
     // `env`, because `Command` searches the parent's `PATH`.
     let mut command = Command::new("env");
-    command.env("PATH", path).env("KRB5_CONFIG", dir.join("krb5.conf")).env("KRB5_KDC_PROFILE", dir.join("kdc.conf"));
-    command.env("KRB5CCNAME", format!("FILE:{}", dir.join("tickets").display()));
+    command
+        .env("PATH", path)
+        .env("KRB5_CONFIG", dir.join("krb5.conf"))
+        .env("KRB5_KDC_PROFILE", dir.join("kdc.conf"));
+    command.env(
+        "KRB5CCNAME",
+        format!("FILE:{}", dir.join("tickets").display()),
+    );
     command.arg(program.into()).stdin(Stdio::null());
     command
 }
 
 fn succeed(command: &mut Command) {
     let output = command.output().unwrap();
-    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{stdout}\n{stderr}",
+        output.status
+    );
 }
 
 /// Writes the files for a realm on a port that is free now.
@@ -150,7 +192,11 @@ fn configure(dir: &Path) {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// The configuration of Kerberos clients, including those in Java: only TCP, and no DNS queries.
@@ -166,7 +212,11 @@ fn krb5_conf(dir: &Path, port: u16) -> String {
 }
 
 fn kdc_conf(dir: &Path, port: u16) -> String {
-    let (database, stash, acl) = (dir.join("principals"), dir.join("stash"), dir.join("kadm5.acl"));
+    let (database, stash, acl) = (
+        dir.join("principals"),
+        dir.join("stash"),
+        dir.join("kadm5.acl"),
+    );
     format!(
         "[kdcdefaults]\n  kdc_listen = 127.0.0.1:{port}\n  kdc_tcp_listen = 127.0.0.1:{port}\n\
          [realms]\n  {REALM} = {{\n    database_name = {}\n    key_stash_file = {}\n    acl_file = {}\n  }}\n",

@@ -15,12 +15,22 @@ const LIMIT: usize = 16;
 async fn a_request_beyond_the_limit_is_refused_until_a_reply_arrives_even_to_an_unpolled_request() {
     let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(LIMIT)).await;
     let session = client.session().await.unwrap();
-    let requests = || (0..LIMIT).map(|_| session.exists(&ZPath::root())).collect::<Vec<_>>();
+    let requests = || {
+        (0..LIMIT)
+            .map(|_| session.exists(&ZPath::root()))
+            .collect::<Vec<_>>()
+    };
     proxy.hold_replies(OpCode::Exists);
     let unpolled = requests();
     let error = soon(session.exists(&ZPath::root())).await.unwrap_err();
-    assert!(matches!(error, Error::TooManyRequests { limit: LIMIT, .. }), "{error}");
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+    assert!(
+        matches!(error, Error::TooManyRequests { limit: LIMIT, .. }),
+        "{error}"
+    );
+    assert_eq!(
+        (error.outcome(), error.is_retryable()),
+        (Outcome::NotApplied, true)
+    );
     proxy.release_held();
     until(async || session.exists(&ZPath::root()).await.is_ok()).await;
     for request in requests().into_iter().chain(unpolled) {
@@ -37,8 +47,15 @@ async fn a_client_at_its_request_limit_keeps_its_session() {
     // During many probes.
     while began.elapsed() < 2 * session.timeout() {
         let requests = join_all((0..LIMIT).map(|_| session.exists(&ZPath::root())));
-        assert!(matches!(session.exists(&ZPath::root()).await, Err(Error::TooManyRequests { .. })));
+        assert!(matches!(
+            session.exists(&ZPath::root()).await,
+            Err(Error::TooManyRequests { .. })
+        ));
         requests.await;
-        assert!(session.is_valid(), "the session was lost: {:?}", session.end());
+        assert!(
+            session.is_valid(),
+            "the session was lost: {:?}",
+            session.end()
+        );
     }
 }

@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
-use curator_client::{ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd, ZPath};
+use curator_client::{
+    ConnectionState, CuratorClient, CuratorClientBuilder, Error, SessionEnd, ZPath,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{
-    behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading, simulated, soon, unique_path,
-    until,
+    behind_proxy, behind_proxy_with, builder, direct, ephemeral, patient, proxy, reading,
+    simulated, soon, unique_path, until,
 };
 
 /// A close timeout that a test waits for.
 const CLOSE: Duration = Duration::from_millis(200);
 
-/// A client whose first session exists on the server, but whose first request has not been answered.
+/// A client whose first session exists on the server, but whose first request has not been
+/// answered.
 async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (CuratorClient, i64) {
     proxy.hold_replies(OpCode::Sync);
     let client = builder.start().unwrap();
@@ -25,7 +28,13 @@ async fn being_opened(builder: CuratorClientBuilder, proxy: &FaultProxy) -> (Cur
 }
 
 async fn has_session(id: i64) -> bool {
-    TestingServer::shared().await.sessions().await.unwrap().iter().any(|session| session.session_id == id)
+    TestingServer::shared()
+        .await
+        .sessions()
+        .await
+        .unwrap()
+        .iter()
+        .any(|session| session.session_id == id)
 }
 
 async fn id_of(client: &CuratorClient) -> i64 {
@@ -61,7 +70,8 @@ async fn a_close_also_closes_a_session_that_is_being_opened() {
 #[tokio::test]
 async fn a_close_is_unconfirmed_if_a_session_that_was_being_opened_may_be_alive() {
     let proxy = proxy().await;
-    let (client, _) = being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
+    let (client, _) =
+        being_opened(builder(proxy.connect_string()).close_timeout(CLOSE), &proxy).await;
     proxy.refuse(true).unwrap();
     let error = soon(client.close()).await.unwrap_err();
     assert!(matches!(error, Error::CloseUnconfirmed { .. }), "{error}");
@@ -85,10 +95,30 @@ async fn calls_after_a_close_fail_immediately() {
     client.close().await.unwrap();
     let errors = [
         client.get_data("/").await.unwrap_err(),
-        client.create().for_path(unique_path("node"), "").await.unwrap_err(),
-        client.create().with_protection().for_path(unique_path("node"), "").await.unwrap_err(),
-        client.delete().guaranteed().for_path(unique_path("node")).await.unwrap_err(),
-        client.transaction().check("/", None).unwrap().commit().await.unwrap_err(),
+        client
+            .create()
+            .for_path(unique_path("node"), "")
+            .await
+            .unwrap_err(),
+        client
+            .create()
+            .with_protection()
+            .for_path(unique_path("node"), "")
+            .await
+            .unwrap_err(),
+        client
+            .delete()
+            .guaranteed()
+            .for_path(unique_path("node"))
+            .await
+            .unwrap_err(),
+        client
+            .transaction()
+            .check("/", None)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap_err(),
         client.session().await.unwrap_err(),
     ];
     for error in errors {
@@ -96,7 +126,16 @@ async fn calls_after_a_close_fail_immediately() {
         assert!(!error.is_retryable());
     }
     let error = session.get_data(&ZPath::root()).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Closed, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::SessionEnded {
+                end: SessionEnd::Closed,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(session.end(), Some(SessionEnd::Closed));
     assert!(!session.is_valid());
     assert!(client.current_session().is_none());
@@ -114,16 +153,26 @@ async fn a_close_during_an_outage_ends_in_time_and_abandons_pending_deletes() {
     simulation.main().cut();
     assert!(states.wait_for(ConnectionState::Suspended).await);
     for _ in 0..100 {
-        client.janitor().delete(&client.resolve(unique_path("node")).unwrap());
+        client
+            .janitor()
+            .delete(&client.resolve(unique_path("node")).unwrap());
     }
     let started = tokio::time::Instant::now();
     let error = client.close().await.unwrap_err();
     // The error contains the total time, not only the close timeout.
-    let Error::CloseUnconfirmed { after } = error else { panic!("{error}") };
-    assert!((2 * CLOSE..=started.elapsed()).contains(&after) && after < 3 * CLOSE, "{error}");
+    let Error::CloseUnconfirmed { after } = error else {
+        panic!("{error}")
+    };
+    assert!(
+        (2 * CLOSE..=started.elapsed()).contains(&after) && after < 3 * CLOSE,
+        "{error}"
+    );
     // A second close reports the same time.
     let again = client.close().await.unwrap_err();
-    assert!(matches!(again, Error::CloseUnconfirmed { after: again } if again == after), "{again}");
+    assert!(
+        matches!(again, Error::CloseUnconfirmed { after: again } if again == after),
+        "{again}"
+    );
     // The deletes were abandoned.
     client.janitor().idle().await;
     assert_eq!(client.janitor().pending(), 0);
@@ -136,7 +185,11 @@ async fn a_close_after_a_session_loss_does_not_wait_for_a_new_session() {
     simulation.stop(1);
     session.ended().await;
     // Whether the old session has ended on the server is unknown; only the time counts.
-    drop(tokio::time::timeout(3 * CLOSE, client.close()).await.unwrap());
+    drop(
+        tokio::time::timeout(3 * CLOSE, client.close())
+            .await
+            .unwrap(),
+    );
 }
 
 #[tokio::test]

@@ -18,9 +18,24 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
     let silent = "connected, but no reply to the handshake";
     // In the last row, the server answers the handshake, which takes time on a busy machine.
     let rows: [(Fault, u64, Duration, &str); 4] = [
-        (|proxy| proxy.refuse(true).unwrap(), 60, CONNECTION, "connection refused"),
-        (|proxy| proxy.black_hole(Direction::Both), 5, CONNECTION, silent),
-        (|proxy| proxy.black_hole(Direction::Both), 60, CONNECTION, silent),
+        (
+            |proxy| proxy.refuse(true).unwrap(),
+            60,
+            CONNECTION,
+            "connection refused",
+        ),
+        (
+            |proxy| proxy.black_hole(Direction::Both),
+            5,
+            CONNECTION,
+            silent,
+        ),
+        (
+            |proxy| proxy.black_hole(Direction::Both),
+            60,
+            CONNECTION,
+            silent,
+        ),
         (
             |proxy| proxy.hold_replies(OpCode::Sync),
             60,
@@ -28,20 +43,34 @@ async fn a_connect_without_a_server_or_a_reply_ends_at_the_connection_timeout() 
             "connected, but no reply to the first request",
         ),
     ];
-    join_all(rows.map(async |(fault, session_timeout, connection_timeout, expected)| {
-        let proxy = proxy().await;
-        fault(&proxy);
-        let connect_string = proxy.connect_string();
-        let connect = builder(&connect_string).session_timeout(Duration::from_secs(session_timeout));
-        let started = Instant::now();
-        let connect = connect.connection_timeout(connection_timeout).retry_policy(once()).connect();
-        let error = soon(connect).await.unwrap_err();
-        let took = started.elapsed();
-        let Error::ConnectFailed { after, cause, .. } = &error else { panic!("{error}") };
-        assert!((connection_timeout..=took).contains(after), "{error}");
-        assert!(cause.starts_with(&format!("{connect_string}: {expected}")), "{error}, not {expected}");
-        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
-    }))
+    join_all(rows.map(
+        async |(fault, session_timeout, connection_timeout, expected)| {
+            let proxy = proxy().await;
+            fault(&proxy);
+            let connect_string = proxy.connect_string();
+            let connect =
+                builder(&connect_string).session_timeout(Duration::from_secs(session_timeout));
+            let started = Instant::now();
+            let connect = connect
+                .connection_timeout(connection_timeout)
+                .retry_policy(once())
+                .connect();
+            let error = soon(connect).await.unwrap_err();
+            let took = started.elapsed();
+            let Error::ConnectFailed { after, cause, .. } = &error else {
+                panic!("{error}")
+            };
+            assert!((connection_timeout..=took).contains(after), "{error}");
+            assert!(
+                cause.starts_with(&format!("{connect_string}: {expected}")),
+                "{error}, not {expected}"
+            );
+            assert_eq!(
+                (error.outcome(), error.is_retryable()),
+                (Outcome::NotApplied, true)
+            );
+        },
+    ))
     .await;
 }
 
@@ -52,13 +81,20 @@ async fn a_client_connects_despite_a_silent_and_a_refusing_server() {
     dead.black_hole(Direction::Both);
     let refusing = proxy().await;
     refusing.refuse(true).unwrap();
-    let connect_string = [&dead, &alive, &refusing].map(FaultProxy::connect_string).join(",");
-    // A client tries the servers in random order, so eventually one tries the silent server before `alive`.
+    let connect_string = [&dead, &alive, &refusing]
+        .map(FaultProxy::connect_string)
+        .join(",");
+    // A client tries the servers in random order, so eventually one tries the silent server before
+    // `alive`.
     let mut clients = 0..64;
     while dead.handshakes() == 0 || clients.start < 6 {
         clients.next().unwrap();
         let connect = builder(&connect_string).session_timeout(Duration::from_secs(60));
-        let client = connect.connection_timeout(Duration::from_secs(3)).connect().await.unwrap();
+        let client = connect
+            .connection_timeout(Duration::from_secs(3))
+            .connect()
+            .await
+            .unwrap();
         client.get_data("/").await.unwrap();
         client.close().await.unwrap();
     }
@@ -76,12 +112,23 @@ async fn a_connect_fails_immediately_if_the_server_refuses_the_credentials() {
 async fn a_connect_that_failed_or_was_dropped_leaves_no_task_behind() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
     let before = tasks();
-    let connect = |timeout| builder(proxy.connect_string()).connection_timeout(timeout).retry_policy(once()).connect();
+    let connect = |timeout| {
+        builder(proxy.connect_string())
+            .connection_timeout(timeout)
+            .retry_policy(once())
+            .connect()
+    };
     connect(Duration::from_millis(100)).await.unwrap_err();
     until(async || tasks() == before).await;
-    tokio::time::timeout(Duration::from_millis(100), connect(LONG)).await.unwrap_err();
+    tokio::time::timeout(Duration::from_millis(100), connect(LONG))
+        .await
+        .unwrap_err();
     until(async || tasks() == before).await;
     // The same for a connect that succeeded, when its client is dropped.
     proxy.refuse(false).unwrap();

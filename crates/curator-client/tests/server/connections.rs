@@ -33,14 +33,17 @@ async fn a_dropped_watch_is_removed_after_an_unreadable_reply_to_an_earlier_requ
     session.watch_data(&path).await.unwrap_err();
     proxy.reset_counts();
     drop(session.watch_data(&path).await.unwrap());
-    soon(proxy.wait_for_request(OpCode::RemoveWatches, 1)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::RemoveWatches, 1))
+        .await
+        .unwrap();
 }
 
 /// A connection over which nothing arrives is given up before the session's lease ends.
 // In real time: each transport has its own heartbeat.
 #[tokio::test]
 async fn a_silent_connection_is_given_up_well_before_the_session_timeout() {
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
+    let (proxy, client) =
+        behind_proxy_with(|client| client.session_timeout(Duration::from_secs(8))).await;
     let session = client.session().await.unwrap();
     proxy.black_hole(Direction::Both);
     until(async || !matches!(session.connected().now_or_never(), Some(Ok(())))).await;

@@ -18,7 +18,9 @@ const CONNECTION: Duration = Duration::from_secs(2);
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
 /// A client with these options that makes one attempt.
-async fn impatient(options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder) -> (Simulation, CuratorClient) {
+async fn impatient(
+    options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> (Simulation, CuratorClient) {
     simulated(|client| options(client).retry_policy(once())).await
 }
 
@@ -30,12 +32,15 @@ async fn assert_fails_after<T: std::fmt::Debug>(
     let started = Instant::now();
     let error = operation.await.unwrap_err();
     let took = started.elapsed();
-    assert!((time..time + ROUND_TRIP).contains(&took), "{error} after {took:?}");
+    assert!(
+        (time..time + ROUND_TRIP).contains(&took),
+        "{error} after {took:?}"
+    );
     error
 }
 
-/// The error contains the cause. A request that stayed queued could be applied at any time later, even after its
-/// session was given up and the operation was repeated in the next one.
+/// The error contains the cause. A request that stayed queued could be applied at any time later,
+/// even after its session was given up and the operation was repeated in the next one.
 #[tokio::test(start_paused = true)]
 async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_never_sent() {
     let (simulation, client) = impatient(|client| client.connection_timeout(CONNECTION)).await;
@@ -45,12 +50,30 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
     simulation.main().cut();
     assert!(states.wait_for(Suspended).await);
     let error = assert_fails_after(CONNECTION, client.delete().for_path("/no-such-node")).await;
-    assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
-    assert!(error.to_string().ends_with("zk1:2181: connection refused"), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::NotConnected {
+                after: CONNECTION,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        (error.outcome(), error.is_retryable()),
+        (Outcome::NotApplied, true)
+    );
+    assert!(
+        error.to_string().ends_with("zk1:2181: connection refused"),
+        "{error}"
+    );
     // A request of the session itself is not sent either.
     assert!(!session.is_connected());
-    let error = session.delete(&client.resolve("/no-such-node").unwrap(), None).await.unwrap_err();
+    let error = session
+        .delete(&client.resolve("/no-such-node").unwrap(), None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::Disconnected { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
 
@@ -62,7 +85,8 @@ async fn an_operation_during_an_outage_ends_at_the_connection_timeout_and_is_nev
 
 #[tokio::test(start_paused = true)]
 async fn the_operation_timeout_does_not_apply_to_lease_probes() {
-    let (simulation, client) = impatient(|client| client.operation_timeout(Duration::from_millis(20))).await;
+    let (simulation, client) =
+        impatient(|client| client.operation_timeout(Duration::from_millis(20))).await;
     let session = client.session().await.unwrap();
     let first = session.lease().valid_until();
     simulation.set_latency(ROUND_TRIP..=ROUND_TRIP);
@@ -87,7 +111,10 @@ async fn the_operation_timeout_of_an_unpolled_request_counts_from_the_call() {
     let (simulation, client) = impatient(|client| client.operation_timeout(OPERATION)).await;
     simulation.main().swallow_next_reply(OpCode::Exists);
     let session = client.session().await.unwrap();
-    let (swallowed, answered) = (session.exists(&ZPath::root()), session.exists(&ZPath::root()));
+    let (swallowed, answered) = (
+        session.exists(&ZPath::root()),
+        session.exists(&ZPath::root()),
+    );
     answered.await.unwrap();
     sleep(OPERATION).await;
     let error = swallowed.now_or_never().unwrap().unwrap_err();
@@ -111,7 +138,16 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
     simulation.stop(1);
     session.ended().await;
     let error = assert_fails_after(CONNECTION, client.get_data("/")).await;
-    assert!(matches!(error, Error::NotConnected { after: CONNECTION, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::NotConnected {
+                after: CONNECTION,
+                ..
+            }
+        ),
+        "{error}"
+    );
     let error = assert_fails_after(CONNECTION, client.session()).await;
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
@@ -119,7 +155,12 @@ async fn an_operation_without_a_session_ends_at_the_connection_timeout() {
 /// The connection stays open, but the session is no longer confirmed.
 #[tokio::test(start_paused = true)]
 async fn an_operation_under_way_ends_with_its_session() {
-    let (simulation, client) = impatient(|client| client.operation_timeout(FOREVER).session_timeout(CONNECTION)).await;
+    let (simulation, client) = impatient(|client| {
+        client
+            .operation_timeout(FOREVER)
+            .session_timeout(CONNECTION)
+    })
+    .await;
     let (session, process) = (client.session().await.unwrap(), simulation.main());
     process.swallow_next_reply(OpCode::GetData);
     let reading = session.get_data(&ZPath::root());
@@ -134,9 +175,19 @@ async fn an_operation_under_way_ends_with_its_session() {
     };
     let (end, read) = tokio::join!(others, reading);
     assert_eq!(end, SessionEnd::LeaseOver);
-    // The client also gives up the connection of an ended session. Another thread may report that first.
+    // The client also gives up the connection of an ended session. Another thread may report that
+    // first.
     let error = read.unwrap_err();
-    let is_over = matches!(error, Error::SessionEnded { end: SessionEnd::LeaseOver, .. });
-    assert!(is_over || matches!(error, Error::ConnectionLost { .. }), "{error}");
+    let is_over = matches!(
+        error,
+        Error::SessionEnded {
+            end: SessionEnd::LeaseOver,
+            ..
+        }
+    );
+    assert!(
+        is_over || matches!(error, Error::ConnectionLost { .. }),
+        "{error}"
+    );
     assert_eq!(error.outcome(), Outcome::Unknown);
 }

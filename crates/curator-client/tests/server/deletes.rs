@@ -5,7 +5,9 @@ use std::time::Duration;
 use curator_client::{ConnectionState, RetryForever};
 use curator_test::OpCode;
 
-use crate::support::{behind_proxy, behind_proxy_with, direct, node, once, simulated, soon, unique_path, until};
+use crate::support::{
+    behind_proxy, behind_proxy_with, direct, node, once, simulated, soon, unique_path, until,
+};
 
 #[tokio::test]
 async fn a_delete_with_a_lost_reply_succeeds() {
@@ -26,7 +28,12 @@ async fn a_guaranteed_delete_continues_in_the_next_session() {
     simulation.main().refuse(true);
     simulation.close_session(session.id()).unwrap();
     simulation.main().cut();
-    client.delete().guaranteed().for_path(&path).await.unwrap_err();
+    client
+        .delete()
+        .guaranteed()
+        .for_path(&path)
+        .await
+        .unwrap_err();
     assert_eq!(client.janitor().pending(), 1);
 
     simulation.main().refuse(false);
@@ -59,7 +66,11 @@ async fn a_dropped_guaranteed_delete_continues_in_the_background() {
 async fn a_guaranteed_delete_that_pauses_between_tries_is_done_before_the_client_closes() {
     let pauses = RetryForever::new(Duration::from_secs(600)).unwrap();
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(pauses)).await;
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
+    let path = client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     // The first attempt breaks the connection, and the second would follow after ten minutes.
     proxy.cut_before_request(OpCode::Delete);
     let mut states = client.connection_states();

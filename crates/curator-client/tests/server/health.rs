@@ -11,24 +11,39 @@ use crate::support::{LONG, behind_proxy, builder, node, reconnect, replace_sessi
 async fn a_client_that_connects_is_not_ready_until_it_has_a_session() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
-    let client = builder(server.connect_string()).name("patient").start().unwrap();
+    let client = builder(server.connect_string())
+        .name("patient")
+        .start()
+        .unwrap();
     until(async || client.health().last_failure.is_some()).await;
     let health = client.health();
     assert!(!health.is_ready());
-    assert_eq!((health.client.as_str(), health.state, health.session_id), ("patient", Connecting, None));
+    assert_eq!(
+        (health.client.as_str(), health.state, health.session_id),
+        ("patient", Connecting, None)
+    );
     assert_eq!(health.server, None);
     assert_eq!(health.lease_remaining, Duration::ZERO);
     let line = health.to_string();
-    assert!(line.starts_with("patient: connecting for ") && line.ends_with("connection refused"), "{line}");
+    assert!(
+        line.starts_with("patient: connecting for ") && line.ends_with("connection refused"),
+        "{line}"
+    );
     server.restart().await.unwrap();
     let mut states = client.connection_states();
     assert!(soon(states.wait_for(Connected)).await);
     let (health, session) = (client.health(), client.session().await.unwrap());
     assert!(health.is_ready());
-    assert_eq!((health.state, health.session_id), (Connected, Some(session.id())));
+    assert_eq!(
+        (health.state, health.session_id),
+        (Connected, Some(session.id()))
+    );
     assert_eq!(health.server, Some(server.connect_string()));
     assert!(health.lease_remaining > LONG / 2 && health.lease_remaining <= LONG);
-    assert_eq!((health.connections_resumed, health.sessions_replaced), (0, 0));
+    assert_eq!(
+        (health.connections_resumed, health.sessions_replaced),
+        (0, 0)
+    );
     // The last failure is still reported.
     assert!(health.last_failure.is_some());
 }
@@ -49,12 +64,18 @@ async fn health_counts_resumed_connections_and_replaced_sessions() {
         assert!(soon(states.wait_for(Reconnected)).await);
         let health = client.health();
         assert!(health.is_ready());
-        assert_eq!((health.connections_resumed, health.sessions_replaced), (resumed, 0));
+        assert_eq!(
+            (health.connections_resumed, health.sessions_replaced),
+            (resumed, 0)
+        );
     }
     replace_session(&proxy, &client).await;
     let health = client.health();
     assert!(health.is_ready());
-    assert_eq!((health.connections_resumed, health.sessions_replaced), (2, 1));
+    assert_eq!(
+        (health.connections_resumed, health.sessions_replaced),
+        (2, 1)
+    );
     assert_eq!(health.last_failure.unwrap().cause, "the server ended it");
 }
 

@@ -8,8 +8,8 @@ use curator_test::{OpCode, Simulation};
 use tokio::time::sleep;
 
 use crate::support::{
-    behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect, simulated, soon,
-    watch_over,
+    behind_proxy_with, builder, direct, direct_with, ephemeral, is_native, proxy, reconnect,
+    simulated, soon, watch_over,
 };
 
 /// A session timeout that a test waits for.
@@ -28,23 +28,32 @@ async fn a_session_resumed_near_the_end_of_its_lease_renews_it_and_outlives_it()
     process.cut();
     simulation.heal_partition(process, 1);
     session.connected().await.unwrap();
-    // Without the new connect, only the probe before the outage would renew the lease, and by less than `rest`.
+    // Without the new connect, only the probe before the outage would renew the lease, and by less
+    // than `rest`.
     assert!(session.lease().valid_until() > before + rest, "{session:?}");
 
     simulation.partition(process, 1);
     watch_over(session.lease()).await;
-    assert!(simulation.node(&node).is_some(), "the session has ended before its lease");
+    assert!(
+        simulation.node(&node).is_some(),
+        "the session has ended before its lease"
+    );
 }
 
-/// The lease counts from the connect, which comes after the cut, because a quorum has committed the write of the first
-/// probe.
+/// The lease counts from the connect, which comes after the cut, because a quorum has committed the
+/// write of the first probe.
 #[tokio::test]
 async fn a_reconnect_renews_the_lease_from_the_time_of_the_cut() {
     let alice = SaslOptions::digest_md5("alice", "wonderland");
     // With SASL, the write is one that fails.
-    for sasl in [None, Some(alice)].into_iter().take(if is_native() { 1 } else { 2 }) {
+    for sasl in [None, Some(alice)]
+        .into_iter()
+        .take(if is_native() { 1 } else { 2 })
+    {
         let (proxy, client) = behind_proxy_with(|client| match sasl {
-            Some(sasl) => client.authorization("digest", "alice:wonderland").sasl(sasl),
+            Some(sasl) => client
+                .authorization("digest", "alice:wonderland")
+                .sasl(sasl),
             None => client,
         })
         .await;
@@ -53,17 +62,23 @@ async fn a_reconnect_renews_the_lease_from_the_time_of_the_cut() {
             let cut_at = ClockInstant::now();
             reconnect(&proxy, &client).await;
             let until = session.lease().valid_until();
-            assert!(until >= cut_at + session.timeout() / 16 * 15, "round {round}: {cut_at:?}, {session:?}");
+            assert!(
+                until >= cut_at + session.timeout() / 16 * 15,
+                "round {round}: {cut_at:?}, {session:?}"
+            );
         }
     }
 }
 
-/// The reply to the write has no result, so only the leader has confirmed the session, and it may be deposed.
+/// The reply to the write has no result, so only the leader has confirmed the session, and it may
+/// be deposed.
 #[tokio::test]
-async fn a_reconnect_does_not_renew_a_young_lease_if_the_server_refuses_the_write_of_the_first_probe() {
+async fn a_reconnect_does_not_renew_a_young_lease_if_the_server_refuses_the_write_of_the_first_probe()
+ {
     const UNIMPLEMENTED: i32 = -6;
     // So long that no probe renews the lease during the test.
-    let (proxy, client) = behind_proxy_with(|client| client.session_timeout(Duration::from_secs(60))).await;
+    let (proxy, client) =
+        behind_proxy_with(|client| client.session_timeout(Duration::from_secs(60))).await;
     let session = client.session().await.unwrap();
     let opened = session.lease().valid_until();
     proxy.alter_next_reply(OpCode::Multi, |reply| {
@@ -88,25 +103,39 @@ async fn a_lease_is_computed_from_the_granted_session_timeout() {
     assert!(session.lease().remaining() > session.timeout() / 2);
 }
 
-/// The next two probes might not be answered within the rest of the lease, so the client opens another session.
+/// The next two probes might not be answered within the rest of the lease, so the client opens
+/// another session.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_not_used_if_opening_it_has_taken_half_of_its_lease() {
     let (simulation, timeout) = (Simulation::new(1), Duration::from_secs(8));
-    // Together the delays leave less than half of the session timeout. Neither alone makes the client give up the
-    // connection.
+    // Together the delays leave less than half of the session timeout. Neither alone makes the
+    // client give up the connection.
     for answer in [OpCode::CreateSession, OpCode::Sync] {
         simulation.main().delay_nth_reply(answer, 1, timeout / 4);
     }
-    let client = CuratorClient::builder(simulation.connect_string()).session_timeout(timeout).connect().await.unwrap();
-    assert_ne!(client.session().await.unwrap().id(), simulation.main().sessions()[0].session_id);
+    let client = CuratorClient::builder(simulation.connect_string())
+        .session_timeout(timeout)
+        .connect()
+        .await
+        .unwrap();
+    assert_ne!(
+        client.session().await.unwrap().id(),
+        simulation.main().sessions()[0].session_id
+    );
 }
 
 // In real time: a simulation has no other thread.
 #[tokio::test]
 async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
     let proxy = proxy().await;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let connecting = builder(proxy.connect_string())
+        .session_timeout(SHORT)
+        .connect();
     let client = runtime.spawn(connecting).await.unwrap().unwrap();
     let session = client.session().await.unwrap();
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -127,8 +156,14 @@ async fn a_lease_ends_in_time_while_the_runtime_is_stuck() {
 #[tokio::test]
 async fn the_servers_end_the_session_of_a_client_whose_runtime_is_stuck() {
     let (proxy, observer) = (proxy().await, direct().await);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let connecting = builder(proxy.connect_string()).session_timeout(SHORT).connect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let connecting = builder(proxy.connect_string())
+        .session_timeout(SHORT)
+        .connect();
     let client = runtime.spawn(connecting).await.unwrap().unwrap();
     let node = ephemeral(&client).await;
     let (_, _, mut watch) = observer.watch_data(&node).await.unwrap();

@@ -9,7 +9,8 @@ use curator_test::{FaultProxy, OpCode};
 use tracing::Level;
 
 use crate::support::{
-    begin_outage, behind_proxy_with, is_native, reconnect, replace_session, simulated, soon, unique_path, until,
+    begin_outage, behind_proxy_with, is_native, reconnect, replace_session, simulated, soon,
+    unique_path, until,
 };
 use test_support::log::{Line, all_lines_of, lines_of, listen, read_by};
 
@@ -24,7 +25,14 @@ fn lines_since_start(name: &str) -> Vec<Line> {
     let mut lines = lines_of(name);
     let first = lines.remove(0);
     assert_eq!(first.message, "connecting");
-    assert_eq!(first.get("transport"), if is_native() { "native" } else { "zookeeper-client" });
+    assert_eq!(
+        first.get("transport"),
+        if is_native() {
+            "native"
+        } else {
+            "zookeeper-client"
+        }
+    );
     lines
 }
 
@@ -38,8 +46,9 @@ async fn each_session_event_is_logged_as_one_line() {
     let session = client.session().await.unwrap();
     reconnect(&proxy, &client).await;
     begin_outage(&proxy, &client).await;
-    let is_refused =
-        |line: &Line| line.message == "not connected" && line.fields["cause"].ends_with("connection refused");
+    let is_refused = |line: &Line| {
+        line.message == "not connected" && line.fields["cause"].ends_with("connection refused")
+    };
     until(async || lines_of("life").iter().any(is_refused)).await;
     replace_session(&proxy, &client).await;
     let next = client.session().await.unwrap();
@@ -62,7 +71,15 @@ async fn each_session_event_is_logged_as_one_line() {
         "{lines:#?}"
     );
     for line in &lines {
-        assert_eq!(line.level, if is_refused(line) { Level::WARN } else { Level::INFO }, "{lines:#?}");
+        assert_eq!(
+            line.level,
+            if is_refused(line) {
+                Level::WARN
+            } else {
+                Level::INFO
+            },
+            "{lines:#?}"
+        );
     }
     let field = |line: usize, name: &str| lines[line].fields.get(name).cloned().unwrap_or_default();
     let (first, second) = (format!("{:#x}", session.id()), format!("{:#x}", next.id()));
@@ -85,20 +102,46 @@ async fn a_log_subscriber_may_call_the_client() {
     let (called, times) = (client.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&times);
     read_by("called", move || {
-        drop((called.health(), called.janitor().pending_deletes(), called.try_session()));
+        drop((
+            called.health(),
+            called.janitor().pending_deletes(),
+            called.try_session(),
+        ));
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    let dir = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
-    let node = client.create().for_path(dir.child("node").unwrap(), "").await.unwrap();
+    let no_delete = [Acl::new(
+        Permission::READ | Permission::CREATE,
+        AuthId::anyone(),
+    )];
+    let dir = client
+        .create()
+        .with_acl(no_delete)
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
+    let node = client
+        .create()
+        .for_path(dir.child("node").unwrap(), "")
+        .await
+        .unwrap();
     client.janitor().delete(&node);
     soon(client.janitor().idle()).await;
     reconnect(&proxy, &client).await;
     replace_session(&proxy, &client).await;
     soon(client.close()).await.unwrap();
     let lines = lines_since_start("called");
-    assert!(lines.iter().any(|line| line.message == "cannot delete a node; it stays"), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.message.starts_with("not deleted before the client closed")), "{lines:#?}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.message == "cannot delete a node; it stays"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines.iter().any(|line| line
+            .message
+            .starts_with("not deleted before the client closed")),
+        "{lines:#?}"
+    );
     assert!(times.load(Ordering::Relaxed) >= lines.len() - 1);
 }
 
@@ -106,17 +149,31 @@ async fn a_log_subscriber_may_call_the_client() {
 #[tokio::test]
 async fn each_refused_delete_is_logged_with_its_node() {
     let (_proxy, client) = client("refused").await;
-    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    let dir = client.create().with_acl(no_delete).for_path(unique_path("node"), "").await.unwrap();
+    let no_delete = [Acl::new(
+        Permission::READ | Permission::CREATE,
+        AuthId::anyone(),
+    )];
+    let dir = client
+        .create()
+        .with_acl(no_delete)
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     let mut nodes = Vec::new();
     for number in 0..3 {
-        let node = client.create().for_path(dir.child(&format!("lock-{number}")).unwrap(), "").await.unwrap();
+        let node = client
+            .create()
+            .for_path(dir.child(&format!("lock-{number}")).unwrap(), "")
+            .await
+            .unwrap();
         client.janitor().delete(&node);
         nodes.push(node.to_string());
     }
     soon(client.janitor().idle()).await;
     let lines = lines_since_start("refused");
-    let refused = lines.iter().filter(|line| line.message == "cannot delete a node; it stays");
+    let refused = lines
+        .iter()
+        .filter(|line| line.message == "cannot delete a node; it stays");
     let mut paths: Vec<_> = refused.map(|line| line.fields["path"].clone()).collect();
     paths.sort_unstable();
     assert_eq!(paths, nodes, "{lines:#?}");
@@ -132,16 +189,28 @@ async fn a_suspension_that_ends_on_the_same_connection_is_logged_as_session_conf
     simulation.main().release_held();
     assert!(states.wait_for(Reconnected).await);
     let lines = &lines_of("slow")[1..];
-    assert_eq!(messages(lines), ["session opened", "session suspended", "session confirmed"], "{lines:#?}");
+    assert_eq!(
+        messages(lines),
+        ["session opened", "session suspended", "session confirmed"],
+        "{lines:#?}"
+    );
     assert_eq!(lines[1].fields["why"], "the server is slow to answer");
 }
 
 #[tokio::test]
 async fn no_secret_is_logged() {
     listen();
-    let with_secret = |client: CuratorClientBuilder| client.name("secretive").authorization("digest", "user:hush-hush");
+    let with_secret = |client: CuratorClientBuilder| {
+        client
+            .name("secretive")
+            .authorization("digest", "user:hush-hush")
+    };
     let (proxy, client) = behind_proxy_with(with_secret).await;
-    client.create().for_path(unique_path("node"), "silent-data").await.unwrap();
+    client
+        .create()
+        .for_path(unique_path("node"), "silent-data")
+        .await
+        .unwrap();
     reconnect(&proxy, &client).await;
     replace_session(&proxy, &client).await;
     client.close().await.unwrap();
@@ -152,25 +221,35 @@ async fn no_secret_is_logged() {
     let passwords = proxy.sessions().into_iter().map(|session| session.password);
     let passwords: Vec<_> = passwords.flat_map(|password| printed(&password)).collect();
     assert!(!passwords.is_empty());
-    for secret in ["hush", "silent-data"].into_iter().chain(passwords.iter().map(String::as_str)) {
+    for secret in ["hush", "silent-data"]
+        .into_iter()
+        .chain(passwords.iter().map(String::as_str))
+    {
         assert!(!text.contains(secret), "{secret:?} in {text}");
     }
 }
 
 /// The text of all lines, in lower case and with single spaces.
 fn text_of(lines: &[Line]) -> String {
-    let words = lines.iter().flat_map(|line| line.fields.values().chain([&line.message]));
+    let words = lines
+        .iter()
+        .flat_map(|line| line.fields.values().chain([&line.message]));
     let words: Vec<_> = words.flat_map(|text| text.split_whitespace()).collect();
     words.join(" ").to_lowercase()
 }
 
-/// The forms in which a session's password may have been printed: a list of numbers, hex, text. A part of its bytes is
-/// enough.
+/// The forms in which a session's password may have been printed: a list of numbers, hex, text. A
+/// part of its bytes is enough.
 fn printed(password: &[u8]) -> Vec<String> {
     let some = &password[4..12];
     assert!(some.iter().any(|byte| *byte != some[0]), "{password:?}");
-    let join = |print: fn(&u8) -> String, separator| some.iter().map(print).collect::<Vec<_>>().join(separator);
-    let mut prints = vec![some.escape_ascii().to_string(), String::from_utf8_lossy(some).into_owned()];
+    let join = |print: fn(&u8) -> String, separator| {
+        some.iter().map(print).collect::<Vec<_>>().join(separator)
+    };
+    let mut prints = vec![
+        some.escape_ascii().to_string(),
+        String::from_utf8_lossy(some).into_owned(),
+    ];
     for separator in [", ", ",", " ", ":", ""] {
         prints.extend([
             join(|byte| format!("{byte}"), separator),

@@ -1,11 +1,15 @@
 //! The client against a server, embedded or real, through a network that fails on demand.
 //!
-//! Only this suite finds errors between a whole client and a server: calls, watches, deletes and log lines when the
-//! connection, the session, the client or the runtime ends at a chosen message.
+//! Only this suite finds errors between a whole client and a server: calls, watches, deletes and
+//! log lines when the connection, the session, the client or the runtime ends at a chosen message.
 //!
-//! Each module covers one concept. Tests share one server and use different paths. A test that stops or pauses a
-//! server, or counts requests, has a separate server or proxy.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+//! Each module covers one concept. Tests share one server and use different paths. A test that
+//! stops or pauses a server, or counts requests, has a separate server or proxy.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod acl;
 mod bounds;
@@ -31,7 +35,10 @@ mod releases;
 mod replaced_sessions;
 mod retries;
 mod runtimes;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod sandbox;
 mod sasl;
 #[cfg(unix)]

@@ -16,14 +16,39 @@ async fn a_namespace_is_created_by_the_first_create_of_any_kind() {
     let client = in_namespace(&format!("{}/inner", &namespace[1..])).await;
     assert_eq!(observer.check_exists(&namespace).await.unwrap(), None);
     client.create().for_path("/node", "data").await.unwrap();
-    assert_eq!(observer.get_data(format!("{namespace}/inner/node")).await.unwrap().0, b"data");
+    assert_eq!(
+        observer
+            .get_data(format!("{namespace}/inner/node"))
+            .await
+            .unwrap()
+            .0,
+        b"data"
+    );
     let protected = in_namespace(&unique_path("node")).await;
-    protected.create().with_protection().for_path("/node", "").await.unwrap();
+    protected
+        .create()
+        .with_protection()
+        .for_path("/node", "")
+        .await
+        .unwrap();
     let with_parents = in_namespace(&unique_path("node")).await;
-    with_parents.create().creating_parent_containers().for_path("/a/node", "").await.unwrap();
+    with_parents
+        .create()
+        .creating_parent_containers()
+        .for_path("/a/node", "")
+        .await
+        .unwrap();
     let transaction = in_namespace(&unique_path("node")).await;
-    let create = transaction.transaction().create("/node", "", CreateMode::Persistent).unwrap();
-    create.create("/node/child", "", CreateMode::Persistent).unwrap().commit().await.unwrap();
+    let create = transaction
+        .transaction()
+        .create("/node", "", CreateMode::Persistent)
+        .unwrap();
+    create
+        .create("/node/child", "", CreateMode::Persistent)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
     assert_eq!(transaction.get_children("/node").await.unwrap(), ["child"]);
 }
 
@@ -37,17 +62,43 @@ async fn a_returned_path_includes_the_namespace_and_works_with_every_method() {
     assert_eq!(client.get_data(&path).await.unwrap().0, b"data");
     client.set_data(&path, "changed", None).await.unwrap();
     assert_eq!(client.get_data("/node").await.unwrap().0, b"changed");
-    let sequential = client.create().with_mode(CreateMode::EphemeralSequential).for_path("/n-", "").await.unwrap();
+    let sequential = client
+        .create()
+        .with_mode(CreateMode::EphemeralSequential)
+        .for_path("/n-", "")
+        .await
+        .unwrap();
     assert_eq!(client.unresolve(&sequential).unwrap(), "/n-0000000001");
     client.sync(&sequential).await.unwrap();
     client.delete().for_path(&sequential).await.unwrap();
-    let protected = client.create().with_protection().for_path(path.child("child").unwrap(), "").await.unwrap();
+    let protected = client
+        .create()
+        .with_protection()
+        .for_path(path.child("child").unwrap(), "")
+        .await
+        .unwrap();
     assert_eq!(protected.parent().as_ref(), Some(&path));
-    let created =
-        client.transaction().create("/other-", "", CreateMode::PersistentSequential).unwrap().commit().await.unwrap();
-    let [TransactionResult::Created(created)] = &*created else { panic!("{created:?}") };
-    assert_eq!(client.unresolve(&created.path).unwrap(), "/other-0000000002");
-    client.transaction().delete(&created.path, None).unwrap().commit().await.unwrap();
+    let created = client
+        .transaction()
+        .create("/other-", "", CreateMode::PersistentSequential)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
+    let [TransactionResult::Created(created)] = &*created else {
+        panic!("{created:?}")
+    };
+    assert_eq!(
+        client.unresolve(&created.path).unwrap(),
+        "/other-0000000002"
+    );
+    client
+        .transaction()
+        .delete(&created.path, None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
     assert_eq!(client.get_children("/").await.unwrap(), ["node"]);
 }
 
@@ -55,13 +106,30 @@ async fn a_returned_path_includes_the_namespace_and_works_with_every_method() {
 async fn a_view_has_another_namespace_and_the_same_session() {
     let (observer, chroot) = (direct().await, unique_path("node"));
     let connect_string = format!("{}{chroot}", TestingServer::shared().await.connect_string());
-    let client = builder(connect_string).namespace("one").connect().await.unwrap();
+    let client = builder(connect_string)
+        .namespace("one")
+        .connect()
+        .await
+        .unwrap();
     let resolved = client.resolve("/a").unwrap();
-    assert_eq!((resolved.as_str(), client.unresolve(&resolved).unwrap()), (&*format!("{chroot}/one/a"), "/a".into()));
-    let error = client.unresolve(&observer.resolve("/a").unwrap()).unwrap_err();
+    assert_eq!(
+        (resolved.as_str(), client.unresolve(&resolved).unwrap()),
+        (&*format!("{chroot}/one/a"), "/a".into())
+    );
+    let error = client
+        .unresolve(&observer.resolve("/a").unwrap())
+        .unwrap_err();
     assert!(matches!(error, Error::OutsideNamespace { .. }), "{error}");
-    let (other, none) = (client.using_namespace("other").unwrap(), client.using_namespace("").unwrap());
-    let path = other.create().creating_parent_containers().for_path("/node", "data").await.unwrap();
+    let (other, none) = (
+        client.using_namespace("other").unwrap(),
+        client.using_namespace("").unwrap(),
+    );
+    let path = other
+        .create()
+        .creating_parent_containers()
+        .for_path("/node", "data")
+        .await
+        .unwrap();
     assert_eq!(path.as_str(), format!("{chroot}/other/node"));
     assert_eq!(none.get_data("/other/node").await.unwrap().0, b"data");
     assert!(client.check_exists("/node").await.unwrap().is_none());
@@ -69,10 +137,26 @@ async fn a_view_has_another_namespace_and_the_same_session() {
     for view in [&client, &other, &none] {
         assert_eq!(view.get_data(&path).await.unwrap().0, b"data");
     }
-    assert!(client.session().await.unwrap().is_same(&other.session().await.unwrap()));
+    assert!(
+        client
+            .session()
+            .await
+            .unwrap()
+            .is_same(&other.session().await.unwrap())
+    );
     let error = client.using_namespace("a//b").unwrap_err().to_string();
-    assert_eq!(error, r#"invalid path "/a//b": expected a name between any two slashes"#);
-    assert!(observer.check_exists(format!("{chroot}/one")).await.unwrap().is_none(), "an unused namespace was created");
+    assert_eq!(
+        error,
+        r#"invalid path "/a//b": expected a name between any two slashes"#
+    );
+    assert!(
+        observer
+            .check_exists(format!("{chroot}/one"))
+            .await
+            .unwrap()
+            .is_none(),
+        "an unused namespace was created"
+    );
     other.close().await.unwrap();
     assert!(matches!(client.get_data("/node").await, Err(Error::Closed)));
 }

@@ -16,7 +16,9 @@ async fn a_session_is_kept_alive_while_the_clock_jumps_and_while_it_stands_still
     }
     assert!(session.is_valid(), "{:?}", session.end());
     // Blocking work stops a paused clock entirely.
-    tokio::task::spawn_blocking(move || std::thread::sleep(outlived)).await.unwrap();
+    tokio::task::spawn_blocking(move || std::thread::sleep(outlived))
+        .await
+        .unwrap();
     assert!(session.is_valid(), "{:?}", session.end());
     assert!(client.session().await.unwrap().is_same(&session));
 }

@@ -1,8 +1,11 @@
-//! A call sends its request immediately, so requests that are not awaited in between share a round trip.
+//! A call sends its request immediately, so requests that are not awaited in between share a round
+//! trip.
 
 use std::time::Duration;
 
-use curator_client::{CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation};
+use curator_client::{
+    CreateMode, CuratorClient, NodeSpec, ReadOperation, Session, TransactionOperation,
+};
 use curator_test::{FaultProxy, OpCode};
 
 use crate::support::{behind_proxy, pipelines, reconnect, soon, unique_path};
@@ -52,14 +55,25 @@ async fn unpolled_requests_are_sent() {
     proxy.reset_counts();
     let missing = client.resolve(unique_path("node")).unwrap();
     let acl = client.default_acl().clone();
-    let node = NodeSpec { path: missing.clone(), data: [].into(), mode: CreateMode::Ephemeral, acl };
-    let check = TransactionOperation::Check { path: path.clone(), version: None };
+    let node = NodeSpec {
+        path: missing.clone(),
+        data: [].into(),
+        mode: CreateMode::Ephemeral,
+        acl,
+    };
+    let check = TransactionOperation::Check {
+        path: path.clone(),
+        version: None,
+    };
     let read = ReadOperation::Data(path.clone());
     let requests: [(OpCode, Box<dyn Send>); 8] = [
         (OpCode::GetData, Box::new(session.watch_data(&path))),
         (OpCode::Exists, Box::new(session.exists(&path))),
         (OpCode::Create2, Box::new(session.create(&node))),
-        (OpCode::SetData, Box::new(session.set_data(&missing, b"", None))),
+        (
+            OpCode::SetData,
+            Box::new(session.set_data(&missing, b"", None)),
+        ),
         (OpCode::Delete, Box::new(session.delete(&missing, None))),
         (OpCode::Multi, Box::new(session.transact(vec![check]))),
         (OpCode::MultiRead, Box::new(session.read_all(vec![read]))),

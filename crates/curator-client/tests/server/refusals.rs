@@ -7,8 +7,16 @@ use crate::support::{direct, soon, unique_path};
 
 /// Creates a directory in which every client may create nodes, and no client may delete any.
 async fn without_deletes(client: &CuratorClient) -> ZPath {
-    let acl = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    client.create().with_acl(acl).for_path(unique_path("node"), "").await.unwrap()
+    let acl = [Acl::new(
+        Permission::READ | Permission::CREATE,
+        AuthId::anyone(),
+    )];
+    client
+        .create()
+        .with_acl(acl)
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap()
 }
 
 async fn numbered(client: &CuratorClient, dir: &ZPath, name: &str) -> ZPath {
@@ -26,9 +34,14 @@ async fn find_and_delete_reports_the_path_of_a_node_that_cannot_be_deleted() {
     let session = client.session().await.unwrap();
     let dir = without_deletes(&client).await;
     let path = numbered(&client, &dir, "sought-").await;
-    client.janitor().find_and_delete(&session, NodeFinder::by_name(&dir, "sought-"));
+    client
+        .janitor()
+        .find_and_delete(&session, NodeFinder::by_name(&dir, "sought-"));
     soon(client.janitor().idle()).await;
     let left = client.janitor().pending_deletes();
-    assert!(left.iter().all(|delete| delete.given_up && delete.last_error.is_some()));
+    assert!(
+        left.iter()
+            .all(|delete| delete.given_up && delete.last_error.is_some())
+    );
     assert_eq!(paths(left), [path.as_str()]);
 }

@@ -1,10 +1,12 @@
-//! A server that opens a new session when a client resumes an existing one, as ClickHouse Keeper does (its issue
-//! 116690): the session has ended, and the new one is closed.
+//! A server that opens a new session when a client resumes an existing one, as ClickHouse Keeper
+//! does (its issue 116690): the session has ended, and the new one is closed.
 
 use std::time::Duration;
 
 use curator_client::ConnectionState::{Connected, Lost, Reconnected, Suspended};
-use curator_client::{ConnectionStates, CuratorClient, CuratorClientBuilder, Error, SaslOptions, Session, SessionEnd};
+use curator_client::{
+    ConnectionStates, CuratorClient, CuratorClientBuilder, Error, SaslOptions, Session, SessionEnd,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::support::{behind_proxy_with, expect, is_native, soon};
@@ -15,7 +17,8 @@ const OUTLASTING: Duration = Duration::from_secs(60);
 type Options = fn(CuratorClientBuilder) -> CuratorClientBuilder;
 
 async fn set_up(options: Options) -> (FaultProxy, CuratorClient, Session, ConnectionStates) {
-    let (proxy, client) = behind_proxy_with(|client| options(client.session_timeout(OUTLASTING))).await;
+    let (proxy, client) =
+        behind_proxy_with(|client| options(client.session_timeout(OUTLASTING))).await;
     let session = client.session().await.unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connected).await;
@@ -32,16 +35,23 @@ async fn close(proxy: &FaultProxy, number: usize) -> Result<(), curator_test::Er
 
 /// Waits for a request to close a session, and checks that the session with this number has ended.
 async fn assert_closed_on_the_server(proxy: &FaultProxy, number: usize) {
-    soon(proxy.wait_for_reply(OpCode::CloseSession, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::CloseSession, 1))
+        .await
+        .unwrap();
     let closed = close(proxy, number).await;
-    assert!(matches!(closed, Err(curator_test::Error::NoSession { .. })), "{closed:?}");
+    assert!(
+        matches!(closed, Err(curator_test::Error::NoSession { .. })),
+        "{closed:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_resume_answered_with_another_session_ends_the_session_and_closes_the_other() {
     let digest: Options = |client| client.authorization("digest", "alice:wonderland");
     let sasl: Options = |client| {
-        client.authorization("digest", "alice:wonderland").sasl(SaslOptions::digest_md5("alice", "wonderland"))
+        client
+            .authorization("digest", "alice:wonderland")
+            .sasl(SaslOptions::digest_md5("alice", "wonderland"))
     };
     let cases: [(Options, _); 3] = [(|client| client, None), (digest, None), (sasl, Some(&1))];
     for (options, transactions) in cases.into_iter().take(if is_native() { 2 } else { 3 }) {
@@ -53,25 +63,39 @@ async fn a_resume_answered_with_another_session_ends_the_session_and_closes_the_
         }
         let next = client.session().await.unwrap();
         assert_eq!((next.epoch(), next.timeout()), (2, session.timeout()));
-        // The first request over a resumed connection is a transaction; with SASL, over the next session's too.
-        assert_eq!(proxy.requests().get(&OpCode::Multi), transactions, "{:?}", proxy.requests());
-        let ids: Vec<_> = proxy.sessions().into_iter().map(|session| session.session_id).collect();
-        let [old, _, current] = ids[..] else { panic!("{ids:x?}") };
+        // The first request over a resumed connection is a transaction; with SASL, over the next
+        // session's too.
+        assert_eq!(
+            proxy.requests().get(&OpCode::Multi),
+            transactions,
+            "{:?}",
+            proxy.requests()
+        );
+        let ids: Vec<_> = proxy
+            .sessions()
+            .into_iter()
+            .map(|session| session.session_id)
+            .collect();
+        let [old, _, current] = ids[..] else {
+            panic!("{ids:x?}")
+        };
         assert_eq!((old, current), (session.id(), next.id()));
         assert_closed_on_the_server(&proxy, 1).await;
         client.close().await.unwrap();
     }
 }
 
-/// The test blocks the only thread of its runtime, so no task can read the reply. The other session has a shorter
-/// timeout, which is not the reason.
+/// The test blocks the only thread of its runtime, so no task can read the reply. The other session
+/// has a shorter timeout, which is not the reason.
 #[tokio::test]
 async fn a_resume_answered_with_another_session_ends_the_session_while_the_runtime_is_blocked() {
     let (proxy, client, session, mut states) = set_up(|client| client).await;
     proxy.stretch_session_timeouts(0.5);
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
-    soon(proxy.wait_for_request(OpCode::CreateSession, 1)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::CreateSession, 1))
+        .await
+        .unwrap();
     proxy.release_held();
     while session.is_valid() {
         std::thread::sleep(Duration::from_millis(1));
@@ -83,14 +107,17 @@ async fn a_resume_answered_with_another_session_ends_the_session_while_the_runti
     assert_eq!(client.session().await.unwrap().epoch(), 2);
 }
 
-/// The client closes while its session has no connection, so it resumes the session in order to close it.
+/// The client closes while its session has no connection, so it resumes the session in order to
+/// close it.
 #[tokio::test]
 async fn a_close_is_unconfirmed_if_its_session_cannot_be_resumed() {
     let (proxy, client, session, mut states) = set_up(|client| client).await;
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
     expect(&mut states, Suspended).await;
-    soon(proxy.wait_for_reply(OpCode::CreateSession, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::CreateSession, 1))
+        .await
+        .unwrap();
     let mut closing = std::pin::pin!(client.close());
     assert!(futures_util::FutureExt::now_or_never(&mut closing).is_none());
     soon(session.ended()).await;

@@ -16,7 +16,9 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(policy.clone())).await;
     let calls = || std::mem::take(&mut *policy.calls.lock().unwrap());
     // The policy is not called for an error that the server replied.
-    let error = soon(client.get_data(unique_path("node"))).await.unwrap_err();
+    let error = soon(client.get_data(unique_path("node")))
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::NoNode { .. }), "{error}");
     assert_eq!((calls(), proxy.requests()[&OpCode::GetData]), (vec![], 1));
     for (lost, expected) in [(3, &[0, 1, 2][..]), (4, &[0, 1, 2, 3])] {
@@ -25,9 +27,18 @@ async fn a_policy_is_given_the_number_of_retries_and_the_elapsed_time() {
             proxy.cut_before_reply(OpCode::Exists);
         }
         let succeeded = soon(client.check_exists("/")).await.is_ok();
-        assert_eq!((succeeded, proxy.requests()[&OpCode::Exists]), (lost < 4, 4));
+        assert_eq!(
+            (succeeded, proxy.requests()[&OpCode::Exists]),
+            (lost < 4, 4)
+        );
         let calls = calls();
-        assert_eq!(calls.iter().map(|(retries, _)| *retries).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            calls
+                .iter()
+                .map(|(retries, _)| *retries)
+                .collect::<Vec<_>>(),
+            expected
+        );
         // The elapsed time does not include the first attempt.
         assert_eq!(calls[0].1, Duration::ZERO);
         for pair in calls.windows(2) {
@@ -43,8 +54,16 @@ async fn each_view_of_a_client_retries_by_its_own_policy() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(of_client.clone())).await;
     let calls = |policy: &Recorded| std::mem::take(&mut *policy.calls.lock().unwrap()).len();
     let view = client.using_retry_policy(of_view.clone());
-    let views = [view.clone(), view.using_namespace("").unwrap(), client.using_namespace("").unwrap()];
-    let views = [views[0].clone(), views[1].clone(), views[2].using_retry_policy(of_view.clone())];
+    let views = [
+        view.clone(),
+        view.using_namespace("").unwrap(),
+        client.using_namespace("").unwrap(),
+    ];
+    let views = [
+        views[0].clone(),
+        views[1].clone(),
+        views[2].using_retry_policy(of_view.clone()),
+    ];
     let session = client.session().await.unwrap().id();
     for view in views {
         assert_eq!(view.session().await.unwrap().id(), session);
@@ -77,7 +96,10 @@ async fn a_closure_sees_the_error_of_each_attempt() {
     let view = client.using_retry_policy(policy);
     let path = unique_path("node");
     // A refusal of the server is no failure to retry.
-    assert!(matches!(soon(view.get_data(&path)).await, Err(Error::NoNode { .. })));
+    assert!(matches!(
+        soon(view.get_data(&path)).await,
+        Err(Error::NoNode { .. })
+    ));
     // The write was applied, so a second one would fail: it is not repeated.
     client.create().for_path(&path, "").await.unwrap();
     proxy.cut_before_reply(OpCode::SetData);
@@ -89,7 +111,11 @@ async fn a_closure_sees_the_error_of_each_attempt() {
     assert!(soon(view.check_exists(&path)).await.is_err());
     let seen = seen.lock().unwrap();
     // An attempt may find that the connection is still down.
-    let is_failure =
-        |error: &Option<Error>| matches!(error, Some(Error::ConnectionLost { .. } | Error::Disconnected { .. }));
+    let is_failure = |error: &Option<Error>| {
+        matches!(
+            error,
+            Some(Error::ConnectionLost { .. } | Error::Disconnected { .. })
+        )
+    };
     assert!(seen.len() == 2 && seen.iter().all(is_failure), "{seen:?}");
 }

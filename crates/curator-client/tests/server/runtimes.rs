@@ -11,7 +11,11 @@ use tokio::runtime::{Builder, Runtime};
 use crate::support::{DEFAULT_TIMEOUT, builder, ephemeral, once, unique_path, until};
 
 fn multi_thread() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 /// A client that lives on `runtime`.
@@ -27,11 +31,14 @@ fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     match receiver.recv_timeout(DEFAULT_TIMEOUT) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("the thread is stuck"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().unwrap_err())
+        }
     }
 }
 
-/// Ends the runtime and waits for its end, on another thread because tokio forbids this wait inside a runtime.
+/// Ends the runtime and waits for its end, on another thread because tokio forbids this wait inside
+/// a runtime.
 fn shut_down(runtime: Runtime) {
     on_a_plain_thread(move || runtime.shutdown_timeout(DEFAULT_TIMEOUT));
 }
@@ -40,7 +47,11 @@ fn shut_down(runtime: Runtime) {
 async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
     let (home, other) = (multi_thread(), multi_thread());
     let client = client_on(&home).await;
-    let path = client.create().for_path(unique_path("node"), "data").await.unwrap();
+    let path = client
+        .create()
+        .for_path(unique_path("node"), "data")
+        .await
+        .unwrap();
     let read = || {
         let (client, path) = (client.clone(), path.clone());
         async move { client.get_data(&path).await }
@@ -49,7 +60,9 @@ async fn a_client_works_from_another_runtime_and_from_threads_without_one() {
     other.shutdown_background();
     let (driven, blocked, caller) = (read(), read(), client.clone());
     let data = tokio::task::spawn_blocking(|| {
-        on_a_plain_thread(move || [drive(driven), caller.block_on(blocked)].map(|read| read.unwrap().0))
+        on_a_plain_thread(move || {
+            [drive(driven), caller.block_on(blocked)].map(|read| read.unwrap().0)
+        })
     });
     assert_eq!(data.await.unwrap(), [b"data", b"data"]);
     client.close().await.unwrap();
@@ -69,7 +82,13 @@ async fn a_client_whose_runtime_has_ended_returns_errors() {
             let errors = [
                 drive(clone.get_data("/")).unwrap_err(),
                 drive(clone.create().for_path(unique_path("node"), "")).unwrap_err(),
-                drive(clone.create().with_protection().for_path(unique_path("node"), "")).unwrap_err(),
+                drive(
+                    clone
+                        .create()
+                        .with_protection()
+                        .for_path(unique_path("node"), ""),
+                )
+                .unwrap_err(),
                 drive(clone.delete().guaranteed().for_path(unique_path("node"))).unwrap_err(),
                 drive(clone.session()).unwrap_err(),
                 drive(clone.close()).unwrap_err(),
@@ -79,7 +98,10 @@ async fn a_client_whose_runtime_has_ended_returns_errors() {
             assert!(!session.is_valid());
             errors
         });
-        assert!(errors.iter().all(|error| !error.is_retryable()), "{errors:?}");
+        assert!(
+            errors.iter().all(|error| !error.is_retryable()),
+            "{errors:?}"
+        );
         assert_eq!(client.janitor().pending(), 0);
         drop(client);
     }
@@ -109,10 +131,17 @@ async fn calls_of_a_busy_thread_fail_without_a_panic_when_the_runtime_ends() {
 /// A client that needed a blocking thread would not connect here.
 #[tokio::test]
 async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
-    let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let (finish, wait) = mpsc::channel::<()>();
     let busy = runtime.spawn_blocking(move || wait.recv());
-    let connect = builder(TestingServer::shared().await.connect_string()).retry_policy(once()).connect();
+    let connect = builder(TestingServer::shared().await.connect_string())
+        .retry_policy(once())
+        .connect();
     let client = runtime.spawn(connect).await.unwrap().unwrap();
     drop((client, finish));
     busy.await.unwrap().unwrap_err();
@@ -121,7 +150,11 @@ async fn a_session_is_opened_while_all_blocking_threads_are_busy() {
 
 /// A server that grants session timeouts that no test exceeds.
 async fn patient_server() -> TestingServer {
-    TestingServer::builder().property("maxSessionTimeout", "600000").start().await.unwrap()
+    TestingServer::builder()
+        .property("maxSessionTimeout", "600000")
+        .start()
+        .await
+        .unwrap()
 }
 
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -132,7 +165,11 @@ async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
         let home = multi_thread();
         let client = client_on(&home).await;
         let session = client.session().await.unwrap();
-        let path = client.create().for_path(unique_path("node"), "").await.unwrap();
+        let path = client
+            .create()
+            .for_path(unique_path("node"), "")
+            .await
+            .unwrap();
         let (_, _, mut watch) = client.watch_data(&path).await.unwrap();
         let mut states = client.connection_states();
         let (started, all_wait) = mpsc::channel();
@@ -155,7 +192,11 @@ async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
             all_wait.recv_timeout(DEFAULT_TIMEOUT).unwrap();
         }
         shut_down(home);
-        on_a_plain_thread(move || waiting.into_iter().for_each(|thread| thread.join().unwrap()));
+        on_a_plain_thread(move || {
+            waiting
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap())
+        });
     }
 }
 
@@ -164,11 +205,18 @@ async fn dropping_the_runtime_without_a_close_ends_the_session() {
     let server = patient_server().await;
     let observer = builder(server.connect_string()).connect().await.unwrap();
     for keeps_handles in [false, true] {
-        for home in [multi_thread(), Builder::new_current_thread().enable_all().build().unwrap()] {
+        for home in [
+            multi_thread(),
+            Builder::new_current_thread().enable_all().build().unwrap(),
+        ] {
             let connect_string = server.connect_string();
             let (node, kept) = on_a_plain_thread(move || {
                 let (node, handles) = home.block_on(async {
-                    let client = builder(connect_string).session_timeout(FOR_EVER).connect().await.unwrap();
+                    let client = builder(connect_string)
+                        .session_timeout(FOR_EVER)
+                        .connect()
+                        .await
+                        .unwrap();
                     let session = client.session().await.unwrap();
                     assert_eq!(session.timeout(), FOR_EVER);
                     let node = ephemeral(&client).await;

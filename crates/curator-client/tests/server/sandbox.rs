@@ -1,8 +1,10 @@
-//! If a sandbox forbids the system calls of debuggers, a pipeline is still one round trip, and the process survives.
+//! If a sandbox forbids the system calls of debuggers, a pipeline is still one round trip, and the
+//! process survives.
 //!
-//! systemd's `SystemCallFilter=@system-service` kills a process for a call that is not in its list; with Docker's
-//! default profile (moby, `profiles/seccomp/default.json`), such a call fails. Neither allows the calls of debuggers.
-//! The filter here is the reverse: it forbids these calls and allows all others.
+//! systemd's `SystemCallFilter=@system-service` kills a process for a call that is not in its list;
+//! with Docker's default profile (moby, `profiles/seccomp/default.json`), such a call fails.
+//! Neither allows the calls of debuggers. The filter here is the reverse: it forbids these calls
+//! and allows all others.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +15,8 @@ use tokio::runtime::Builder;
 use crate::pipeline::{assert_pipelines_take_one_round_trip, slow_down};
 use crate::support::builder;
 
-/// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`: in systemd's
-/// `@debug`, or allowed by Docker only with `CAP_SYS_PTRACE`.
+/// `pidfd_getfd`, `ptrace`, `process_vm_readv`, `process_vm_writev`, `kcmp` and `perf_event_open`:
+/// in systemd's `@debug`, or allowed by Docker only with `CAP_SYS_PTRACE`.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN: [i64; 6] = [438, 101, 310, 311, 312, 298];
 /// The same calls.
@@ -32,17 +34,30 @@ pub(crate) fn forbid(calls: &[i64], action: SeccompAction) {
 
 #[test]
 fn a_pipeline_is_one_round_trip_in_a_sandbox_that_kills_debuggers() {
-    let outside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let outside = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let server = outside.block_on(TestingServer::shared()).address();
     let proxy = FaultProxy::start(server).unwrap();
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             forbid(&FORBIDDEN, SeccompAction::KillProcess);
-            Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-                let client = builder(proxy.connect_string()).connect().await.unwrap();
-                slow_down(&proxy);
-                assert_pipelines_take_one_round_trip(&proxy, &client, &client.session().await.unwrap()).await;
-            });
+            Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+                .block_on(async {
+                    let client = builder(proxy.connect_string()).connect().await.unwrap();
+                    slow_down(&proxy);
+                    assert_pipelines_take_one_round_trip(
+                        &proxy,
+                        &client,
+                        &client.session().await.unwrap(),
+                    )
+                    .await;
+                });
         });
         inside.join().unwrap();
     });

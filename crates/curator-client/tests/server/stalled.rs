@@ -1,5 +1,5 @@
-//! A process that does not run for a while, or a thread that is stuck in a log line: its connections are healthy, and
-//! are kept.
+//! A process that does not run for a while, or a thread that is stuck in a log line: its
+//! connections are healthy, and are kept.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ const STALL: Duration = Duration::from_secs(4);
 /// Whether the next line of `zookeeper-client` blocks.
 static BLOCKS: AtomicBool = AtomicBool::new(false);
 
-/// A log whose reader has stopped reading for a while. `zookeeper-client` logs while it polls its connection.
+/// A log whose reader has stopped reading for a while. `zookeeper-client` logs while it polls its
+/// connection.
 struct Blocking;
 
 impl Subscriber for Blocking {
@@ -42,10 +43,14 @@ impl Subscriber for Blocking {
     fn exit(&self, _id: &Id) {}
 }
 
-/// Connects, calls `stall` at a moment when the client sends and receives, and checks that the session still has its
-/// first connection.
+/// Connects, calls `stall` at a moment when the client sends and receives, and checks that the
+/// session still has its first connection.
 fn survives(stall: impl AsyncFnOnce(&CuratorClient)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let client = direct_with(|client| client.session_timeout(Duration::from_secs(40))).await;
         let session = client.session().await.unwrap();
@@ -63,38 +68,51 @@ fn a_connection_outlives_a_log_line_that_blocks() {
     if is_native() {
         return;
     }
-    alone("stalled::a_connection_outlives_a_log_line_that_blocks", || {
-        tracing::subscriber::set_global_default(Blocking).unwrap();
-        survives(async |client| {
-            BLOCKS.store(true, Ordering::Relaxed);
-            // Its request or its reply is the next line. Other replies arrive meanwhile.
-            let other = client.clone();
-            let requests = tokio::spawn(async move {
-                for _ in 0..100 {
-                    other.get_data("/").await.unwrap();
-                }
+    alone(
+        "stalled::a_connection_outlives_a_log_line_that_blocks",
+        || {
+            tracing::subscriber::set_global_default(Blocking).unwrap();
+            survives(async |client| {
+                BLOCKS.store(true, Ordering::Relaxed);
+                // Its request or its reply is the next line. Other replies arrive meanwhile.
+                let other = client.clone();
+                let requests = tokio::spawn(async move {
+                    for _ in 0..100 {
+                        other.get_data("/").await.unwrap();
+                    }
+                });
+                soon(requests).await.unwrap();
+                assert!(!BLOCKS.load(Ordering::Relaxed), "nothing was logged");
             });
-            soon(requests).await.unwrap();
-            assert!(!BLOCKS.load(Ordering::Relaxed), "nothing was logged");
-        });
-    });
+        },
+    );
 }
 
 // In real time: a process pauses.
 #[test]
 fn a_connection_outlives_a_pause_of_its_process() {
-    alone("stalled::a_connection_outlives_a_pause_of_its_process", || {
-        survives(async |client| {
-            let reading = client.clone();
-            let requests = tokio::spawn(async move {
-                loop {
-                    reading.get_data("/").await.unwrap();
-                }
+    alone(
+        "stalled::a_connection_outlives_a_pause_of_its_process",
+        || {
+            survives(async |client| {
+                let reading = client.clone();
+                let requests = tokio::spawn(async move {
+                    loop {
+                        reading.get_data("/").await.unwrap();
+                    }
+                });
+                let script = format!(
+                    "kill -STOP {0}; sleep {1}; kill -CONT {0}",
+                    std::process::id(),
+                    STALL.as_secs()
+                );
+                let mut pause = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+                soon(tokio::task::spawn_blocking(move || pause.wait()))
+                    .await
+                    .unwrap()
+                    .unwrap();
+                requests.abort();
             });
-            let script = format!("kill -STOP {0}; sleep {1}; kill -CONT {0}", std::process::id(), STALL.as_secs());
-            let mut pause = Command::new("sh").args(["-c", &script]).spawn().unwrap();
-            soon(tokio::task::spawn_blocking(move || pause.wait())).await.unwrap().unwrap();
-            requests.abort();
-        });
-    });
+        },
+    );
 }

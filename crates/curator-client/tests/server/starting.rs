@@ -40,7 +40,8 @@ async fn a_connect_fails_when_its_retry_policy_gives_up() {
     simulation.stop(1);
     for retries in [0, 3] {
         let policy = Recorded::new(retries, PAUSE);
-        let client = CuratorClient::builder(simulation.connect_string()).retry_policy(policy.clone());
+        let client =
+            CuratorClient::builder(simulation.connect_string()).retry_policy(policy.clone());
         let error = client.connect().await.unwrap_err();
         assert!(matches!(error, Error::ConnectFailed { .. }), "{error}");
         assert!(error.to_string().ends_with("connection refused"), "{error}");
@@ -51,15 +52,24 @@ async fn a_connect_fails_when_its_retry_policy_gives_up() {
 #[tokio::test]
 async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
     let (server, client) = stopped_server().await;
-    let client = client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap();
+    let client = client
+        .retry_policy(RetryForever::new(PAUSE).unwrap())
+        .start()
+        .unwrap();
     let mut states = client.connection_states();
     expect(&mut states, Connecting).await;
     assert!(client.current_session().is_none());
-    assert!(matches!(client.try_session(), Err(Error::NotConnected { .. })));
+    assert!(matches!(
+        client.try_session(),
+        Err(Error::NotConnected { .. })
+    ));
     assert_eq!(&**client.default_lock_data(), b"");
     let read = reading(&client);
     let error = client.wait_connected(PAUSE).await.unwrap_err();
-    assert!(matches!(error, Error::NotConnected { after: PAUSE, .. }), "{error}");
+    assert!(
+        matches!(error, Error::NotConnected { after: PAUSE, .. }),
+        "{error}"
+    );
     assert!(error.is_retryable());
     server.restart().await.unwrap();
     client.wait_connected(DEFAULT_TIMEOUT).await.unwrap();
@@ -74,33 +84,50 @@ async fn a_started_client_connects_as_soon_as_its_ensemble_is_available() {
 // In real time: each transport finds by itself why a server does not answer.
 #[tokio::test]
 async fn a_connection_failure_names_each_server_with_its_problem() {
-    // Port 1 refuses connections. The kernel accepts those to the listener, and nothing reads from them.
+    // Port 1 refuses connections. The kernel accepts those to the listener, and nothing reads from
+    // them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let connect_string = format!("127.0.0.1:1,no-such-host.invalid,{silent}/app");
-    let client = builder(&connect_string).connection_timeout(Duration::from_millis(1_500)).start();
+    let client = builder(&connect_string)
+        .connection_timeout(Duration::from_millis(1_500))
+        .start();
     let client = client.unwrap();
     let mut cause = String::new();
     until(async || {
-        let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await else { panic!() };
+        let Err(Error::NotConnected { cause: latest, .. }) = client.wait_connected(PAUSE).await
+        else {
+            panic!()
+        };
         cause = latest;
-        // The client tries the servers in random order. On a busy machine, an attempt may end before it tries all.
+        // The client tries the servers in random order. On a busy machine, an attempt may end
+        // before it tries all.
         cause.contains("handshake within")
             && cause.contains("refused")
             && ![" yet", "tried"].iter().any(|w| cause.contains(w))
     })
     .await;
-    let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else { panic!("{cause}") };
+    let [refused, unknown, silent_problem] = &*cause.split("; ").collect::<Vec<_>>() else {
+        panic!("{cause}")
+    };
     assert_eq!(*refused, "127.0.0.1:1: connection refused");
     // Without a reachable name server, the cause is only that no address was found.
-    let is_unknown = ["cannot be resolved (", "no address found within 500ms"].map(|problem| unknown.contains(problem));
-    assert!(unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2], "{unknown}");
-    assert_eq!(*silent_problem, format!("{silent}: connected, but no reply to the handshake within 500ms"));
+    let is_unknown = ["cannot be resolved (", "no address found within 500ms"]
+        .map(|problem| unknown.contains(problem));
+    assert!(
+        unknown.starts_with("no-such-host.invalid:2181: ") && is_unknown != [false; 2],
+        "{unknown}"
+    );
+    assert_eq!(
+        *silent_problem,
+        format!("{silent}: connected, but no reply to the handshake within 500ms")
+    );
 }
 
 #[tokio::test]
 async fn a_started_client_that_is_refused_keeps_trying_and_reports_the_cause() {
-    let client = builder(TestingServer::shared().await.connect_string()).authorization("no-such-scheme", "x");
+    let client = builder(TestingServer::shared().await.connect_string())
+        .authorization("no-such-scheme", "x");
     let client = client.start().unwrap();
     until(async || {
         let error = client.wait_connected(PAUSE).await.unwrap_err();
@@ -123,12 +150,20 @@ async fn closing_a_client_that_has_never_been_connected_does_not_wait_for_the_cl
         expect(&mut states, Connecting).await;
         let waiting = tokio::spawn({
             let client = client.clone();
-            async move { (client.get_data("/").await, client.wait_connected(DEFAULT_TIMEOUT).await) }
+            async move {
+                (
+                    client.get_data("/").await,
+                    client.wait_connected(DEFAULT_TIMEOUT).await,
+                )
+            }
         });
         tokio::task::yield_now().await;
         soon(client.close()).await.unwrap();
         let (read, waited) = soon(waiting).await.unwrap();
-        assert!(matches!((read, waited), (Err(Error::Closed), Err(Error::Closed))));
+        assert!(matches!(
+            (read, waited),
+            (Err(Error::Closed), Err(Error::Closed))
+        ));
         assert_eq!(soon(states.next()).await, None);
         assert_eq!(client.connection_state(), Lost);
         assert!(matches!(client.session().await, Err(Error::Closed)));
@@ -138,13 +173,22 @@ async fn closing_a_client_that_has_never_been_connected_does_not_wait_for_the_cl
 #[tokio::test]
 async fn a_client_that_has_never_connected_ends_with_its_runtime() {
     let (_server, client) = stopped_server().await;
-    let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let home = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let client = {
         let _inside = home.enter();
-        client.retry_policy(RetryForever::new(PAUSE).unwrap()).start().unwrap()
+        client
+            .retry_policy(RetryForever::new(PAUSE).unwrap())
+            .start()
+            .unwrap()
     };
     let read = reading(&client);
-    tokio::task::spawn_blocking(move || home.shutdown_timeout(DEFAULT_TIMEOUT)).await.unwrap();
+    tokio::task::spawn_blocking(move || home.shutdown_timeout(DEFAULT_TIMEOUT))
+        .await
+        .unwrap();
     let errors = [
         soon(read).await.unwrap().unwrap_err(),
         client.wait_connected(DEFAULT_TIMEOUT).await.unwrap_err(),
@@ -152,7 +196,15 @@ async fn a_client_that_has_never_connected_ends_with_its_runtime() {
         client.close().await.unwrap_err(),
     ];
     for error in errors {
-        assert!(matches!(error, Error::ClientEnded { end: ClientEnd::RuntimeEnded }), "{error}");
+        assert!(
+            matches!(
+                error,
+                Error::ClientEnded {
+                    end: ClientEnd::RuntimeEnded
+                }
+            ),
+            "{error}"
+        );
     }
     assert_eq!(client.connection_state(), Lost);
 }

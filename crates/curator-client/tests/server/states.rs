@@ -7,7 +7,8 @@ use curator_client::{ClockInstant, Error, Outcome, SessionEnd};
 use curator_test::OpCode;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, end_session, ephemeral, expect, simulated, soon, watch_over,
+    DEFAULT_TIMEOUT, behind_proxy, behind_proxy_with, end_session, ephemeral, expect, simulated,
+    soon, watch_over,
 };
 
 #[tokio::test]
@@ -37,9 +38,15 @@ async fn a_server_pause_past_the_lease_loses_the_session_in_time_and_a_new_one_o
         assert!(states.wait_for(Lost).await);
         ClockInstant::now()
     });
-    assert!(promised < paused_at + session.timeout(), "the lease was renewed without a reply");
+    assert!(
+        promised < paused_at + session.timeout(),
+        "the lease was renewed without a reply"
+    );
     let late = lost_at.saturating_duration_since(promised);
-    assert!(lost_at >= promised && late < Duration::from_millis(50), "Lost came {late:?} after the end of the lease");
+    assert!(
+        lost_at >= promised && late < Duration::from_millis(50),
+        "Lost came {late:?} after the end of the lease"
+    );
     assert_eq!(session.end(), Some(SessionEnd::LeaseOver));
     assert!(client.current_session().is_none());
 
@@ -62,9 +69,24 @@ async fn a_session_that_is_closed_on_the_server_is_lost_immediately() {
     assert_eq!(soon(session.ended()).await, SessionEnd::Expired);
     assert!(!session.is_valid());
     // An ended session sends no more requests.
-    let error = session.get_children(&client.resolve("/").unwrap()).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { end: SessionEnd::Expired, .. }), "{error}");
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+    let error = session
+        .get_children(&client.resolve("/").unwrap())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::SessionEnded {
+                end: SessionEnd::Expired,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        (error.outcome(), error.is_retryable()),
+        (Outcome::NotApplied, true)
+    );
     assert!(soon(states.wait_for(Lost)).await);
     expect(&mut states, Reconnected).await;
     let next = client.session().await.unwrap();

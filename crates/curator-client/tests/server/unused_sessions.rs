@@ -1,4 +1,5 @@
-//! Sessions that a server opens, and whose handshake fails then: `Transport::Native` leaves none on the server.
+//! Sessions that a server opens, and whose handshake fails then: `Transport::Native` leaves none on
+//! the server.
 
 use std::time::Duration;
 
@@ -12,14 +13,17 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A server without other clients, and a proxy in front of it.
 async fn server_behind_proxy() -> (TestingServer, FaultProxy) {
-    let server = TestingServer::builder().property("maxSessionTimeout", HOUR.as_millis().to_string());
+    let server =
+        TestingServer::builder().property("maxSessionTimeout", HOUR.as_millis().to_string());
     let server = server.start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     (server, proxy)
 }
 
 fn client(proxy: &FaultProxy) -> CuratorClientBuilder {
-    builder(proxy.connect_string()).session_timeout(HOUR).transport(Transport::Native)
+    builder(proxy.connect_string())
+        .session_timeout(HOUR)
+        .transport(Transport::Native)
 }
 
 /// A client with credentials, whose handshake is not finished before the reply to them.
@@ -29,7 +33,9 @@ fn with_credentials(proxy: &FaultProxy) -> CuratorClientBuilder {
 
 async fn sessions_of(server: &TestingServer) -> u64 {
     let metrics = server.four_letter_word("mntr").await.unwrap();
-    let count = metrics.lines().find_map(|line| line.strip_prefix("zk_global_sessions\t"));
+    let count = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("zk_global_sessions\t"));
     count.unwrap().trim().parse().unwrap()
 }
 
@@ -39,7 +45,8 @@ async fn assert_none_left(server: &TestingServer, proxy: &FaultProxy) {
     until(async || sessions_of(server).await == 0).await;
 }
 
-/// The server ends the connection with its reply, so the client closes the session over another one.
+/// The server ends the connection with its reply, so the client closes the session over another
+/// one.
 #[tokio::test]
 async fn a_session_whose_credentials_are_refused_is_closed() {
     let (server, proxy) = server_behind_proxy().await;
@@ -56,11 +63,16 @@ async fn a_session_whose_handshake_exceeds_its_time_limit_is_closed() {
     let mut cause = String::new();
     // On a busy machine, an attempt may end before the server has opened a session.
     until(async || {
-        cause = cause_of_failure(with_credentials(&proxy).connection_timeout(Duration::from_secs(1))).await;
+        cause =
+            cause_of_failure(with_credentials(&proxy).connection_timeout(Duration::from_secs(1)))
+                .await;
         !proxy.sessions().is_empty()
     })
     .await;
-    assert!(cause.contains("connected, but no reply to the handshake"), "{cause}");
+    assert!(
+        cause.contains("connected, but no reply to the handshake"),
+        "{cause}"
+    );
     assert_none_left(&server, &proxy).await;
 }
 
@@ -76,12 +88,17 @@ async fn a_session_whose_handshake_is_dropped_is_closed() {
     assert_none_left(&server, &proxy).await;
 }
 
-/// With the runtime, its tasks and the client end. No thread is left that could wait for the server.
+/// With the runtime, its tasks and the client end. No thread is left that could wait for the
+/// server.
 #[tokio::test]
 async fn a_session_whose_handshake_ends_with_its_runtime_is_closed() {
     let (server, proxy) = server_behind_proxy().await;
     proxy.hold_replies(OpCode::Auth);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     drop(runtime.spawn(with_credentials(&proxy).connect()));
     proxy.wait_for_reply(OpCode::Auth, 1).await.unwrap();
     assert_eq!(sessions_of(&server).await, 1);

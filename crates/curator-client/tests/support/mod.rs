@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use curator_client::{
-    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient, CuratorClientBuilder, Error, NodeSpec,
-    Outcome, RetryContext, RetryForever, RetryNTimes, RetryPolicy, Session, SessionLease, Stat, Transport, ZPath,
+    ClockInstant, ConnectionState, ConnectionStates, CreateMode, CuratorClient,
+    CuratorClientBuilder, Error, NodeSpec, Outcome, RetryContext, RetryForever, RetryNTimes,
+    RetryPolicy, Session, SessionLease, Stat, Transport, ZPath,
 };
 #[cfg(feature = "tls")]
 use curator_client::{TlsOptions, TlsProblem};
@@ -19,15 +20,17 @@ pub(crate) use test_support::alone::alone;
 /// A session timeout that no test exceeds accidentally.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// Whether the clients of this test program use `Transport::Native`. Tests of the workarounds for `zookeeper-client` then have nothing
-/// to test.
+/// Whether the clients of this test program use `Transport::Native`. Tests of the workarounds for
+/// `zookeeper-client` then have nothing to test.
 pub(crate) fn is_native() -> bool {
     test_support::transport::transport() == Transport::Native
 }
 
 /// A client of a server or a proxy, with a session timeout that no test exceeds accidentally.
 pub(crate) fn builder(connect_string: impl Into<String>) -> CuratorClientBuilder {
-    CuratorClient::builder(connect_string).session_timeout(LONG).transport(test_support::transport::transport())
+    CuratorClient::builder(connect_string)
+        .session_timeout(LONG)
+        .transport(test_support::transport::transport())
 }
 
 /// A policy that allows one attempt.
@@ -40,8 +43,8 @@ pub(crate) fn patient() -> RetryForever {
     RetryForever::new(Duration::from_secs(3_600)).unwrap()
 }
 
-/// A policy that allows this many retries, and records the arguments of each call: the number of retries, and the
-/// elapsed time.
+/// A policy that allows this many retries, and records the arguments of each call: the number of
+/// retries, and the elapsed time.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     retries: u32,
@@ -51,13 +54,20 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn new(retries: u32, pause: Duration) -> Self {
-        Self { retries, pause, calls: Arc::default() }
+        Self {
+            retries,
+            pause,
+            calls: Arc::default(),
+        }
     }
 }
 
 impl RetryPolicy for Recorded {
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
-        self.calls.lock().unwrap().push((failed.retries(), failed.elapsed()));
+        self.calls
+            .lock()
+            .unwrap()
+            .push((failed.retries(), failed.elapsed()));
         (failed.retries() < self.retries).then_some(self.pause)
     }
 }
@@ -68,8 +78,13 @@ pub(crate) async fn direct() -> CuratorClient {
 }
 
 /// The same with other options.
-pub(crate) async fn direct_with(options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder) -> CuratorClient {
-    options(builder(TestingServer::shared().await.connect_string())).connect().await.unwrap()
+pub(crate) async fn direct_with(
+    options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
+) -> CuratorClient {
+    options(builder(TestingServer::shared().await.connect_string()))
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// A proxy in front of the shared server.
@@ -98,8 +113,8 @@ pub(crate) async fn behind_proxy_with(
     (proxy, client)
 }
 
-/// A client of a simulated server, with these options, in simulated time. The test starts its runtime paused, and waits by
-/// tokio's timers.
+/// A client of a simulated server, with these options, in simulated time. The test starts its
+/// runtime paused, and waits by tokio's timers.
 pub(crate) async fn simulated(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (Simulation, CuratorClient) {
@@ -118,9 +133,12 @@ pub(crate) async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     }
 }
 
-/// The error of a client whose connect fails without a retry, although its policy would retry for ever.
+/// The error of a client whose connect fails without a retry, although its policy would retry for
+/// ever.
 pub(crate) async fn refusal(client: CuratorClientBuilder) -> Error {
-    let error = soon(client.retry_policy(patient()).connect()).await.unwrap_err();
+    let error = soon(client.retry_policy(patient()).connect())
+        .await
+        .unwrap_err();
     assert!(!error.is_retryable(), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
     error
@@ -135,40 +153,66 @@ pub(crate) async fn tls_problem(connect_string: &str, tls: Option<TlsOptions>) -
         None => builder,
     })
     .await;
-    let Error::TlsFailed { failures, .. } = &error else { panic!("{error}") };
+    let Error::TlsFailed { failures, .. } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(failures.len(), 1, "{error}");
     assert_eq!(failures[0].server.to_string(), connect_string);
-    let text = format!("no session with {connect_string:?}: {connect_string}: {}", failures[0].problem);
+    let text = format!(
+        "no session with {connect_string:?}: {connect_string}: {}",
+        failures[0].problem
+    );
     assert_eq!(error.to_string(), text);
     failures[0].problem.clone()
 }
 
-/// The number of round trips for creating a node and listing its siblings in one pipeline, repeated `times` times.
-pub(crate) async fn pipelines(proxy: &FaultProxy, client: &CuratorClient, session: &Session, times: u64) -> u64 {
+/// The number of round trips for creating a node and listing its siblings in one pipeline, repeated
+/// `times` times.
+pub(crate) async fn pipelines(
+    proxy: &FaultProxy,
+    client: &CuratorClient,
+    session: &Session,
+    times: u64,
+) -> u64 {
     let (dir, acl) = (node(client).await, client.default_acl().clone());
     let path = dir.child("n-").unwrap();
-    let node = NodeSpec { path, data: [].into(), mode: CreateMode::EphemeralSequential, acl };
+    let node = NodeSpec {
+        path,
+        data: [].into(),
+        mode: CreateMode::EphemeralSequential,
+        acl,
+    };
     proxy.reset_counts();
     for _ in 0..times {
         let (created, children) = (session.create(&node), session.get_children(&dir));
         let (created, children) = (created.await.unwrap(), children.await.unwrap());
-        assert!(children.contains(&created.path.name().to_owned()), "the list is older than the create");
+        assert!(
+            children.contains(&created.path.name().to_owned()),
+            "the list is older than the create"
+        );
     }
     proxy.round_trips()
 }
 
 /// The requests sent, without lease probes, which may be due at any time.
 pub(crate) fn sent(proxy: &FaultProxy) -> Vec<(OpCode, u64)> {
-    proxy.requests().into_iter().filter(|(op, _)| *op != OpCode::Sync).collect()
+    proxy
+        .requests()
+        .into_iter()
+        .filter(|(op, _)| *op != OpCode::Sync)
+        .collect()
 }
 
 /// Starts a read in another task.
-pub(crate) fn reading(client: &CuratorClient) -> JoinHandle<curator_client::Result<(Vec<u8>, Stat)>> {
+pub(crate) fn reading(
+    client: &CuratorClient,
+) -> JoinHandle<curator_client::Result<(Vec<u8>, Stat)>> {
     let client = client.clone();
     tokio::spawn(async move { client.get_data("/").await })
 }
 
-/// Cuts the connection of the client behind `proxy`, and waits until the session is resumed over another one.
+/// Cuts the connection of the client behind `proxy`, and waits until the session is resumed over
+/// another one.
 pub(crate) async fn reconnect(proxy: &FaultProxy, client: &CuratorClient) {
     let mut states = client.connection_states();
     proxy.cut();
@@ -187,11 +231,13 @@ pub(crate) async fn begin_outage(proxy: &FaultProxy, client: &CuratorClient) {
 /// Ends the session of the client behind `proxy` on the shared server, without the client.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let server = TestingServer::shared().await.address();
-    curator_test::close_session(server, proxy.sessions().last().unwrap()).await.unwrap();
+    curator_test::close_session(server, proxy.sessions().last().unwrap())
+        .await
+        .unwrap();
 }
 
-/// Cuts the client off, ends its session, and waits until the client has another session. A client that is not cut off
-/// could resume the old session first.
+/// Cuts the client off, ends its session, and waits until the client has another session. A client
+/// that is not cut off could resume the old session first.
 pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) {
     begin_outage(proxy, client).await;
     let mut states = client.connection_states();
@@ -203,23 +249,36 @@ pub(crate) async fn replace_session(proxy: &FaultProxy, client: &CuratorClient) 
 
 /// Creates a node on a path that no other test uses.
 pub(crate) async fn node(client: &CuratorClient) -> ZPath {
-    client.create().for_path(unique_path("node"), "").await.unwrap()
+    client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap()
 }
 
 /// Creates an ephemeral node on a path that no other test uses.
 pub(crate) async fn ephemeral(client: &CuratorClient) -> String {
-    client.create().with_mode(CreateMode::Ephemeral).for_path(unique_path("node"), "").await.unwrap().to_string()
+    client
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap()
+        .to_string()
 }
 
 /// Checks that the next state is this one.
 #[track_caller]
-pub(crate) fn expect(states: &mut ConnectionStates, state: ConnectionState) -> impl Future<Output = ()> {
+pub(crate) fn expect(
+    states: &mut ConnectionStates,
+    state: ConnectionState,
+) -> impl Future<Output = ()> {
     let next = soon(states.next());
     async move { assert_eq!(next.await, Some(state)) }
 }
 
-/// Polls a lease until it is over, and checks at each poll that it is invalid once its `valid_until` has passed.
-/// Returns the latest `valid_until`.
+/// Polls a lease until it is over, and checks at each poll that it is invalid once its
+/// `valid_until` has passed. Returns the latest `valid_until`.
 pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
     let end = Instant::now() + DEFAULT_TIMEOUT;
     let mut promised = lease.valid_until();
@@ -229,14 +288,20 @@ pub(crate) async fn watch_over(lease: &SessionLease) -> ClockInstant {
             assert!(!lease.is_valid());
             return promised;
         }
-        assert!(until >= promised, "the lease went back from {promised:?} to {until:?}");
+        assert!(
+            until >= promised,
+            "the lease went back from {promised:?} to {until:?}"
+        );
         promised = until;
         if until.has_passed() {
             assert!(!lease.is_valid());
             assert_eq!(lease.remaining(), Duration::ZERO);
             return promised;
         }
-        assert!(Instant::now() < end, "the lease is not over after {DEFAULT_TIMEOUT:?}");
+        assert!(
+            Instant::now() < end,
+            "the lease is not over after {DEFAULT_TIMEOUT:?}"
+        );
         tokio::time::sleep(Duration::from_micros(500)).await;
     }
 }

@@ -20,7 +20,10 @@ fn tls() -> TlsOptions {
 #[tokio::test]
 async fn a_tls_client_reports_a_plain_server() {
     let connect_string = TestingServer::shared().await.connect_string();
-    assert_eq!(tls_problem(&connect_string, Some(tls())).await, TlsProblem::NotTls);
+    assert_eq!(
+        tls_problem(&connect_string, Some(tls())).await,
+        TlsProblem::NotTls
+    );
 }
 
 #[tokio::test]
@@ -31,18 +34,30 @@ async fn a_refusing_or_silent_server_is_not_a_permanent_tls_failure() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for (address, expected) in [
         (proxy.address(), "connection refused"),
-        (silent.local_addr().unwrap(), "connected, but no reply to the TLS handshake"),
+        (
+            silent.local_addr().unwrap(),
+            "connected, but no reply to the TLS handshake",
+        ),
     ] {
-        let cause = cause_of_failure(builder(address.to_string()).tls(tls()).connection_timeout(BRIEF)).await;
-        assert!(cause.starts_with(&format!("{address}: {expected}")), "{cause}");
+        let cause = cause_of_failure(
+            builder(address.to_string())
+                .tls(tls())
+                .connection_timeout(BRIEF),
+        )
+        .await;
+        assert!(
+            cause.starts_with(&format!("{address}: {expected}")),
+            "{cause}"
+        );
     }
 }
 
 /// How long a server without a quorum takes to disconnect: about a third of the connection timeout.
 const HESITATION: Duration = Duration::from_secs(1);
 
-/// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it `speaks_plainly` too,
-/// it replies to a four-letter word that it does not serve requests. The server ends with the runtime.
+/// A server without a quorum, which disconnects every session, and speaks TLS on its port. If it
+/// `speaks_plainly` too, it replies to a four-letter word that it does not serve requests. The
+/// server ends with the runtime.
 async fn without_quorum(speaks_plainly: bool) -> String {
     let listener = async_net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,7 +71,9 @@ async fn without_quorum(speaks_plainly: bool) -> String {
             let answer: &[u8] = match &first {
                 // The alert `handshake_failure`.
                 [0x16, ..] => &[0x15, 3, 3, 0, 2, 2, 40],
-                b"srvr" if speaks_plainly => b"This ZooKeeper instance is not currently serving requests",
+                b"srvr" if speaks_plainly => {
+                    b"This ZooKeeper instance is not currently serving requests"
+                }
                 _ => {
                     tokio::time::sleep(HESITATION).await;
                     &[]
@@ -71,7 +88,10 @@ async fn without_quorum(speaks_plainly: bool) -> String {
 #[tokio::test]
 async fn a_plain_client_reports_a_port_that_speaks_only_tls() {
     let connect_string = without_quorum(false).await;
-    assert_eq!(tls_problem(&connect_string, None).await, TlsProblem::TlsRequired);
+    assert_eq!(
+        tls_problem(&connect_string, None).await,
+        TlsProblem::TlsRequired
+    );
 }
 
 /// As with `client.portUnification=true`.

@@ -29,22 +29,26 @@ pub enum ServiceEvent<P = RawJson> {
     },
     /// The instance was removed, or cannot be parsed any more. These are its last known contents.
     Removed(FoundInstance<P>),
-    /// The instances are up to date: the first load is complete, or all changes of an outage were reported.
+    /// The instances are up to date: the first load is complete, or all changes of an outage were
+    /// reported.
     Ready,
-    /// This consumer was too slow, and events were dropped. Contains the current instances; later events build on them.
+    /// This consumer was too slow, and events were dropped. Contains the current instances; later
+    /// events build on them.
     Resync(Instances<P>),
 }
 
-/// The changes of a service, for one consumer; made by [`ServiceCache::events`](crate::ServiceCache::events).
+/// The changes of a service, for one consumer; made by
+/// [`ServiceCache::events`](crate::ServiceCache::events).
 ///
-/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. The stream
-/// starts with an [`Inserted`](ServiceEvent::Inserted) for each known instance, and [`Ready`](ServiceEvent::Ready) if
-/// they are up to date. It ends with the cache.
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the
+/// trait. The stream starts with an [`Inserted`](ServiceEvent::Inserted) for each known instance,
+/// and [`Ready`](ServiceEvent::Ready) if they are up to date. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// Those of [`CacheEvents`](curator_recipes::CacheEvents): applying all events gives the instances. An instance that was registered again between two
-/// reads is reported as removed and inserted, even with the same contents. Nodes that cannot be parsed are left out.
+/// Those of [`CacheEvents`](curator_recipes::CacheEvents): applying all events gives the instances.
+/// An instance that was registered again between two reads is reported as removed and inserted,
+/// even with the same contents. Nodes that cannot be parsed are left out.
 ///
 /// # Cancel safety
 ///
@@ -53,11 +57,19 @@ pub type ServiceEvents<P = RawJson> = Changes<ServiceEvent<P>>;
 
 pub(super) fn events<P: Payload>(cache: &CuratorCache, log: &Arc<ReadLog>) -> ServiceEvents<P> {
     let (service, log) = (cache.path().clone(), log.clone());
-    Changes::new(cache.events().filter_map(move |event| ready(translate(&service, event, &log))))
+    Changes::new(
+        cache
+            .events()
+            .filter_map(move |event| ready(translate(&service, event, &log))),
+    )
 }
 
 /// `None` for events of nodes that cannot be parsed.
-fn translate<P: Payload>(service: &ZPath, event: CacheEvent, log: &ReadLog) -> Option<ServiceEvent<P>> {
+fn translate<P: Payload>(
+    service: &ZPath,
+    event: CacheEvent,
+    log: &ReadLog,
+) -> Option<ServiceEvent<P>> {
     let instance = |node: &CachedNode| FoundInstance::of(node).ok();
     Some(match event {
         CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
@@ -68,7 +80,9 @@ fn translate<P: Payload>(service: &ZPath, event: CacheEvent, log: &ReadLog) -> O
         },
         CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
         CacheEvent::Ready => ServiceEvent::Ready,
-        CacheEvent::Resync(nodes) => ServiceEvent::Resync(Instances::of(service, &nodes, None, log)),
+        CacheEvent::Resync(nodes) => {
+            ServiceEvent::Resync(Instances::of(service, &nodes, None, log))
+        }
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
-//! Counts the errors of instances: an instance with too many errors rests, so the provider skips it.
+//! Counts the errors of instances: an instance with too many errors rests, so the provider skips
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,7 +17,10 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn of<P>(instance: &FoundInstance<P>) -> Self {
-        Self { path: instance.path.clone(), czxid: instance.stat.czxid }
+        Self {
+            path: instance.path.clone(),
+            czxid: instance.stat.czxid,
+        }
     }
 }
 
@@ -43,12 +47,19 @@ impl Default for Rests {
 
 impl Rests {
     pub(super) fn new(errors: u32, period: Duration) -> Self {
-        Self { errors, period, noted: BTreeMap::new() }
+        Self {
+            errors,
+            period,
+            noted: BTreeMap::new(),
+        }
     }
 
     pub(super) fn note_error(&mut self, node: Node, now: Instant) {
         self.forget(now);
-        let noted = self.noted.entry(node).or_insert(Noted { errors: 0, since: now });
+        let noted = self.noted.entry(node).or_insert(Noted {
+            errors: 0,
+            since: now,
+        });
         noted.errors = noted.errors.saturating_add(1);
         if noted.errors == self.errors {
             noted.since = now;
@@ -60,12 +71,17 @@ impl Rests {
         // Fast path: usually there are no errors.
         !self.noted.is_empty()
             && self.errors > 0
-            && self.noted.get(&Node::of(instance)).is_some_and(|noted| noted.errors >= self.errors)
+            && self
+                .noted
+                .get(&Node::of(instance))
+                .is_some_and(|noted| noted.errors >= self.errors)
     }
 
-    /// Ends rests and drops errors that are older than the period. So deleted instances use no memory.
+    /// Ends rests and drops errors that are older than the period. So deleted instances use no
+    /// memory.
     pub(super) fn forget(&mut self, now: Instant) {
-        self.noted.retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
+        self.noted
+            .retain(|_, noted| now.saturating_duration_since(noted.since) < self.period);
     }
 }
 
@@ -93,7 +109,11 @@ mod tests {
             if fails {
                 rests.note_error(Node::of(&failing), now);
             }
-            (rests.is_resting(&failing), rests.is_resting(&registered(2)), rests.noted.len())
+            (
+                rests.is_resting(&failing),
+                rests.is_resting(&registered(2)),
+                rests.noted.len(),
+            )
         };
         assert_eq!(is_resting_at(0, true), (false, false, 1));
         // The first error is forgotten.

@@ -3,11 +3,15 @@
 use std::convert::Infallible;
 
 use curator_discovery::client::CreateMode;
-use curator_discovery::{ServiceDiscover, ServiceInstance, ServiceType, WhenStale, ZookeeperInstance};
+use curator_discovery::{
+    ServiceDiscover, ServiceInstance, ServiceType, WhenStale, ZookeeperInstance,
+};
 use curator_test::OpCode;
 use tower::discover::{Change, Discover};
 
-use crate::support::{behind_proxy, connected, discovery, instance, path, registered, soon, unplug, until};
+use crate::support::{
+    behind_proxy, connected, discovery, instance, path, registered, soon, unplug, until,
+};
 
 /// The next change, as text.
 async fn next(changes: &mut ServiceDiscover<String>) -> String {
@@ -20,7 +24,8 @@ async fn next(changes: &mut ServiceDiscover<String>) -> String {
 fn assert_discover(_: &impl Discover<Key = String, Service = String, Error = Infallible>) {}
 
 fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> {
-    let changes = cache.discover(|instance| Some(format!("{}:{}", instance.address.as_ref()?, instance.port?)));
+    let changes = cache
+        .discover(|instance| Some(format!("{}:{}", instance.address.as_ref()?, instance.port?)));
     assert_discover(&changes);
     changes
 }
@@ -40,7 +45,9 @@ async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balance
     assert_eq!(next(&mut changes).await, "a removed");
     soon(a.deregister()).await.unwrap();
     // Without an address, a client cannot connect.
-    soon(b.update(ServiceInstance::new("orders").id("b"))).await.unwrap();
+    soon(b.update(ServiceInstance::new("orders").id("b")))
+        .await
+        .unwrap();
     assert_eq!(next(&mut changes).await, "b removed");
     soon(b.update(instance("b"))).await.unwrap();
     assert_eq!(next(&mut changes).await, "b at 10.0.0.7:8080");
@@ -58,32 +65,69 @@ async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balance
 async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_its_connection() {
     let (client, base) = (connected().await, path("balance-same"));
     let services_of_all = discovery(&client, &base);
-    soon(services_of_all.publish(&instance("a").service_type(ServiceType::Static))).await.unwrap();
+    soon(services_of_all.publish(&instance("a").service_type(ServiceType::Static)))
+        .await
+        .unwrap();
     let cache = services_of_all.start_cache("orders").unwrap();
-    let found = soon(cache.caught_up()).await.unwrap().get("a").unwrap().clone();
+    let found = soon(cache.caught_up())
+        .await
+        .unwrap()
+        .get("a")
+        .unwrap()
+        .clone();
     let mut changes = services(&cache);
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
     let replace = client.transaction().delete(&found.path, None).unwrap();
-    let replace = replace.create(&found.path, found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+    let replace = replace
+        .create(
+            &found.path,
+            found.to_json().unwrap(),
+            CreateMode::Persistent,
+        )
+        .unwrap();
     soon(replace.commit()).await.unwrap();
-    assert_ne!(soon(cache.caught_up()).await.unwrap().get("a").unwrap().stat.czxid, found.stat.czxid);
-    soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1))).await.unwrap();
+    assert_ne!(
+        soon(cache.caught_up())
+            .await
+            .unwrap()
+            .get("a")
+            .unwrap()
+            .stat
+            .czxid,
+        found.stat.czxid
+    );
+    soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1)))
+        .await
+        .unwrap();
     // No change was reported before this one.
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_or_ended_cache_removes_all_services_only_with_when_stale_empty() {
-    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-stale"));
+    let ((proxy, client), others, base) = (
+        behind_proxy().await,
+        connected().await,
+        path("balance-stale"),
+    );
     let _a = registered(&others, &base, "a").await;
     let [cache, other] = [(); 2].map(|()| discovery(&client, &base).start_cache("orders").unwrap());
-    let (mut kept, mut emptied) = (services(&cache), services(&cache.clone().when_stale(WhenStale::Empty)));
+    let (mut kept, mut emptied) = (
+        services(&cache),
+        services(&cache.clone().when_stale(WhenStale::Empty)),
+    );
     let mut emptied_before_the_end = services(&other.clone().when_stale(WhenStale::Empty));
     for changes in [&mut kept, &mut emptied, &mut emptied_before_the_end] {
         assert_eq!(next(changes).await, "a at 10.0.0.7:8080");
     }
     unplug(&proxy, &client).await;
-    assert_eq!([next(&mut emptied).await, next(&mut emptied_before_the_end).await], ["a removed"; 2]);
+    assert_eq!(
+        [
+            next(&mut emptied).await,
+            next(&mut emptied_before_the_end).await
+        ],
+        ["a removed"; 2]
+    );
     soon(other.close()).await.unwrap();
     assert!(soon(emptied_before_the_end.next()).await.is_none());
     proxy.refuse(false).unwrap();
@@ -98,8 +142,13 @@ async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balanc
     let (client, base) = (connected().await, path("balance-spring"));
     let of_spring = |status: &str| {
         let mut payload = ZookeeperInstance::new("app-1", "orders");
-        payload.metadata.insert("instance_status".to_owned(), status.to_owned());
-        ServiceInstance::with_payload("orders", payload).id("a").address("10.0.0.7").port(8080)
+        payload
+            .metadata
+            .insert("instance_status".to_owned(), status.to_owned());
+        ServiceInstance::with_payload("orders", payload)
+            .id("a")
+            .address("10.0.0.7")
+            .port(8080)
     };
     let a = discovery(&client, &base).register(of_spring("UP")).unwrap();
     soon(a.registered()).await.unwrap();
@@ -116,7 +165,11 @@ async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balanc
 async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
     /// More than a cache reads in the first request for instances.
     const INSTANCES: usize = 20;
-    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("balance-loading"));
+    let ((proxy, client), others, base) = (
+        behind_proxy().await,
+        connected().await,
+        path("balance-loading"),
+    );
     let mut registrations = Vec::new();
     for number in 0..INSTANCES {
         registrations.push(registered(&others, &base, &format!("i{number}")).await);
@@ -129,5 +182,8 @@ async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
     assert_eq!(hiding.instances().iter().count(), 0);
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
-    assert_eq!([&cache, &hiding].map(|cache| cache.instances().iter().count()), [INSTANCES; 2]);
+    assert_eq!(
+        [&cache, &hiding].map(|cache| cache.instances().iter().count()),
+        [INSTANCES; 2]
+    );
 }

@@ -1,5 +1,5 @@
-//! Tests of caches, which follow the instances of a service, and of providers, which select one. No data of nodes reach
-//! the log and errors.
+//! Tests of caches, which follow the instances of a service, and of providers, which select one. No
+//! data of nodes reach the log and errors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use curator_discovery::client::{Acl, AuthId, CreateMode, Permission};
 use curator_discovery::{
-    CacheError, CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent, ServiceEvents,
-    ServiceProvider, ServiceType, WhenStale, ZookeeperInstance,
+    CacheError, CacheState, InvalidInstance, ProviderStrategy, ServiceCache, ServiceEvent,
+    ServiceEvents, ServiceProvider, ServiceType, WhenStale, ZookeeperInstance,
 };
 use tracing::instrument::WithSubscriber as _;
 use tracing::span;
 
 use crate::support::{
-    behind_proxy, connected, discovery, id, ids, instance, listener, path, registered, soon, unplug, until,
+    behind_proxy, connected, discovery, id, ids, instance, listener, path, registered, soon,
+    unplug, until,
 };
 
 /// Waits until the cache is current and contains exactly these instances.
@@ -30,7 +31,9 @@ fn wait_for_instances(cache: &ServiceCache, wanted: &[&str]) -> impl Future<Outp
 async fn next(events: &mut ServiceEvents) -> String {
     match soon(events.next()).await.unwrap() {
         ServiceEvent::Inserted(instance) => format!("{} inserted", instance.id),
-        ServiceEvent::Changed { old, new } => format!("{}: {:?} to {:?}", new.id, old.port, new.port),
+        ServiceEvent::Changed { old, new } => {
+            format!("{}: {:?} to {:?}", new.id, old.port, new.port)
+        }
         ServiceEvent::Removed(instance) => format!("{} removed", instance.id),
         ServiceEvent::Ready => "ready".to_owned(),
         other => format!("{other:?}"),
@@ -41,7 +44,10 @@ async fn next(events: &mut ServiceEvents) -> String {
 async fn cache_events_report_added_changed_and_removed_instances() {
     let (client, others, base) = (connected().await, connected().await, path("cache"));
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
-    assert_eq!((cache.name(), soon(cache.ready()).await.unwrap().len()), ("orders", 0));
+    assert_eq!(
+        (cache.name(), soon(cache.ready()).await.unwrap().len()),
+        ("orders", 0)
+    );
     let mut events = cache.events();
     assert_eq!(next(&mut events).await, "ready");
     let a = registered(&client, &base, "a").await;
@@ -51,8 +57,14 @@ async fn cache_events_report_added_changed_and_removed_instances() {
     soon(a.update(instance("a").port(9090))).await.unwrap();
     assert_eq!(next(&mut events).await, "a: Some(8080) to Some(9090)");
     let instances = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((ids(&instances), instances.get("a").unwrap().port), (vec!["a".to_owned(), "b".to_owned()], Some(9090)));
-    assert_eq!(instances.get("b").unwrap().stat.ephemeral_owner, client.session().await.unwrap().id());
+    assert_eq!(
+        (ids(&instances), instances.get("a").unwrap().port),
+        (vec!["a".to_owned(), "b".to_owned()], Some(9090))
+    );
+    assert_eq!(
+        instances.get("b").unwrap().stat.ephemeral_owner,
+        client.session().await.unwrap().id()
+    );
     soon(a.deregister()).await.unwrap();
     assert_eq!(next(&mut events).await, "a removed");
     wait_for_instances(&cache, &["b"]).await;
@@ -60,7 +72,10 @@ async fn cache_events_report_added_changed_and_removed_instances() {
     assert_eq!(instances.len(), 2);
     soon(cache.close()).await.unwrap();
     assert!(soon(events.next()).await.is_none());
-    assert_eq!((ids(&cache.instances()), cache.instances().state()), (vec!["b".to_owned()], CacheState::Ended));
+    assert_eq!(
+        (ids(&cache.instances()), cache.instances().state()),
+        (vec!["b".to_owned()], CacheState::Ended)
+    );
     assert!(soon(cache.ready()).await.unwrap_err().is_closed());
     drop(b);
 }
@@ -69,15 +84,30 @@ async fn cache_events_report_added_changed_and_removed_instances() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances() {
     let (client, base) = (connected().await, path("cache-garbage"));
-    let (_a, b) = (registered(&client, &base, "a").await, format!("{base}/orders/b"));
+    let (_a, b) = (
+        registered(&client, &base, "a").await,
+        format!("{base}/orders/b"),
+    );
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
-    assert_eq!([next(&mut events).await, next(&mut events).await], ["a inserted", "ready"]);
+    assert_eq!(
+        [next(&mut events).await, next(&mut events).await],
+        ["a inserted", "ready"]
+    );
     client.create().for_path(&b, "{").await.unwrap();
     let instances = soon(cache.caught_up()).await.unwrap();
-    assert_eq!((ids(&instances), instances.unreadable().next().unwrap().path.as_str()), (vec!["a".to_owned()], &*b));
-    client.set_data(&b, instance("b").to_json().unwrap(), None).await.unwrap();
+    assert_eq!(
+        (
+            ids(&instances),
+            instances.unreadable().next().unwrap().path.as_str()
+        ),
+        (vec!["a".to_owned()], &*b)
+    );
+    client
+        .set_data(&b, instance("b").to_json().unwrap(), None)
+        .await
+        .unwrap();
     assert_eq!(next(&mut events).await, "b inserted");
     let instances = soon(cache.caught_up()).await.unwrap();
     assert_eq!((instances.len(), instances.unreadable().count()), (2, 0));
@@ -102,7 +132,13 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
         let mut create = client.transaction();
         for number in first..first + 100 {
             let (id, node) = (format!("n{number}"), format!("{base}/orders/n{number}"));
-            create = create.create(&node, instance(&id).to_json().unwrap(), CreateMode::Persistent).unwrap();
+            create = create
+                .create(
+                    &node,
+                    instance(&id).to_json().unwrap(),
+                    CreateMode::Persistent,
+                )
+                .unwrap();
         }
         soon(create.commit()).await.unwrap();
     }
@@ -117,13 +153,19 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
         }
     };
     assert_eq!(ids(&soon(resync).await), all);
-    soon(discovery(&client, &base).remove("orders", "n7")).await.unwrap();
-    assert_eq!([next(&mut slow).await, next(&mut slow).await], ["ready", "n7 removed"]);
+    soon(discovery(&client, &base).remove("orders", "n7"))
+        .await
+        .unwrap();
+    assert_eq!(
+        [next(&mut slow).await, next(&mut slow).await],
+        ["ready", "n7 removed"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
-    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("cache-stale"));
+    let ((proxy, client), others, base) =
+        (behind_proxy().await, connected().await, path("cache-stale"));
     let _a = registered(&others, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let empty = cache.clone().when_stale(WhenStale::Empty);
@@ -133,10 +175,18 @@ async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
     let provider = ServiceProvider::new(&empty, ProviderStrategy::RoundRobin);
     unplug(&proxy, &client).await;
     let mut states = cache.state();
-    soon(states.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    soon(states.wait_for(|state| matches!(state, CacheState::Stale { .. })))
+        .await
+        .unwrap();
     let instances = cache.instances();
-    assert!(ids(&instances) == ["a"] && matches!(instances.state(), CacheState::Stale { .. }), "{instances:?}");
-    assert!(empty.instances().is_empty() && matches!(empty.instances().state(), CacheState::Stale { .. }));
+    assert!(
+        ids(&instances) == ["a"] && matches!(instances.state(), CacheState::Stale { .. }),
+        "{instances:?}"
+    );
+    assert!(
+        empty.instances().is_empty()
+            && matches!(empty.instances().state(), CacheState::Stale { .. })
+    );
     assert!(provider.instance().is_none());
     let _b = registered(&others, &base, "b").await;
     proxy.refuse(false).unwrap();
@@ -153,7 +203,11 @@ async fn a_provider_chooses_by_its_strategy_and_offers_no_drained_instance() {
     let _c = registered(&client, &base, "c").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     soon(cache.caught_up()).await.unwrap();
-    let chosen = |provider: &ServiceProvider| (0..60).map(|_| id(&provider.instance().unwrap())).collect::<Vec<_>>();
+    let chosen = |provider: &ServiceProvider| {
+        (0..60)
+            .map(|_| id(&provider.instance().unwrap()))
+            .collect::<Vec<_>>()
+    };
     let round_robin = ServiceProvider::new(&cache, ProviderStrategy::RoundRobin);
     assert_eq!(chosen(&round_robin)[..4], ["a", "b", "c", "a"]);
     let random = ServiceProvider::new(&cache, ProviderStrategy::Random);
@@ -192,7 +246,8 @@ async fn an_instance_that_fails_is_skipped_and_one_that_is_registered_again_is_n
     soon(cache.caught_up()).await.unwrap();
     assert_eq!(offered(), ["a", "b"]);
     // With a period of zero, a rest ends immediately.
-    let brief = ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
+    let brief =
+        ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
     brief.note_error(&cache.instances().get("a").unwrap().clone());
     assert_eq!(brief.instances().len(), 2);
 }
@@ -203,7 +258,9 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
     let (client, base) = (connected().await, path("replaced"));
     let services = discovery(&client, &base);
     for id in ["a", "b", "c", "d", "e"] {
-        soon(services.publish(&instance(id).service_type(ServiceType::Static))).await.unwrap();
+        soon(services.publish(&instance(id).service_type(ServiceType::Static)))
+            .await
+            .unwrap();
     }
     let cache = services.start_cache("orders").unwrap();
     soon(cache.caught_up()).await.unwrap();
@@ -222,7 +279,13 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
     });
     for round in 0..500 {
         let replace = client.transaction().delete(&found.path, None).unwrap();
-        let replace = replace.create(&found.path, found.to_json().unwrap(), CreateMode::Persistent).unwrap();
+        let replace = replace
+            .create(
+                &found.path,
+                found.to_json().unwrap(),
+                CreateMode::Persistent,
+            )
+            .unwrap();
         soon(replace.commit()).await.unwrap();
         if round % 50 == 0 {
             soon(cache.caught_up()).await.unwrap();
@@ -238,30 +301,58 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
     let (client, others, base) = (connected().await, connected().await, path("ended"));
     let _a = registered(&others, &base, "a").await;
     let services = discovery(&client, &base);
-    let too_large = services.cache_builder("orders").unwrap().max_instances(1).start().unwrap();
+    let too_large = services
+        .cache_builder("orders")
+        .unwrap()
+        .max_instances(1)
+        .start()
+        .unwrap();
     let [closed, of_closed_client] = [(); 2].map(|()| services.start_cache("orders").unwrap());
     for cache in [&too_large, &closed, &of_closed_client] {
         wait_for_instances(cache, &["a"]).await;
     }
     soon(closed.close()).await.unwrap();
     let _b = registered(&others, &base, "b").await;
-    soon(too_large.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
-    assert!(matches!(too_large.last_error(), Some(CacheError::TooLarge { .. })), "{:?}", too_large.last_error());
+    soon(
+        too_large
+            .state()
+            .wait_for(|state| *state == CacheState::Ended),
+    )
+    .await
+    .unwrap();
+    assert!(
+        matches!(too_large.last_error(), Some(CacheError::TooLarge { .. })),
+        "{:?}",
+        too_large.last_error()
+    );
     wait_for_instances(&of_closed_client, &["a", "b"]).await;
     client.close().await.unwrap();
     for cache in [closed, too_large, of_closed_client] {
-        soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
-        let (kept, hidden) = (cache.instances(), cache.clone().when_stale(WhenStale::Empty).instances());
+        soon(cache.state().wait_for(|state| *state == CacheState::Ended))
+            .await
+            .unwrap();
+        let (kept, hidden) = (
+            cache.instances(),
+            cache.clone().when_stale(WhenStale::Empty).instances(),
+        );
         assert_eq!([kept.state(), hidden.state()], [CacheState::Ended; 2]);
-        assert!(kept.get("a").is_some() && hidden.is_empty(), "{kept:?} {hidden:?}");
-        let offers = |cache: ServiceCache| ServiceProvider::new(&cache, ProviderStrategy::Sticky).instance().is_some();
+        assert!(
+            kept.get("a").is_some() && hidden.is_empty(),
+            "{kept:?} {hidden:?}"
+        );
+        let offers = |cache: ServiceCache| {
+            ServiceProvider::new(&cache, ProviderStrategy::Sticky)
+                .instance()
+                .is_some()
+        };
         assert!(offers(cache.clone()) && !offers(cache.when_stale(WhenStale::Empty)));
     }
 }
 
 /// No event reports a changed permission. The cache notices it when it reads everything again.
 #[tokio::test]
-async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync_finds_the_permission() {
+async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync_finds_the_permission()
+ {
     let (client, base) = (connected().await, path("cache-denied"));
     let _a = registered(&client, &base, "a").await;
     let service = format!("{base}/orders");
@@ -271,10 +362,19 @@ async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync
     };
     permit(Permission::CREATE | Permission::DELETE | Permission::ADMIN).await;
     let builder = discovery(&client, &base).cache_builder("orders").unwrap();
-    let cache = builder.resync_every(Duration::from_millis(50)).start().unwrap();
+    let cache = builder
+        .resync_every(Duration::from_millis(50))
+        .start()
+        .unwrap();
     let instances = soon(cache.ready()).await.unwrap();
-    let unreadable: Vec<_> = instances.unreadable().map(|node| (node.path.as_str(), &node.cause)).collect();
-    assert_eq!(unreadable, [(service.as_str(), &InvalidInstance::NotPermitted)]);
+    let unreadable: Vec<_> = instances
+        .unreadable()
+        .map(|node| (node.path.as_str(), &node.cause))
+        .collect();
+    assert_eq!(
+        unreadable,
+        [(service.as_str(), &InvalidInstance::NotPermitted)]
+    );
     assert!(instances.is_empty());
     permit(Permission::ALL).await;
     wait_for_instances(&cache, &["a"]).await;
@@ -309,22 +409,35 @@ impl tracing::Subscriber for AskingSubscriber {
 async fn a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
     let (client, base) = (connected().await, path("cache-asked"));
     let _a = registered(&client, &base, "a").await;
-    client.create().for_path(format!("{base}/orders/b"), "{").await.unwrap();
+    client
+        .create()
+        .for_path(format!("{base}/orders/b"), "{")
+        .await
+        .unwrap();
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     // Waits without reading the instances.
-    soon(cache.state().wait_for(|state| *state == CacheState::Current)).await.unwrap();
+    soon(
+        cache
+            .state()
+            .wait_for(|state| *state == CacheState::Current),
+    )
+    .await
+    .unwrap();
     let found = Arc::default();
     let subscriber = AskingSubscriber(cache.clone(), Arc::clone(&found));
     // A thread of its own: a call that hangs does not keep the test from ending.
     let (sender, asked) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = sender.send(tracing::subscriber::with_default(subscriber, || ids(&cache.instances())));
+        let _ = sender.send(tracing::subscriber::with_default(subscriber, || {
+            ids(&cache.instances())
+        }));
     });
     assert_eq!(soon(asked).await.expect("the thread panicked"), ["a"]);
     assert_eq!(*found.lock().unwrap(), [["a"]]);
 }
 
-/// Invalid instances with a secret, with a forged line, and a long one. The tests of instances have more of them.
+/// Invalid instances with a secret, with a forged line, and a long one. The tests of instances have
+/// more of them.
 #[tokio::test]
 async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
     const MARKER: &str = "sw0rdfish";
@@ -334,23 +447,46 @@ async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
     let typed = services.with_payload::<ZookeeperInstance>();
     let node = format!("{base}/orders/b");
     client.create().for_path(&node, "").await.unwrap();
-    for value in [MARKER, "sw0rdfish\\n2026-01-01 WARN forged \\u001b[2J", &MARKER.repeat(50_000)] {
+    for value in [
+        MARKER,
+        "sw0rdfish\\n2026-01-01 WARN forged \\u001b[2J",
+        &MARKER.repeat(50_000),
+    ] {
         let json = format!(r#"{{"name":"orders","id":"b","serviceType":"{value}"}}"#);
         client.set_data(&node, &json, None).await.unwrap();
         // A cache does not log similar failures again.
-        let (raw_cache, cache) = (services.start_cache("orders").unwrap(), typed.start_cache("orders").unwrap());
+        let (raw_cache, cache) = (
+            services.start_cache("orders").unwrap(),
+            typed.start_cache("orders").unwrap(),
+        );
         let log = listener();
-        let caught_up = async { (soon(raw_cache.caught_up()).await.unwrap(), soon(cache.caught_up()).await.unwrap()) };
+        let caught_up = async {
+            (
+                soon(raw_cache.caught_up()).await.unwrap(),
+                soon(cache.caught_up()).await.unwrap(),
+            )
+        };
         let (raw, found) = caught_up.with_subscriber(log.clone()).await;
-        assert_eq!([raw.unreadable().count(), found.unreadable().count()], [1, 1]);
+        assert_eq!(
+            [raw.unreadable().count(), found.unreadable().count()],
+            [1, 1]
+        );
         let lines = log.lines();
         assert_eq!(lines.len(), 2, "{lines:?}");
         for line in &lines {
             assert_eq!(line.get("path"), node);
         }
         let error = soon(typed.instance("orders", "b")).await.unwrap_err();
-        for text in [format!("{lines:?}"), format!("{error}"), format!("{error:?} {error:#?}"), format!("{raw:?}")] {
-            assert!(!text.contains(MARKER) && !text.contains("forged") && text.len() < 3_000, "{text:.1000}");
+        for text in [
+            format!("{lines:?}"),
+            format!("{error}"),
+            format!("{error:?} {error:#?}"),
+            format!("{raw:?}"),
+        ] {
+            assert!(
+                !text.contains(MARKER) && !text.contains("forged") && text.len() < 3_000,
+                "{text:.1000}"
+            );
         }
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! All tests share one server, each on its own path.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod balance;
 mod cache;

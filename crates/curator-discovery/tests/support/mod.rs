@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use curator_discovery::client::{CuratorClient, CuratorClientBuilder, RetryNTimes};
-use curator_discovery::{FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance};
+use curator_discovery::{
+    FoundInstance, Instances, Registration, ServiceDiscovery, ServiceInstance,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use test_support::log::Listener;
 use test_support::transport::transport;
@@ -23,7 +25,13 @@ pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> Curato
 
 /// A client of the shared server.
 pub(crate) async fn connected() -> CuratorClient {
-    builder(&TestingServer::shared().await.connect_string(), LONG_SESSION).connect().await.unwrap()
+    builder(
+        &TestingServer::shared().await.connect_string(),
+        LONG_SESSION,
+    )
+    .connect()
+    .await
+    .unwrap()
 }
 
 /// A client of the shared server, behind a proxy.
@@ -36,7 +44,9 @@ pub(crate) async fn behind_proxy_with(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
-    let client = options(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
+    let client = options(builder(&proxy.connect_string(), LONG_SESSION))
+        .start()
+        .unwrap();
     // A busy server may need longer than the client's connection timeout.
     until(async || client.try_session().is_ok()).await;
     (proxy, client)
@@ -49,19 +59,29 @@ pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
     until(async || client.try_session().is_err()).await;
 }
 
-/// Ends the first session of the client behind `proxy` on the shared server, from a connection other than the client's.
+/// Ends the first session of the client behind `proxy` on the shared server, from a connection
+/// other than the client's.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
-    curator_test::close_session(address, &proxy.sessions().remove(0)).await.unwrap();
+    curator_test::close_session(address, &proxy.sessions().remove(0))
+        .await
+        .unwrap();
 }
 
 /// The number of write requests that have passed through `proxy`.
 pub(crate) fn writes(proxy: &FaultProxy) -> u64 {
     let requests = proxy.requests();
-    [OpCode::Create, OpCode::Create2, OpCode::CreateContainer, OpCode::Delete, OpCode::SetData, OpCode::Multi]
-        .iter()
-        .filter_map(|op| requests.get(op))
-        .sum()
+    [
+        OpCode::Create,
+        OpCode::Create2,
+        OpCode::CreateContainer,
+        OpCode::Delete,
+        OpCode::SetData,
+        OpCode::Multi,
+    ]
+    .iter()
+    .filter_map(|op| requests.get(op))
+    .sum()
 }
 
 pub(crate) fn discovery(client: &CuratorClient, base: &str) -> ServiceDiscovery {
@@ -70,7 +90,10 @@ pub(crate) fn discovery(client: &CuratorClient, base: &str) -> ServiceDiscovery 
 
 /// An instance of the service `orders`.
 pub(crate) fn instance(id: &str) -> ServiceInstance {
-    ServiceInstance::new("orders").id(id).address("10.0.0.7").port(8080)
+    ServiceInstance::new("orders")
+        .id(id)
+        .address("10.0.0.7")
+        .port(8080)
 }
 
 pub(crate) async fn registered(client: &CuratorClient, base: &str, id: &str) -> Registration {
@@ -89,10 +112,11 @@ pub(crate) fn id<P>(instance: &FoundInstance<P>) -> String {
 
 /// Captures the lines of service discovery.
 pub(crate) fn listener() -> Listener {
-    // With one subscriber, `tracing` caches whether the subscriber of the first thread that reaches an event is interested.
-    // With a second one, it asks each time.
+    // With one subscriber, `tracing` caches whether the subscriber of the first thread that reaches
+    // an event is interested. With a second one, it asks each time.
     static DISABLED: std::sync::Once = std::sync::Once::new();
     let listener = |level| Listener::to("curator_discovery", level);
-    DISABLED.call_once(|| tracing::subscriber::set_global_default(listener(LevelFilter::OFF)).unwrap());
+    DISABLED
+        .call_once(|| tracing::subscriber::set_global_default(listener(LevelFilter::OFF)).unwrap());
     listener(LevelFilter::TRACE)
 }

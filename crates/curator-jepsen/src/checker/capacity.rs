@@ -6,9 +6,10 @@ use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that certainly begin while too little of a resource is free, because other holds certainly claim it
-/// (`Exclusivity`), or because it is still promised to them (`Promise`). Holds that exceed the capacity only together
-/// with holds whose node an operator has deleted are reported in `without_node`: no lock can prevent them.
+/// Finds holds that certainly begin while too little of a resource is free, because other holds
+/// certainly claim it (`Exclusivity`), or because it is still promised to them (`Promise`). Holds
+/// that exceed the capacity only together with holds whose node an operator has deleted are
+/// reported in `without_node`: no lock can prevent them.
 pub(crate) fn check(
     run: &Run,
     resource: &str,
@@ -17,7 +18,11 @@ pub(crate) fn check(
     without_node: &mut Vec<Violation>,
 ) {
     // A resource has one capacity. If clients report different ones, the smallest counts.
-    let capacity = spans.iter().map(|span| span.claim.capacity).min().unwrap_or(u32::MAX);
+    let capacity = spans
+        .iter()
+        .map(|span| span.claim.capacity)
+        .min()
+        .unwrap_or(u32::MAX);
     let mut known = HashSet::new();
     for excess in excesses(spans, capacity, |span| span.certain) {
         known.insert(excess.newcomer);
@@ -48,13 +53,22 @@ fn excesses(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -
     let mut open: Vec<usize> = Vec::new();
     for (newcomer, span) in spans.iter().enumerate() {
         open.retain(|&other| end(&spans[other]) > span.start);
-        let (of_owner, others): (Vec<_>, Vec<_>) =
-            open.iter().partition(|&&other| spans[other].hold.has_owner_of(span.hold));
-        let had = of_owner.into_iter().map(|open: usize| spans[open].claim.weight).max().unwrap_or(0);
+        let (of_owner, others): (Vec<_>, Vec<_>) = open
+            .iter()
+            .partition(|&&other| spans[other].hold.has_owner_of(span.hold));
+        let had = of_owner
+            .into_iter()
+            .map(|open: usize| spans[open].claim.weight)
+            .max()
+            .unwrap_or(0);
         let claimed = u64::from(span.claim.weight.max(had)) + claimed(spans, &others);
         // A re-entry claims only what the owner claimed already.
         if claimed > u64::from(capacity) && span.claim.weight > had {
-            excesses.push(Excess { newcomer, others, claimed });
+            excesses.push(Excess {
+                newcomer,
+                others,
+                claimed,
+            });
         }
         open.push(newcomer);
     }
@@ -72,15 +86,34 @@ fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
             other_position != position && other.hold.has_owner_of(span.hold) && heavier
         })
     };
-    let counted = open.iter().enumerate().filter(|(position, index)| counts(*position, **index));
-    counted.map(|(_, &index)| u64::from(spans[index].claim.weight)).sum()
+    let counted = open
+        .iter()
+        .enumerate()
+        .filter(|(position, index)| counts(*position, **index));
+    counted
+        .map(|(_, &index)| u64::from(spans[index].claim.weight))
+        .sum()
 }
 
 impl Excess {
-    fn violation(&self, run: &Run, resource: &str, spans: &[Span<'_>], capacity: u32, kind: Kind) -> Violation {
+    fn violation(
+        &self,
+        run: &Run,
+        resource: &str,
+        spans: &[Span<'_>],
+        capacity: u32,
+        kind: Kind,
+    ) -> Violation {
         let newcomer = spans[self.newcomer];
         let others = self.others.iter().map(|&other| {
-            let Span { hold, claim, certain, promised, believed, .. } = spans[other];
+            let Span {
+                hold,
+                claim,
+                certain,
+                promised,
+                believed,
+                ..
+            } = spans[other];
             let until = if certain > newcomer.start {
                 format!("certainly until {}", run.time(certain))
             } else if promised > newcomer.start {
@@ -96,7 +129,15 @@ impl Excess {
             "{key} claims {weight} of {capacity} of {resource}, while others claim {}: {claimed} in total",
             others.join("; ")
         );
-        let holds = std::iter::once(key).chain(self.others.iter().map(|&other| spans[other].hold.key)).collect();
-        Violation { kind, part: newcomer.hold.part.to_string(), at: newcomer.start, holds, detail }
+        let holds = std::iter::once(key)
+            .chain(self.others.iter().map(|&other| spans[other].hold.key))
+            .collect();
+        Violation {
+            kind,
+            part: newcomer.hold.part.to_string(),
+            at: newcomer.start,
+            holds,
+            detail,
+        }
     }
 }

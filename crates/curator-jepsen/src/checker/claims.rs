@@ -1,5 +1,5 @@
-//! Computes the times in which each hold claims its resources. `checker/mod.rs` defines the *certain time* and the
-//! *promise* of a hold.
+//! Computes the times in which each hold claims its resources. `checker/mod.rs` defines the
+//! *certain time* and the *promise* of a hold.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub(crate) struct Span<'a> {
     pub(crate) certain: u64,
     /// The end of the promise; not before `certain`.
     pub(crate) promised: u64,
-    /// The end of the certain time if operators' deletes of the hold's node did not count; not before `certain`.
+    /// The end of the certain time if operators' deletes of the hold's node did not count; not
+    /// before `certain`.
     pub(crate) believed: u64,
 }
 
@@ -26,16 +27,31 @@ pub(crate) fn by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
     let begins = run.begins();
     let mut resources = BTreeMap::<_, Vec<_>>::new();
     for hold in &run.holds {
-        let Some(certain) = certain(run, hold) else { continue };
+        let Some(certain) = certain(run, hold) else {
+            continue;
+        };
         let promised = certain.max(hold.until.min(given_up(run, hold)));
         let believed = certain.max(believed(hold).unwrap_or_default());
-        // If this read hold continues a write hold, or was added to one, the owner has had at least a reader's claim
-        // since the start of the write hold: a downgrade replaces the write node by the read node atomically.
-        let before = hold.continues.and_then(|continued| begins.get(&HoldKey { hold: continued, ..hold.key }));
+        // If this read hold continues a write hold, or was added to one, the owner has had at least
+        // a reader's claim since the start of the write hold: a downgrade replaces the write node
+        // by the read node atomically.
+        let before = hold.continues.and_then(|continued| {
+            begins.get(&HoldKey {
+                hold: continued,
+                ..hold.key
+            })
+        });
         let start = before.map_or(hold.begin(), |before| hold.begin().min(*before));
         if certain >= start {
             for claim in &hold.claims {
-                let span = Span { hold, claim, start, certain, promised, believed };
+                let span = Span {
+                    hold,
+                    claim,
+                    start,
+                    certain,
+                    promised,
+                    believed,
+                };
                 resources.entry(&*claim.resource).or_default().push(span);
             }
         }
@@ -53,10 +69,15 @@ pub(crate) fn certain(run: &Run, hold: &Hold) -> Option<u64> {
 
 /// The same as [`certain`], but ignores an operator's delete of the node.
 fn believed(hold: &Hold) -> Option<u64> {
-    Some(hold.valid?.min(hold.invalid.unwrap_or(u64::MAX)).min(hold.releasing.unwrap_or(u64::MAX)))
+    Some(
+        hold.valid?
+            .min(hold.invalid.unwrap_or(u64::MAX))
+            .min(hold.releasing.unwrap_or(u64::MAX)),
+    )
 }
 
-/// When the owner started to release the hold, or an operator started to delete its node: the earlier time.
+/// When the owner started to release the hold, or an operator started to delete its node: the
+/// earlier time.
 fn given_up(run: &Run, hold: &Hold) -> u64 {
     hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
 }

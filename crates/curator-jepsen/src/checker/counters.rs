@@ -6,7 +6,8 @@
 //! | `CountedTwice` | a counter, or the receipt of a client, is greater than the number of acknowledged increments plus increments with an unknown outcome; or the counter is not the sum of the receipts |
 //! | `SameValue` | two acknowledged increments returned the same value |
 //!
-//! The outcome is unknown if the client reports that, or if its process was killed or had to finish before the reply.
+//! The outcome is unknown if the client reports that, or if its process was killed or had to finish
+//! before the reply.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +23,8 @@ struct Counter {
     tally: CounterTally,
     /// Increments without a reply: at most one in each life of a process.
     begun: HashMap<(u32, u32), u64>,
-    /// For each client, the numbers of acknowledged increments, and of increments with an unknown outcome.
+    /// For each client, the numbers of acknowledged increments, and of increments with an unknown
+    /// outcome.
     by_client: BTreeMap<u32, (u64, u64)>,
     /// How often each value was reported.
     values: HashMap<i64, u64>,
@@ -59,7 +61,9 @@ impl Counters {
                     *counter.values.entry(*value).or_default() += 1;
                 }
             }
-            CounterSeen::AtEnd { value, receipts } => counter.at_end = Some((at, *value, receipts.clone())),
+            CounterSeen::AtEnd { value, receipts } => {
+                counter.at_end = Some((at, *value, receipts.clone()))
+            }
         }
     }
 
@@ -87,39 +91,70 @@ impl Counter {
         let tally = &mut self.tally;
         tally.same_value = self.values.values().map(|count| count - 1).sum();
         // `None` if the run was aborted before the counters were read.
-        let Some((at, value, receipts)) = self.at_end else { return self.tally };
+        let Some((at, value, receipts)) = self.at_end else {
+            return self.tally;
+        };
         tally.value = value;
         let least = i64::try_from(tally.acknowledged).unwrap_or(i64::MAX);
         let most = least.saturating_add_unsigned(tally.unknown + tally.cut_off);
         tally.lost = least.saturating_sub(value).max(0).unsigned_abs();
         tally.twice = value.saturating_sub(most).max(0).unsigned_abs();
         let mut find = |kind, detail| {
-            found.push(Violation { kind, part: part.to_owned(), at, holds: Vec::new(), detail });
+            found.push(Violation {
+                kind,
+                part: part.to_owned(),
+                at,
+                holds: Vec::new(),
+                detail,
+            });
         };
         if tally.lost > 0 {
-            find(Kind::CountLost, format!("{part} is {value} after {least} acknowledged increments"));
+            find(
+                Kind::CountLost,
+                format!("{part} is {value} after {least} acknowledged increments"),
+            );
         }
         if tally.twice > 0 {
-            find(Kind::CountedTwice, format!("{part} is {value}, and at most {most} increments can have been applied"));
+            find(
+                Kind::CountedTwice,
+                format!("{part} is {value}, and at most {most} increments can have been applied"),
+            );
         }
         if let Some(receipts) = receipts {
             let sum: u64 = receipts.values().sum();
             if i64::try_from(sum) != Ok(value) {
-                find(Kind::CountedTwice, format!("{part} is {value}, and the sum of its receipts is {sum}"));
+                find(
+                    Kind::CountedTwice,
+                    format!("{part} is {value}, and the sum of its receipts is {sum}"),
+                );
             }
             for (client, (acknowledged, in_doubt)) in self.by_client {
-                let number = receipts.get(&format!("w{client}")).copied().unwrap_or_default();
+                let number = receipts
+                    .get(&format!("w{client}"))
+                    .copied()
+                    .unwrap_or_default();
                 let kind = match number {
                     _ if number < acknowledged => Kind::CountLost,
                     _ if number > acknowledged + in_doubt => Kind::CountedTwice,
                     _ => continue,
                 };
                 let known = format!("{acknowledged} acknowledged and {in_doubt} unknown");
-                find(kind, format!("{part}: the receipt of w{client} is {number}, after {known} increments"));
+                find(
+                    kind,
+                    format!(
+                        "{part}: the receipt of w{client} is {number}, after {known} increments"
+                    ),
+                );
             }
         }
         if tally.same_value > 0 {
-            find(Kind::SameValue, format!("{} increments of {part} have the value of another one", tally.same_value));
+            find(
+                Kind::SameValue,
+                format!(
+                    "{} increments of {part} have the value of another one",
+                    tally.same_value
+                ),
+            );
         }
         self.tally
     }

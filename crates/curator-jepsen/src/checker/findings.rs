@@ -81,7 +81,9 @@ pub enum Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // No variant is skipped, so each has a name.
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(&value.get_name().replace('-', " ")))
+        self.to_possible_value().map_or(Ok(()), |value| {
+            f.write_str(&value.get_name().replace('-', " "))
+        })
     }
 }
 
@@ -101,13 +103,14 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Whether the violation can follow from a client that relies on its session for longer than the servers keep it,
-    /// without any other fault. A transaction and a store that compares tokens refuse the writes of such a client.
+    /// Whether the violation can follow from a client that relies on its session for longer than
+    /// the servers keep it, without any other fault. A transaction and a store that compares tokens
+    /// refuse the writes of such a client.
     #[must_use]
     pub fn follows_from_slow_clocks(&self) -> bool {
         match self.kind {
-            // `Token` and `Fifo`: of two simultaneous holders, the holder with the smaller token may re-enter after the
-            // other hold has ended.
+            // `Token` and `Fifo`: of two simultaneous holders, the holder with the smaller token
+            // may re-enter after the other hold has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
             Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
             _ => false,
@@ -136,8 +139,9 @@ pub struct Findings {
     pub services: BTreeMap<String, ServiceTally>,
 }
 
-/// The effect of a strike on the caches of one kind, in all processes: from the start of the strike until the start of
-/// the next one, or the end of the run. Before the first strike, the nemesis is `none`.
+/// The effect of a strike on the caches of one kind, in all processes: from the start of the strike
+/// until the start of the next one, or the end of the run. Before the first strike, the nemesis is
+/// `none`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheAftermath {
     /// The name of the nemesis; both names if two struck together.
@@ -148,8 +152,8 @@ pub struct CacheAftermath {
     pub tally: CacheTally,
 }
 
-/// The effect of a strike on the leaders of one part: from the start of the strike until the start of the next one, or
-/// the end of the run.
+/// The effect of a strike on the leaders of one part: from the start of the strike until the start
+/// of the next one, or the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aftermath {
     /// The name of the nemesis; both names if two struck together.
@@ -160,7 +164,8 @@ pub struct Aftermath {
     pub terms: u64,
     /// Terms that began while another leader certainly led.
     pub overlaps: u64,
-    /// Terms that began while another leader had not yet noticed that an operator had deleted its node.
+    /// Terms that began while another leader had not yet noticed that an operator had deleted its
+    /// node.
     pub without_node: u64,
     /// The longest interval without a certain leader.
     pub leaderless: Duration,
@@ -175,17 +180,32 @@ impl Findings {
         leaders: Vec<Aftermath>,
         caches: Vec<CacheAftermath>,
     ) -> Self {
-        found.sort_by(|one, other| (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail)));
+        found.sort_by(|one, other| {
+            (one.at, one.kind, &one.detail).cmp(&(other.at, other.kind, &other.detail))
+        });
         for violation in &found {
             if matches!(violation.kind, Kind::Exclusivity | Kind::Promise) {
                 parts.entry(violation.part.clone()).or_default().held_twice += 1;
             }
         }
         for violation in without_node {
-            parts.entry(violation.part.clone()).or_default().held_without_node += 1;
+            parts
+                .entry(violation.part.clone())
+                .or_default()
+                .held_without_node += 1;
         }
-        let is_ours = |violation: &Violation| violation.kind == Kind::Malformed || parts::is_ours(&violation.part);
+        let is_ours = |violation: &Violation| {
+            violation.kind == Kind::Malformed || parts::is_ours(&violation.part)
+        };
         let (violations, of_peers) = found.into_iter().partition(is_ours);
-        Self { began, parts, violations, of_peers, leaders, caches, ..Self::default() }
+        Self {
+            began,
+            parts,
+            violations,
+            of_peers,
+            leaders,
+            caches,
+            ..Self::default()
+        }
     }
 }

@@ -1,30 +1,34 @@
 //! Reads the histories of a run, and reports every event that a correct lock cannot cause.
 //!
-//! The workload and its main rule are those of Jepsen's tests of locks (`lock-set` of its test of etcd): an
-//! acknowledged element must never disappear. The checker also reads when clients held which lock according to
-//! `is_valid()`, and compares that with the guarantees of the locks.
+//! The workload and its main rule are those of Jepsen's tests of locks (`lock-set` of its test of
+//! etcd): an acknowledged element must never disappear. The checker also reads when clients held
+//! which lock according to `is_valid()`, and compares that with the guarantees of the locks.
 //!
 //! # What a hold claims
 //!
 //! Each rule takes a hold to claim its lock only for a *certain* time:
 //!
-//! - It begins when the acquire has returned (`Acquired`, with a time read after the return), if `is_valid()` was true
-//!   at least once later. A session that is alive later has been alive throughout, and a deleted node never reappears,
-//!   so the hold owned the lock at every moment between.
+//! - It begins when the acquire has returned (`Acquired`, with a time read after the return), if
+//!   `is_valid()` was true at least once later. A session that is alive later has been alive
+//!   throughout, and a deleted node never reappears, so the hold owned the lock at every moment
+//!   between.
 //! - It ends before `is_valid()` last returned true: at the `before` of the last
-//!   [`Valid`](crate::history::What::Valid), a time read before the call. It ends earlier if the owner started to
-//!   release the lock (`Releasing`, with a time read before the release), or if an operator started to delete one of
-//!   its nodes (`Deleted`).
+//!   [`Valid`](crate::history::What::Valid), a time read before the call. It ends earlier if the
+//!   owner started to release the lock (`Releasing`, with a time read before the release), or if an
+//!   operator started to delete one of its nodes (`Deleted`).
 //!
-//! A process may be stopped at any point between reading a clock, calling `is_valid()`, and writing the line: this can
-//! shorten the certain time, but not extend it. The holds of a killed process count up to its last recorded event.
+//! A process may be stopped at any point between reading a clock, calling `is_valid()`, and writing
+//! the line: this can shorten the certain time, but not extend it. The holds of a killed process
+//! count up to its last recorded event.
 //!
-//! With each `Valid`, the guard also gives a *promise*: its `valid_until()`. Until then no server ends the session, so
-//! a hold that is neither released nor deleted by an operator owns the lock until the latest promise, even if its
-//! process was killed. The promise counts even if the client has reported the loss of the lock: the servers must keep
-//! the session. (A client that closes its session releases its holds first.)
+//! With each `Valid`, the guard also gives a *promise*: its `valid_until()`. Until then no server
+//! ends the session, so a hold that is neither released nor deleted by an operator owns the lock
+//! until the latest promise, even if its process was killed. The promise counts even if the client
+//! has reported the loss of the lock: the servers must keep the session. (A client that closes its
+//! session releases its holds first.)
 //!
-//! All times are read from one clock, which all processes of the machine share and which runs while they are stopped.
+//! All times are read from one clock, which all processes of the machine share and which runs while
+//! they are stopped.
 //!
 //! # The rules
 //!
@@ -42,43 +46,47 @@
 //! | `ReadChanged` | a reader has read two different states of a set under one certain hold. In the plain variant, changed reads are only counted; in the guarded variant, late writes and writes after an operator's delete explain them |
 //! | `Malformed` | the history contradicts itself: a bug in the tester |
 //!
-//! A write is *late* if its reply arrived after the `valid_until()` of its last check: its process was stopped between
-//! check and write, or was not scheduled. A guard cannot prevent a late write, nor a write just after an operator's
-//! delete of the lock's node. Such a write, of the same element or of another element of the set, explains a lost
-//! update of the guarded variant if both conditions hold:
+//! A write is *late* if its reply arrived after the `valid_until()` of its last check: its process
+//! was stopped between check and write, or was not scheduled. A guard cannot prevent a late write,
+//! nor a write just after an operator's delete of the lock's node. Such a write, of the same
+//! element or of another element of the set, explains a lost update of the guarded variant if both
+//! conditions hold:
 //!
 //! - Its reply arrived after the check of the lost write, so it may have been applied later.
-//! - Its hold had begun when the reply to the lost write arrived, so its holder may have read the set before.
+//! - Its hold had begun when the reply to the lost write arrived, so its holder may have read the
+//!   set before.
 //!
-//! One gap remains: if a process writes late, or after an operator's delete, and is killed before it records the write,
-//! the history does not contain the write that explains the lost update. A delete of one of the nodes of a multi-lock
-//! counts as a delete of all of them.
+//! One gap remains: if a process writes late, or after an operator's delete, and is killed before
+//! it records the write, the history does not contain the write that explains the lost update. A
+//! delete of one of the nodes of a multi-lock counts as a delete of all of them.
 //!
-//! When an operator deletes the node of a holder, the next waiter acquires the lock immediately, while the guard of the
-//! old holder may be valid for a moment longer. This is allowed: the certain time ends before the delete. Such overlaps
-//! are counted separately.
+//! When an operator deletes the node of a holder, the next waiter acquires the lock immediately,
+//! while the guard of the old holder may be valid for a moment longer. This is allowed: the certain
+//! time ends before the delete. Such overlaps are counted separately.
 //!
-//! A guard may report a loss at any time, even before its promise ends and without an operator's delete. Such early
-//! losses are not violations, but are counted: otherwise the checker would accept a lock that is always lost. Only slow
-//! clocks are expected to cause them, as clients with slow clocks end their sessions themselves.
+//! A guard may report a loss at any time, even before its promise ends and without an operator's
+//! delete. Such early losses are not violations, but are counted: otherwise the checker would
+//! accept a lock that is always lost. Only slow clocks are expected to cause them, as clients with
+//! slow clocks end their sessions themselves.
 //!
 //! # Why a correct lock has no violations
 //!
-//! `Exclusivity` and `Promise`: each claim lies within the time for which the hold's node existed and owned the lock.
-//! `Token` and `Fifo`: if the later hold's node were the older one, it would have been in the queue while the earlier
-//! hold owned the lock, and could not have been passed. `Reentry`: a loss or a release counts only if it was recorded
-//! before the acquire was called. `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the
-//! guard promise.
+//! `Exclusivity` and `Promise`: each claim lies within the time for which the hold's node existed
+//! and owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would
+//! have been in the queue while the earlier hold owned the lock, and could not have been passed.
+//! `Reentry`: a loss or a release counts only if it was recorded before the acquire was called.
+//! `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the guard promise.
 //!
-//! A lock without violations may still be incorrect: the checker does not see what happens between two samples, and
-//! ignores holds that were never found valid.
+//! A lock without violations may still be incorrect: the checker does not see what happens between
+//! two samples, and ignores holds that were never found valid.
 //!
 //! # Leaders
 //!
-//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a certain leader in the
-//! time of each strike, which the conductor's events `Nemesis` and `Finishing` delimit. A term that was never found
-//! valid does not count, and a term that was lost ends when it was last found valid. So the interval is never too
-//! short, and too long by about the sampling interval.
+//! The terms of leaders are holds. [`Aftermath`] also contains the longest interval without a
+//! certain leader in the time of each strike, which the conductor's events `Nemesis` and
+//! `Finishing` delimit. A term that was never found valid does not count, and a term that was lost
+//! ends when it was last found valid. So the interval is never too short, and too long by about the
+//! sampling interval.
 //!
 //! # Caches
 //!
@@ -94,8 +102,8 @@
 //!
 //! # Cost
 //!
-//! Only the holds and writes are kept in memory, not the samples of validity. They are sorted once, and then checked in
-//! one pass for each rule. Streams of caches are replayed while they are read.
+//! Only the holds and writes are kept in memory, not the samples of validity. They are sorted once,
+//! and then checked in one pass for each rule. Streams of caches are replayed while they are read.
 
 mod caches;
 mod capacity;
@@ -120,7 +128,8 @@ mod validity;
 mod write;
 
 pub use findings::{
-    Aftermath, CacheAftermath, CacheTally, CounterTally, Findings, HoldKey, Kind, ServiceTally, Tally, Violation,
+    Aftermath, CacheAftermath, CacheTally, CounterTally, Findings, HoldKey, Kind, ServiceTally,
+    Tally, Violation,
 };
 pub(crate) use parts::{leaders, part};
 
@@ -159,7 +168,12 @@ impl Checker {
             capacity::check(&run, resource, spans, &mut found, &mut without_node);
             order::check(&run, resource, spans, &mut found);
         }
-        let leaders = terms::aftermaths(&run, resources.into_values().flatten(), &found, &without_node);
+        let leaders = terms::aftermaths(
+            &run,
+            resources.into_values().flatten(),
+            &found,
+            &without_node,
+        );
         tokens::check(&run, &mut found);
         reentry::check(&run, &mut found);
         notice::check(&run, &mut found);
@@ -171,7 +185,11 @@ impl Checker {
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
         let counters = std::mem::take(&mut run.counters).finish(&mut found);
         let services = std::mem::take(&mut run.services).finish(&mut found);
-        Findings { counters, services, ..Findings::new(run.began, parts, found, &without_node, leaders, caches) }
+        Findings {
+            counters,
+            services,
+            ..Findings::new(run.began, parts, found, &without_node, leaders, caches)
+        }
     }
 }
 

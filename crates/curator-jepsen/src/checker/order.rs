@@ -4,8 +4,8 @@ use super::claims::Span;
 use super::findings::{Kind, Violation};
 use super::seen::Run;
 
-/// Finds holds that follow a hold with a greater token, or with a later place. At least one of the two must be
-/// exclusive.
+/// Finds holds that follow a hold with a greater token, or with a later place. At least one of the
+/// two must be exclusive.
 pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut Vec<Violation>) {
     let mut report = |kind, what: &str, number: fn(&Span<'_>) -> Option<i64>| {
         for (later, earlier) in inversions(spans, number) {
@@ -15,20 +15,37 @@ pub(crate) fn check(run: &Run, resource: &str, spans: &[Span<'_>], found: &mut V
                 "{key} has the {what} {new} at {resource}, after {other} with {old}, which ended after {ended}"
             );
             let part = later.hold.part.to_string();
-            found.push(Violation { kind, part, at: later.start, holds: vec![key, other], detail });
+            found.push(Violation {
+                kind,
+                part,
+                at: later.start,
+                holds: vec![key, other],
+                detail,
+            });
         }
     };
     report(Kind::Token, "token", |span| span.claim.token);
     report(Kind::Fifo, "place", |span| span.claim.place);
 }
 
-/// Pairs of a hold, and a hold with a greater number that certainly ended before it. At least one of the two is
-/// exclusive.
-fn inversions<'a>(spans: &'a [Span<'a>], number: fn(&Span<'_>) -> Option<i64>) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
-    let numbered = spans.iter().filter_map(|span| number(span).map(|number| (number, span)));
-    // At equal times, starts are sorted before ends: a span that starts when another ends does not certainly follow it.
+/// Pairs of a hold, and a hold with a greater number that certainly ended before it. At least one
+/// of the two is exclusive.
+fn inversions<'a>(
+    spans: &'a [Span<'a>],
+    number: fn(&Span<'_>) -> Option<i64>,
+) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
+    let numbered = spans
+        .iter()
+        .filter_map(|span| number(span).map(|number| (number, span)));
+    // At equal times, starts are sorted before ends: a span that starts when another ends does not
+    // certainly follow it.
     let mut moments: Vec<_> = numbered
-        .flat_map(|(number, span)| [(span.start, false, number, span), (span.certain, true, number, span)])
+        .flat_map(|(number, span)| {
+            [
+                (span.start, false, number, span),
+                (span.certain, true, number, span),
+            ]
+        })
         .collect();
     moments.sort_by_key(|(at, is_end, number, span)| (*at, *is_end, *number, span.hold.key));
     let mut greatest: Option<(i64, &Span<'_>)> = None;
@@ -46,8 +63,11 @@ fn inversions<'a>(spans: &'a [Span<'a>], number: fn(&Span<'_>) -> Option<i64>) -
             if is_exclusive {
                 raise(&mut greatest_exclusive, number, span);
             }
-        } else if let Some((before, earlier)) = if is_exclusive { greatest } else { greatest_exclusive }
-            && before > number
+        } else if let Some((before, earlier)) = if is_exclusive {
+            greatest
+        } else {
+            greatest_exclusive
+        } && before > number
         {
             inversions.push((span, earlier));
         }

@@ -1,4 +1,5 @@
-//! Classifies the parts of the work by their keys: ours or a peer's, locks or leaders, and the variant.
+//! Classifies the parts of the work by their keys: ours or a peer's, locks or leaders, and the
+//! variant.
 
 use clap::ValueEnum;
 
@@ -6,22 +7,33 @@ use crate::history::{CACHE, CACHE_SLOW, CounterKind, SERVICE};
 use crate::peer::Peer;
 use crate::work::{LockKind, Part, Variant};
 
-/// The part with this key; `None` for a peer's part, whose violations are counted, but do not fail the run.
+/// The part with this key; `None` for a peer's part, whose violations are counted, but do not fail
+/// the run.
 pub(crate) fn part(key: &str) -> Option<Part> {
     let (lock, variant) = key.rsplit_once('-')?;
-    Some(Part { lock: LockKind::from_str(lock, false).ok()?, variant: Variant::from_str(variant, false).ok()? })
+    Some(Part {
+        lock: LockKind::from_str(lock, false).ok()?,
+        variant: Variant::from_str(variant, false).ok()?,
+    })
 }
 
-/// Whether a violation in the part with this key fails the run: in our locks, our cache, our counters or our service.
+/// Whether a violation in the part with this key fails the run: in our locks, our cache, our
+/// counters or our service.
 pub(crate) fn is_ours(key: &str) -> bool {
-    part(key).is_some() || [CACHE, CACHE_SLOW, SERVICE].contains(&key) || CounterKind::of(key).is_some()
+    part(key).is_some()
+        || [CACHE, CACHE_SLOW, SERVICE].contains(&key)
+        || CounterKind::of(key).is_some()
 }
 
 /// The kind of leader of a part, without its variant; `None` if the part has a lock.
 pub(crate) fn leaders(key: &str) -> Option<String> {
     match part(key) {
         Some(part) => part.lock.is_of_leaders().then(|| part.lock.to_string()),
-        None => Peer::CuratorLeaders.keys().iter().find(|known| **known == key).map(ToString::to_string),
+        None => Peer::CuratorLeaders
+            .keys()
+            .iter()
+            .find(|known| **known == key)
+            .map(ToString::to_string),
     }
 }
 
@@ -42,7 +54,12 @@ mod tests {
                 assert_eq!(part(&our_part.key()), Some(our_part));
             }
         }
-        for peer in Peer::value_variants().iter().flat_map(|peer| peer.keys()).copied().chain(["", "plain", "mutex"]) {
+        for peer in Peer::value_variants()
+            .iter()
+            .flat_map(|peer| peer.keys())
+            .copied()
+            .chain(["", "plain", "mutex"])
+        {
             assert_eq!(part(peer), None, "{peer}");
         }
     }
@@ -50,7 +67,13 @@ mod tests {
     #[test]
     fn leader_recipes_are_recognized_in_every_variant() {
         let leaders = |key| leaders(key).unwrap_or_default();
-        assert_eq!([leaders("leader-latch-plain"), leaders("leader-latch-token")], ["leader-latch", "leader-latch"]);
-        assert_eq!([leaders("curator-latch-session"), leaders("mutex-plain")], ["curator-latch-session", ""]);
+        assert_eq!(
+            [leaders("leader-latch-plain"), leaders("leader-latch-token")],
+            ["leader-latch", "leader-latch"]
+        );
+        assert_eq!(
+            [leaders("curator-latch-session"), leaders("mutex-plain")],
+            ["curator-latch-session", ""]
+        );
     }
 }

@@ -27,7 +27,9 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
             let is_excused = match parts::variant(&hold.part) {
                 Variant::Plain => true,
                 Variant::Guarded => run.writes.get(&read.set).is_some_and(|writes| {
-                    Unpreventable::of(run, writes).explain_change(before.before, read.at).is_some()
+                    Unpreventable::of(run, writes)
+                        .explain_change(before.before, read.at)
+                        .is_some()
                 }),
                 Variant::Transaction | Variant::Token => false,
             };
@@ -39,9 +41,19 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
                     before.elements,
                     run.time(before.at),
                     read.elements,
-                    if before.elements == read.elements { "other elements" } else { "another number" },
+                    if before.elements == read.elements {
+                        "other elements"
+                    } else {
+                        "another number"
+                    },
                 );
-                found.push(Violation { kind: Kind::ReadChanged, part, at, holds: vec![key], detail });
+                found.push(Violation {
+                    kind: Kind::ReadChanged,
+                    part,
+                    at,
+                    holds: vec![key],
+                    detail,
+                });
             }
         }
     }
@@ -49,5 +61,6 @@ pub(crate) fn check(run: &Run, parts: &mut BTreeMap<String, Tally>, found: &mut 
 
 /// Whether the hold was certain from before the request until after the reply.
 fn is_certain(run: &Run, hold: &Hold, read: &Reading) -> bool {
-    read.before >= hold.begin() && claims::certain(run, hold).is_some_and(|certain| read.at <= certain)
+    read.before >= hold.begin()
+        && claims::certain(run, hold).is_some_and(|certain| read.at <= certain)
 }

@@ -1,4 +1,5 @@
-//! Checks re-entries: an acquire must be a re-entry if its owner holds the lock, and must not be one otherwise.
+//! Checks re-entries: an acquire must be a re-entry if its owner holds the lock, and must not be
+//! one otherwise.
 
 use std::collections::HashMap;
 
@@ -6,14 +7,19 @@ use super::claims;
 use super::findings::{Kind, Violation};
 use super::seen::{Claim, Hold, Run};
 
-/// Finds re-entries without an earlier hold, and new acquires by an owner that certainly held the lock.
+/// Finds re-entries without an earlier hold, and new acquires by an owner that certainly held the
+/// lock.
 pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
     let mut owners = HashMap::<_, Vec<&Hold>>::new();
     for hold in &run.holds {
-        owners.entry((hold.key.worker, hold.key.life, &*hold.owner, &*hold.part)).or_default().push(hold);
+        owners
+            .entry((hold.key.worker, hold.key.life, &*hold.owner, &*hold.part))
+            .or_default()
+            .push(hold);
     }
     for holds in owners.values() {
-        // A hold stays open as long as a later acquire may have been requested before it was released.
+        // A hold stays open as long as a later acquire may have been requested before it was
+        // released.
         let mut asked: Vec<_> = holds.iter().map(|hold| hold.asked).collect();
         for index in (1..asked.len()).rev() {
             asked[index - 1] = asked[index - 1].min(asked[index]);
@@ -22,47 +28,93 @@ pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
         for (hold, asked) in holds.iter().zip(asked) {
             open.retain(|outer| outer.releasing.is_none_or(|releasing| releasing >= asked));
             let candidates = open.iter().filter(|outer| permits_reentry(outer, hold));
-            found.extend(if hold.reentry { reentry(hold, candidates) } else { new_acquire(run, hold, candidates) });
+            found.extend(if hold.reentry {
+                reentry(hold, candidates)
+            } else {
+                new_acquire(run, hold, candidates)
+            });
             open.push(hold);
         }
     }
 }
 
-/// Whether the owner of `outer` re-enters when it acquires `inner`. A multi-lock of other paths is another lock. The
-/// owner of the write lock re-enters either side of a read-write lock, the owner of the read lock only the read side.
+/// Whether the owner of `outer` re-enters when it acquires `inner`. A multi-lock of other paths is
+/// another lock. The owner of the write lock re-enters either side of a read-write lock, the owner
+/// of the read lock only the read side.
 fn permits_reentry(outer: &Hold, inner: &Hold) -> bool {
-    let is_enough = |(outer, inner): (&Claim, &Claim)| outer.resource == inner.resource && outer.weight >= inner.weight;
-    outer.claims.len() == inner.claims.len() && outer.claims.iter().zip(&inner.claims).all(is_enough)
+    let is_enough = |(outer, inner): (&Claim, &Claim)| {
+        outer.resource == inner.resource && outer.weight >= inner.weight
+    };
+    outer.claims.len() == inner.claims.len()
+        && outer.claims.iter().zip(&inner.claims).all(is_enough)
 }
 
-/// The violation by a re-entry: it needs a hold with the same tokens that was neither released nor known to be lost
-/// before the request.
+/// The violation by a re-entry: it needs a hold with the same tokens that was neither released nor
+/// known to be lost before the request.
 fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
     let is_held = |outer: &&&Hold| {
-        outer.releasing.is_none_or(|at| at >= hold.asked) && outer.invalid.is_none_or(|at| at >= hold.asked)
+        outer.releasing.is_none_or(|at| at >= hold.asked)
+            && outer.invalid.is_none_or(|at| at >= hold.asked)
     };
     let outer: Vec<_> = candidates.filter(is_held).collect();
-    let tokens = |hold: &Hold| hold.claims.iter().map(|claim| claim.token).collect::<Vec<_>>();
+    let tokens = |hold: &Hold| {
+        hold.claims
+            .iter()
+            .map(|claim| claim.token)
+            .collect::<Vec<_>>()
+    };
     if outer.is_empty() {
-        return Some(violation(hold, None, "is a re-entry, but its owner held no lock that it could re-enter"));
+        return Some(violation(
+            hold,
+            None,
+            "is a re-entry, but its owner held no lock that it could re-enter",
+        ));
     }
-    let other = outer.iter().all(|outer| tokens(outer) != tokens(hold)).then(|| outer.last())??;
-    Some(violation(hold, Some(other), "is a re-entry, but has another token than"))
+    let other = outer
+        .iter()
+        .all(|outer| tokens(outer) != tokens(hold))
+        .then(|| outer.last())??;
+    Some(violation(
+        hold,
+        Some(other),
+        "is a re-entry, but has another token than",
+    ))
 }
 
-/// The violation by a new acquire: its owner must not have held the lock from before the call until after it.
-fn new_acquire<'a>(run: &Run, hold: &Hold, mut candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
+/// The violation by a new acquire: its owner must not have held the lock from before the call until
+/// after it.
+fn new_acquire<'a>(
+    run: &Run,
+    hold: &Hold,
+    mut candidates: impl Iterator<Item = &'a &'a Hold>,
+) -> Option<Violation> {
     let is_held = |outer: &&Hold| {
         let certain = claims::certain(run, outer);
         outer.begin() <= hold.asked && certain.is_some_and(|certain| certain >= hold.begin())
     };
-    let outer = candidates.find(|outer| is_held(outer)).filter(|_| hold.continues.is_none())?;
-    Some(violation(hold, Some(outer), "is not a re-entry, although its owner certainly held"))
+    let outer = candidates
+        .find(|outer| is_held(outer))
+        .filter(|_| hold.continues.is_none())?;
+    Some(violation(
+        hold,
+        Some(outer),
+        "is not a re-entry, although its owner certainly held",
+    ))
 }
 
 fn violation(hold: &Hold, outer: Option<&Hold>, what: &str) -> Violation {
     let (key, at, part) = (hold.key, hold.begin(), hold.part.to_string());
-    let holds = std::iter::once(key).chain(outer.map(|outer| outer.key)).collect();
-    let outer = outer.map(|outer| format!(" {}", outer.key)).unwrap_or_default();
-    Violation { kind: Kind::Reentry, part, at, holds, detail: format!("{key} {what}{outer}") }
+    let holds = std::iter::once(key)
+        .chain(outer.map(|outer| outer.key))
+        .collect();
+    let outer = outer
+        .map(|outer| format!(" {}", outer.key))
+        .unwrap_or_default();
+    Violation {
+        kind: Kind::Reentry,
+        part,
+        at,
+        holds,
+        detail: format!("{key} {what}{outer}"),
+    }
 }

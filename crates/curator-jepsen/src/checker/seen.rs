@@ -32,8 +32,8 @@ pub(crate) struct Run {
     /// The writes to each set, in the order of their replies.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Period>>,
-    /// The times in which an active nemesis may have delayed notifications to the clients, in the order of their
-    /// starts.
+    /// The times in which an active nemesis may have delayed notifications to the clients, in the
+    /// order of their starts.
     pub(crate) disturbances: Vec<Period>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
@@ -130,25 +130,54 @@ impl Seen {
     pub(crate) fn see(&mut self, event: &Event) {
         let at = event.at;
         self.began = Some(self.began.map_or(at, |began| began.min(at)));
-        let key = |hold: &HoldId| HoldKey { worker: event.worker, life: event.life, hold: *hold };
+        let key = |hold: &HoldId| HoldKey {
+            worker: event.worker,
+            life: event.life,
+            hold: *hold,
+        };
         self.run.strikes.see(at, &event.what);
         match &event.what {
             What::Finishing | What::Released { .. } | What::Resting | What::Closed { .. } => {}
             What::Nemesis { name, .. } if name == DELETE_NODES => {}
-            What::Nemesis { name, phase: Phase::Begin, .. } => {
+            What::Nemesis {
+                name,
+                phase: Phase::Begin,
+                ..
+            } => {
                 self.active.entry(name.clone()).or_insert(at);
             }
-            What::Nemesis { name, phase: Phase::End, .. } => {
+            What::Nemesis {
+                name,
+                phase: Phase::End,
+                ..
+            } => {
                 let from = self.active.remove(name);
-                self.run.disturbances.extend(from.map(|from| Period { from, to: at }));
+                self.run
+                    .disturbances
+                    .extend(from.map(|from| Period { from, to: at }));
             }
-            What::Session { session, timeout_ms, .. } => {
-                self.run.services.session(at, event.worker, *session, *timeout_ms);
+            What::Session {
+                session,
+                timeout_ms,
+                ..
+            } => {
+                self.run
+                    .services
+                    .session(at, event.worker, *session, *timeout_ms);
                 let timeout = timeout_ms.map(|timeout| timeout.saturating_mul(1_000_000));
-                self.run.timeouts.extend(timeout.map(|timeout| (*session, timeout)));
+                self.run
+                    .timeouts
+                    .extend(timeout.map(|timeout| (*session, timeout)));
             }
             What::Stopped { process, of_life } => {
-                self.run.stops.entry((*process, *of_life)).or_default().push(Period { from: at, to: u64::MAX });
+                self.run
+                    .stops
+                    .entry((*process, *of_life))
+                    .or_default()
+                    .push(Period {
+                        from: at,
+                        to: u64::MAX,
+                    });
             }
             What::Continued { process, of_life } => {
                 let stops = self.run.stops.get_mut(&(*process, *of_life));
@@ -156,12 +185,38 @@ impl Seen {
                     stop.to = stop.to.min(at);
                 }
             }
-            What::Deleted { node, session, created, before, is_confirmed } => {
-                let (node, created, before, is_confirmed) = (node.clone(), *created, *before, *is_confirmed);
-                let deletion = Deletion { node, created, before, at, is_confirmed };
-                self.run.deletions.entry(*session).or_default().push(deletion);
+            What::Deleted {
+                node,
+                session,
+                created,
+                before,
+                is_confirmed,
+            } => {
+                let (node, created, before, is_confirmed) =
+                    (node.clone(), *created, *before, *is_confirmed);
+                let deletion = Deletion {
+                    node,
+                    created,
+                    before,
+                    at,
+                    is_confirmed,
+                };
+                self.run
+                    .deletions
+                    .entry(*session)
+                    .or_default()
+                    .push(deletion);
             }
-            What::Acquired { hold, part, owner, asked, session, claims, reentry, continues } => {
+            What::Acquired {
+                hold,
+                part,
+                owner,
+                asked,
+                session,
+                claims,
+                reentry,
+                continues,
+            } => {
                 let tally = self.run.tallies.entry(part.clone()).or_default();
                 tally.reentries += u64::from(*reentry);
                 tally.acquires += u64::from(!*reentry && continues.is_none());
@@ -171,18 +226,32 @@ impl Seen {
                 let record = self.hold(key(hold));
                 let was_acquired = record.acquired.is_some();
                 let (reentry, continues) = (*reentry, *continues);
-                (record.acquired, record.part, record.owner, record.asked) = (Some(at), part.clone(), owner, *asked);
-                (record.session, record.claims, record.reentry, record.continues) =
-                    (*session, claims, reentry, continues);
+                (record.acquired, record.part, record.owner, record.asked) =
+                    (Some(at), part.clone(), owner, *asked);
+                (
+                    record.session,
+                    record.claims,
+                    record.reentry,
+                    record.continues,
+                ) = (*session, claims, reentry, continues);
                 if was_acquired {
                     self.malformed(at, key(hold), &part, "was acquired twice");
                 } else if *asked > at {
                     self.malformed(at, key(hold), &part, "was acquired before it was requested");
                 } else if self.hold(key(hold)).claims.iter().any(is_invalid) {
-                    self.malformed(at, key(hold), &part, "claims nothing, or more than the capacity");
+                    self.malformed(
+                        at,
+                        key(hold),
+                        &part,
+                        "claims nothing, or more than the capacity",
+                    );
                 }
             }
-            What::Valid { hold, before, until } => {
+            What::Valid {
+                hold,
+                before,
+                until,
+            } => {
                 let hold = self.hold(key(hold));
                 hold.last_valid = hold.last_valid.max(*before);
                 if hold.invalid.is_none_or(|invalid| *before <= invalid) {
@@ -198,35 +267,99 @@ impl Seen {
                 let hold = self.hold(key(hold));
                 hold.releasing = Some(hold.releasing.map_or(at, |releasing| releasing.min(at)));
             }
-            What::Cache { part, seen } => self.run.caches.see(at, (event.worker, event.life), part, seen),
-            What::Service { part, seen } => self.run.services.see(at, (event.worker, event.life), part, seen),
-            What::Counter { part, seen } => self.run.counters.see(at, (event.worker, event.life), part, seen),
-            What::NotAcquired { part, .. } => self.run.tallies.entry(part.clone()).or_default().not_acquired += 1,
-            What::Read { hold, set, before, elements, digest, .. } => {
-                let (set, before, elements, digest) = (self.intern(set), *before, *elements, *digest);
-                self.hold(key(hold)).reads.push(Reading { set, before, at, elements, digest });
+            What::Cache { part, seen } => {
+                self.run
+                    .caches
+                    .see(at, (event.worker, event.life), part, seen)
             }
-            What::Wrote { hold, part, set, element, checked, until, answered, outcome } => {
+            What::Service { part, seen } => {
+                self.run
+                    .services
+                    .see(at, (event.worker, event.life), part, seen)
+            }
+            What::Counter { part, seen } => {
+                self.run
+                    .counters
+                    .see(at, (event.worker, event.life), part, seen)
+            }
+            What::NotAcquired { part, .. } => {
+                self.run
+                    .tallies
+                    .entry(part.clone())
+                    .or_default()
+                    .not_acquired += 1
+            }
+            What::Read {
+                hold,
+                set,
+                before,
+                elements,
+                digest,
+                ..
+            } => {
+                let (set, before, elements, digest) =
+                    (self.intern(set), *before, *elements, *digest);
+                self.hold(key(hold)).reads.push(Reading {
+                    set,
+                    before,
+                    at,
+                    elements,
+                    digest,
+                });
+            }
+            What::Wrote {
+                hold,
+                part,
+                set,
+                element,
+                checked,
+                until,
+                answered,
+                outcome,
+            } => {
                 let at = answered.map_or(at, |answered| answered.min(at));
                 let (key, part, set) = (key(hold), self.intern(part), self.intern(set));
                 // Creates the hold if it has no other event; it is then reported as malformed.
                 self.hold(key);
-                let (element, checked, until, outcome) = (element.clone(), *checked, *until, *outcome);
-                let write = Write { key, part, element, checked, until, at, outcome };
+                let (element, checked, until, outcome) =
+                    (element.clone(), *checked, *until, *outcome);
+                let write = Write {
+                    key,
+                    part,
+                    element,
+                    checked,
+                    until,
+                    at,
+                    outcome,
+                };
                 self.run.writes.entry(set).or_default().push(write);
             }
         }
     }
 
     pub(crate) fn finish(self) -> Run {
-        let (known, unknown): (Vec<_>, Vec<_>) = self.holds.into_values().partition(|hold| hold.acquired.is_some());
+        let (known, unknown): (Vec<_>, Vec<_>) = self
+            .holds
+            .into_values()
+            .partition(|hold| hold.acquired.is_some());
         let mut run = self.run;
-        run.disturbances.extend(self.active.into_values().map(|from| Period { from, to: u64::MAX }));
+        run.disturbances.extend(
+            self.active
+                .into_values()
+                .map(|from| Period { from, to: u64::MAX }),
+        );
         run.disturbances.sort_by_key(|disturbance| disturbance.from);
         run.began = self.began.unwrap_or_default();
-        for Hold { key, valid, releasing, .. } in unknown {
+        for Hold {
+            key,
+            valid,
+            releasing,
+            ..
+        } in unknown
+        {
             let at = valid.or(releasing).unwrap_or(run.began);
-            run.malformed.push(malformed(at, key, "", "was never acquired"));
+            run.malformed
+                .push(malformed(at, key, "", "was never acquired"));
         }
         run.holds = known;
         run.holds.sort_by_key(|hold| (hold.acquired, hold.key));
@@ -237,12 +370,27 @@ impl Seen {
     }
 
     fn hold(&mut self, key: HoldKey) -> &mut Hold {
-        self.holds.entry(key).or_insert_with(|| Hold { key, ..Hold::default() })
+        self.holds.entry(key).or_insert_with(|| Hold {
+            key,
+            ..Hold::default()
+        })
     }
 
     fn claim(&mut self, claim: &crate::history::Claim) -> Claim {
-        let crate::history::Claim { weight, capacity, token, place, .. } = *claim;
-        Claim { resource: self.intern(&claim.resource), weight, capacity, token, place }
+        let crate::history::Claim {
+            weight,
+            capacity,
+            token,
+            place,
+            ..
+        } = *claim;
+        Claim {
+            resource: self.intern(&claim.resource),
+            weight,
+            capacity,
+            token,
+            place,
+        }
     }
 
     fn intern(&mut self, name: &str) -> Arc<str> {
@@ -260,18 +408,28 @@ impl Seen {
 }
 
 fn malformed(at: u64, key: HoldKey, part: &str, what: &str) -> Violation {
-    Violation { kind: Kind::Malformed, part: part.to_owned(), at, holds: vec![key], detail: format!("{key} {what}") }
+    Violation {
+        kind: Kind::Malformed,
+        part: part.to_owned(),
+        at,
+        holds: vec![key],
+        detail: format!("{key} {what}"),
+    }
 }
 
 impl Run {
-    /// A time before an operator may have deleted a node of this hold; `u64::MAX` without such a delete.
+    /// A time before an operator may have deleted a node of this hold; `u64::MAX` without such a
+    /// delete.
     pub(crate) fn struck(&self, key: HoldKey) -> u64 {
         self.struck.get(&key).copied().unwrap_or(u64::MAX)
     }
 
     /// The start of each hold.
     pub(crate) fn begins(&self) -> HashMap<HoldKey, u64> {
-        self.holds.iter().map(|hold| (hold.key, hold.begin())).collect()
+        self.holds
+            .iter()
+            .map(|hold| (hold.key, hold.begin()))
+            .collect()
     }
 
     /// Formats a time of the history as seconds since the start of the run.
@@ -288,7 +446,8 @@ impl Hold {
 
     /// Whether the other hold belongs to the same owner.
     pub(crate) fn has_owner_of(&self, other: &Self) -> bool {
-        (self.key.worker, self.key.life, &self.owner) == (other.key.worker, other.key.life, &other.owner)
+        (self.key.worker, self.key.life, &self.owner)
+            == (other.key.worker, other.key.life, &other.owner)
     }
 
     /// Whether this is a new acquire: neither a re-entry nor a downgrade.

@@ -5,16 +5,17 @@
 //! | `Flicker` | a cache has reported the removal of an instance although its session was alive, and its process had not deregistered it |
 //! | `DeadInstance` | a cache that reports to be current contains an instance whose session certainly ended more than [`BOUND`] ago |
 //!
-//! If a server has replied to a request in a session, the session was alive at all times before the request was sent. A
-//! session has certainly ended one session timeout after its process has reported another session.
+//! If a server has replied to a request in a session, the session was alive at all times before the
+//! request was sent. A session has certainly ended one session timeout after its process has
+//! reported another session.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::findings::{Kind, ServiceTally, Violation};
 use crate::history::ServiceSeen;
 
-/// How long a cache may contain an instance after its session has ended: the cache must notice by then that it is
-/// disconnected.
+/// How long a cache may contain an instance after its session has ended: the cache must notice by
+/// then that it is disconnected.
 const BOUND: u64 = 4_000_000_000;
 /// The session timeout of processes that do not report theirs.
 const TIMEOUT: u64 = 4_000_000_000;
@@ -44,16 +45,33 @@ struct Instance {
 #[derive(Debug)]
 enum Seen {
     Inserted,
-    Removed { at: u64, session: i64, by: (u32, u32) },
-    Has { asked: u64, sessions: Vec<i64>, by: (u32, u32) },
+    Removed {
+        at: u64,
+        session: i64,
+        by: (u32, u32),
+    },
+    Has {
+        asked: u64,
+        sessions: Vec<i64>,
+        by: (u32, u32),
+    },
 }
 
 impl Services {
-    /// Records the session of a process from now on. If it had another session before, that one ends.
+    /// Records the session of a process from now on. If it had another session before, that one
+    /// ends.
     pub(super) fn session(&mut self, at: u64, worker: u32, session: i64, timeout_ms: Option<u64>) {
         let timeout = timeout_ms.map_or(TIMEOUT, |timeout| timeout.saturating_mul(1_000_000));
-        if let Some(before) = self.sessions.insert(worker, session).filter(|before| *before != session) {
-            self.instances.entry(before).or_default().ended.get_or_insert(at + timeout);
+        if let Some(before) = self
+            .sessions
+            .insert(worker, session)
+            .filter(|before| *before != session)
+        {
+            self.instances
+                .entry(before)
+                .or_default()
+                .ended
+                .get_or_insert(at + timeout);
         }
     }
 
@@ -68,27 +86,48 @@ impl Services {
             }
             ServiceSeen::Leaving => {
                 if let Some(session) = self.registered.get(&by) {
-                    self.instances.entry(*session).or_default().leaving.get_or_insert(at);
+                    self.instances
+                        .entry(*session)
+                        .or_default()
+                        .leaving
+                        .get_or_insert(at);
                 }
             }
             ServiceSeen::Inserted { .. } => known.push(Seen::Inserted),
-            ServiceSeen::Removed { session } => known.push(Seen::Removed { at, session: *session, by }),
+            ServiceSeen::Removed { session } => known.push(Seen::Removed {
+                at,
+                session: *session,
+                by,
+            }),
             ServiceSeen::Has { asked, sessions } => {
-                known.push(Seen::Has { asked: *asked, sessions: sessions.clone(), by });
+                known.push(Seen::Has {
+                    asked: *asked,
+                    sessions: sessions.clone(),
+                    by,
+                });
             }
         }
     }
 
     /// Appends violations to `found`, and returns the numbers of each service.
     pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, ServiceTally> {
-        let Self { instances, seen, .. } = self;
+        let Self {
+            instances, seen, ..
+        } = self;
         let mut tallies = BTreeMap::new();
         for (part, seen) in seen {
             let mut tally = ServiceTally::default();
             let mut find = |kind, at, (worker, life), session: i64, what: &str| {
-                let detail =
-                    format!("{part} in the cache of w{worker}.{life}: the instance of session {session:#x} {what}");
-                found.push(Violation { kind, part: part.clone(), at, holds: Vec::new(), detail });
+                let detail = format!(
+                    "{part} in the cache of w{worker}.{life}: the instance of session {session:#x} {what}"
+                );
+                found.push(Violation {
+                    kind,
+                    part: part.clone(),
+                    at,
+                    holds: Vec::new(),
+                    detail,
+                });
             };
             for event in seen {
                 match event {
@@ -96,14 +135,25 @@ impl Services {
                     Seen::Removed { at, session, by } => {
                         tally.removed += 1;
                         let is_flicker = instances.get(&session).is_some_and(|instance| {
-                            instance.lived > at && instance.leaving.is_none_or(|leaving| leaving > at)
+                            instance.lived > at
+                                && instance.leaving.is_none_or(|leaving| leaving > at)
                         });
                         if is_flicker {
                             tally.flickers += 1;
-                            find(Kind::Flicker, at, by, session, "was removed, although its session was alive");
+                            find(
+                                Kind::Flicker,
+                                at,
+                                by,
+                                session,
+                                "was removed, although its session was alive",
+                            );
                         }
                     }
-                    Seen::Has { asked, sessions, by } => {
+                    Seen::Has {
+                        asked,
+                        sessions,
+                        by,
+                    } => {
                         tally.looks += 1;
                         for session in sessions {
                             let ended = instances.get(&session).and_then(|instance| instance.ended);

@@ -8,21 +8,40 @@ use super::seen::{Run, Write};
 use crate::history::Outcome;
 use crate::work::Variant;
 
-/// The elements of each set at the end of a run, by the name of the set in the histories. A missing set is empty.
+/// The elements of each set at the end of a run, by the name of the set in the histories. A missing
+/// set is empty.
 pub type FinalSets = BTreeMap<String, Vec<String>>;
 
 /// Compares the writes with the final sets, and counts them.
-pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Tally>, found: &mut Vec<Violation>) {
+pub(crate) fn check(
+    run: &Run,
+    sets: &FinalSets,
+    parts: &mut BTreeMap<String, Tally>,
+    found: &mut Vec<Violation>,
+) {
     let begins = run.begins();
     for (set, writes) in &run.writes {
-        let in_final_set: HashSet<&str> = sets.get(&**set).into_iter().flatten().map(String::as_str).collect();
+        let in_final_set: HashSet<&str> = sets
+            .get(&**set)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         let unpreventable = Unpreventable::of(run, writes);
         let mut elements = HashMap::new();
         for (index, write) in writes.iter().enumerate() {
             let mut report = |kind, what: &str, other: Option<&Write>| {
-                let holds = std::iter::once(write.key).chain(other.map(|other| other.key)).collect();
+                let holds = std::iter::once(write.key)
+                    .chain(other.map(|other| other.key))
+                    .collect();
                 let detail = format!("{} of {} in {set} {what}", write.element, write.key);
-                found.push(Violation { kind, part: write.part.to_string(), at: write.at, holds, detail });
+                found.push(Violation {
+                    kind,
+                    part: write.part.to_string(),
+                    at: write.at,
+                    holds,
+                    detail,
+                });
             };
             if let Some(other) = elements.insert(&*write.element, write) {
                 report(Kind::Malformed, "was written twice", Some(other));
@@ -39,21 +58,35 @@ pub(crate) fn check(run: &Run, sets: &FinalSets, parts: &mut BTreeMap<String, Ta
                 Outcome::Acknowledged if !is_present => {
                     tally.lost += 1;
                     // Most likely, the next acknowledged write did not contain the element.
-                    let next = writes[index + 1..].iter().find(|next| next.outcome == Outcome::Acknowledged);
+                    let next = writes[index + 1..]
+                        .iter()
+                        .find(|next| next.outcome == Outcome::Acknowledged);
                     let cause = unpreventable.explain(write, &begins);
                     match (parts::variant(&write.part), cause) {
                         (Variant::Plain, _) => {}
                         (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
                         (Variant::Guarded, Some(Cause::Late)) => tally.late += 1,
                         (Variant::Guarded, Some(Cause::Deleted)) => tally.deleted += 1,
-                        _ => report(Kind::LostUpdate, "was acknowledged, but is not in the final set", next),
+                        _ => report(
+                            Kind::LostUpdate,
+                            "was acknowledged, but is not in the final set",
+                            next,
+                        ),
                     }
                 }
                 Outcome::Refused if is_present => {
-                    report(Kind::RefusedWrite, "was refused, but is in the final set", None);
+                    report(
+                        Kind::RefusedWrite,
+                        "was refused, but is in the final set",
+                        None,
+                    );
                 }
                 Outcome::NotSent if is_present => {
-                    report(Kind::RefusedWrite, "was not sent, but is in the final set", None);
+                    report(
+                        Kind::RefusedWrite,
+                        "was not sent, but is in the final set",
+                        None,
+                    );
                 }
                 _ => {}
             }
@@ -86,25 +119,35 @@ impl<'a> Unpreventable<'a> {
                 (Cause::Late, write.is_late()),
                 (Cause::Deleted, write.is_struck(run)),
             ];
-            causes.into_iter().filter(|(_, is_cause)| *is_cause).map(move |(cause, _)| (cause, write))
+            causes
+                .into_iter()
+                .filter(|(_, is_cause)| *is_cause)
+                .map(move |(cause, _)| (cause, write))
         };
-        Self { writes: writes.iter().flat_map(causes).collect() }
+        Self {
+            writes: writes.iter().flat_map(causes).collect(),
+        }
     }
 
-    /// Why this write may be lost: because of a write that may have been applied after it, and whose holder may have
-    /// read the set before it.
+    /// Why this write may be lost: because of a write that may have been applied after it, and
+    /// whose holder may have read the set before it.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
         // A hold that was never acquired is reported as malformed.
         let begin = |later: &Write| begins.get(&later.key).copied().unwrap_or_default();
         self.find(|later| later.at >= lost.checked && begin(later) <= lost.at)
     }
 
-    /// Why a set may have changed in this time: because of a write that may have been applied during it.
+    /// Why a set may have changed in this time: because of a write that may have been applied
+    /// during it.
     pub(crate) fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
         self.find(|write| write.at >= from && write.checked <= to)
     }
 
     fn find(&self, explains: impl Fn(&Write) -> bool) -> Option<Cause> {
-        self.writes.iter().filter(|(_, write)| explains(write)).map(|(cause, _)| *cause).min()
+        self.writes
+            .iter()
+            .filter(|(_, write)| explains(write))
+            .map(|(cause, _)| *cause)
+            .min()
     }
 }

@@ -29,25 +29,43 @@ impl Strikes {
     /// Records an event of the conductor. The events must be in the order of their times.
     pub(crate) fn see(&mut self, at: u64, what: &What) {
         match what {
-            What::Nemesis { name, phase: Phase::Begin, .. } => {
+            What::Nemesis {
+                name,
+                phase: Phase::Begin,
+                ..
+            } => {
                 match self.begun.last_mut() {
                     Some((names, _)) if !self.active.is_empty() => drop(names.insert(name.clone())),
                     _ => self.begun.push((BTreeSet::from([name.clone()]), at)),
                 }
                 self.active.insert(name.clone());
             }
-            What::Nemesis { name, phase: Phase::End, .. } => drop(self.active.remove(name)),
+            What::Nemesis {
+                name,
+                phase: Phase::End,
+                ..
+            } => drop(self.active.remove(name)),
             What::Finishing => self.finishing = Some(at),
             _ => {}
         }
     }
 
-    /// All strikes. The last one lasts until the clients had to finish, or until `end` if the run was aborted before.
+    /// All strikes. The last one lasts until the clients had to finish, or until `end` if the run
+    /// was aborted before.
     pub(crate) fn finish(&self, end: u64) -> impl Iterator<Item = Strike> {
-        let ends = self.begun.iter().skip(1).map(|(_, from)| *from).chain([self.finishing.unwrap_or(end)]);
+        let ends = self
+            .begun
+            .iter()
+            .skip(1)
+            .map(|(_, from)| *from)
+            .chain([self.finishing.unwrap_or(end)]);
         self.begun.iter().zip(ends).map(|((names, from), to)| {
             let nemesis = names.iter().cloned().collect::<Vec<_>>().join(" + ");
-            Strike { nemesis, from: *from, to }
+            Strike {
+                nemesis,
+                from: *from,
+                to,
+            }
         })
     }
 }

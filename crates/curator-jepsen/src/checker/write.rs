@@ -21,6 +21,10 @@ impl Write {
     /// Whether the run stopped the process between the check and the reply.
     pub(crate) fn was_stopped(&self, run: &Run) -> bool {
         let stops = run.stops.get(&(self.key.worker, self.key.life));
-        stops.is_some_and(|stops| stops.iter().any(|stop| stop.from <= self.at && self.checked <= stop.to))
+        stops.is_some_and(|stops| {
+            stops
+                .iter()
+                .any(|stop| stop.from <= self.at && self.checked <= stop.to)
+        })
     }
 }

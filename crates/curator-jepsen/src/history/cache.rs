@@ -57,11 +57,13 @@ pub enum CacheSeen {
         /// The name of the new state.
         state: String,
     },
-    /// The content of the cache. All events that its stream had delivered by then precede this event in the history.
+    /// The content of the cache. All events that its stream had delivered by then precede this
+    /// event in the history.
     Snapshot {
         /// Read before the content was requested; for our cache, before `caught_up` was called.
         asked: u64,
-        /// The number of the comparison for which the conductor requested the content; `None` without a request.
+        /// The number of the comparison for which the conductor requested the content; `None`
+        /// without a request.
         look: Option<u32>,
         /// Whether the cache reports that it is current. Peers do not report it.
         is_current: Option<bool>,

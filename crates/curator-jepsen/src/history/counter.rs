@@ -38,7 +38,10 @@ impl CounterKind {
     /// The kind with this key; `None` for the key of a peer's counter, and for other keys.
     #[must_use]
     pub fn of(key: &str) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|kind| kind.key() == key)
+        Self::value_variants()
+            .iter()
+            .copied()
+            .find(|kind| kind.key() == key)
     }
 
     /// The node of the counter with this key.
@@ -48,7 +51,8 @@ impl CounterKind {
     }
 }
 
-/// The number of applied increments by receipt. The name of a receipt's node is `w` and the number of its client.
+/// The number of applied increments by receipt. The name of a receipt's node is `w` and the number
+/// of its client.
 pub type Receipts = BTreeMap<String, u64>;
 
 /// One event of a process that increments counters.

@@ -12,8 +12,8 @@ use super::Event;
 
 /// An iterator over the events of all histories of a run, merged by time.
 ///
-/// A process may have written two lines with about the same time in the wrong order. Their events are returned in the
-/// order of the file.
+/// A process may have written two lines with about the same time in the wrong order. Their events
+/// are returned in the order of the file.
 #[derive(Debug)]
 pub struct Histories {
     files: Vec<Lines>,
@@ -27,23 +27,39 @@ impl Histories {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, if there are no files, or if the first line of a file is not an event. A later error is
-    /// returned as an item, and ends the iteration.
+    /// If a file cannot be read, if there are no files, or if the first line of a file is not an
+    /// event. A later error is returned as an item, and ends the iteration.
     pub fn open(directory: &Path) -> anyhow::Result<Self> {
         let failed = |path: &Path| format!("{} cannot be read", path.display());
         let mut paths = Vec::new();
         for entry in fs::read_dir(directory).with_context(|| failed(directory))? {
             let path = entry.with_context(|| failed(directory))?.path();
-            if path.extension().is_some_and(|extension| extension == "jsonl") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+            {
                 paths.push(path);
             }
         }
-        ensure!(!paths.is_empty(), "there is no history in {}", directory.display());
+        ensure!(
+            !paths.is_empty(),
+            "there is no history in {}",
+            directory.display()
+        );
         paths.sort();
-        let mut histories = Self { files: Vec::new(), next: BinaryHeap::new(), failed: None };
+        let mut histories = Self {
+            files: Vec::new(),
+            next: BinaryHeap::new(),
+            failed: None,
+        };
         for (number, path) in paths.into_iter().enumerate() {
             let file = File::open(&path).with_context(|| failed(&path))?;
-            histories.files.push(Lines { path, file: BufReader::new(file), line: 0, buffer: Vec::new() });
+            histories.files.push(Lines {
+                path,
+                file: BufReader::new(file),
+                line: 0,
+                buffer: Vec::new(),
+            });
             histories.advance(number)?;
         }
         Ok(histories)
@@ -127,8 +143,16 @@ impl Lines {
             // The process was killed while it wrote the line.
             Err(_) if self.buffer.last() != Some(&b'\n') => Ok(None),
             Err(source) => {
-                let text: String = String::from_utf8_lossy(&self.buffer).trim_end().chars().take(200).collect();
-                bail!("line {} of {} is not an event: {source}: {text:?}", self.line, self.path.display())
+                let text: String = String::from_utf8_lossy(&self.buffer)
+                    .trim_end()
+                    .chars()
+                    .take(200)
+                    .collect();
+                bail!(
+                    "line {} of {} is not an event: {source}: {text:?}",
+                    self.line,
+                    self.path.display()
+                )
             }
         }
     }
@@ -140,8 +164,19 @@ mod tests {
     use crate::history::What;
 
     fn line(at: u64, worker: u32) -> String {
-        let what = What::Session { session: 7, client: None, timeout_ms: None };
-        serde_json::to_string(&Event { at, worker, life: 0, what }).unwrap() + "\n"
+        let what = What::Session {
+            session: 7,
+            client: None,
+            timeout_ms: None,
+        };
+        serde_json::to_string(&Event {
+            at,
+            worker,
+            life: 0,
+            what,
+        })
+        .unwrap()
+            + "\n"
     }
 
     fn read(files: &[(&str, String)]) -> anyhow::Result<Vec<u64>> {
@@ -149,14 +184,21 @@ mod tests {
         for (name, text) in files {
             fs::write(directory.path().join(name), text).unwrap();
         }
-        Histories::open(directory.path())?.map(|event| event.map(|event| event.at)).collect()
+        Histories::open(directory.path())?
+            .map(|event| event.map(|event| event.at))
+            .collect()
     }
 
     #[test]
     fn the_files_of_a_run_are_merged_by_time() {
         let one = [line(1, 0), line(4, 0), line(6, 0)].concat();
         let other = [line(2, 1), line(3, 1), line(5, 1)].concat();
-        let files = [("a.jsonl", one), ("b.jsonl", other), ("empty.jsonl", String::new()), ("final.json", "?".into())];
+        let files = [
+            ("a.jsonl", one),
+            ("b.jsonl", other),
+            ("empty.jsonl", String::new()),
+            ("final.json", "?".into()),
+        ];
         assert_eq!(read(&files).unwrap(), [1, 2, 3, 4, 5, 6]);
     }
 
@@ -178,6 +220,11 @@ mod tests {
         let error = read(&[("a.jsonl", line(0, 1)), ("b.jsonl", bad)]).unwrap_err();
         let named = "b.jsonl is not an event: ";
         let text = error.to_string();
-        assert!(text.starts_with("line 2 of ") && text.contains(named) && text.ends_with(r#""{\"at\":2}""#), "{text}");
+        assert!(
+            text.starts_with("line 2 of ")
+                && text.contains(named)
+                && text.ends_with(r#""{\"at\":2}""#),
+            "{text}"
+        );
     }
 }

@@ -8,11 +8,12 @@ pub const SERVICES: &str = "/jepsen-services";
 /// The service that our clients register, and its key in histories and reports.
 pub const SERVICE: &str = "service";
 
-/// The services that our clients watch: [`SERVICE`], and the service that peers with Curator register.
+/// The services that our clients watch: [`SERVICE`], and the service that peers with Curator
+/// register.
 pub const ALL_SERVICES: [&str; 2] = [SERVICE, "curator-service"];
 
-/// An event of a process that registers an instance, or watches the instances of a service. An instance is identified
-/// by the session that owns its node.
+/// An event of a process that registers an instance, or watches the instances of a service. An
+/// instance is identified by the session that owns its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "service", rename_all = "kebab-case")]
 pub enum ServiceSeen {

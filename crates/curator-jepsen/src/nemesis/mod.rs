@@ -1,7 +1,8 @@
 //! The nemeses: each injects a fault, and heals it.
 //!
-//! Each nemesis injects one kind of fault for one to two session timeouts, unless its description states otherwise. The
-//! seed determines its actions and its victims. The word "nemesis" is Jepsen's.
+//! Each nemesis injects one kind of fault for one to two session timeouts, unless its description
+//! states otherwise. The seed determines its actions and its victims. The word "nemesis" is
+//! Jepsen's.
 
 mod clients;
 mod clock;
@@ -34,8 +35,8 @@ pub enum Nemesis {
     PauseFollower,
     /// Stops the leader (SIGSTOP).
     PauseLeader,
-    /// Stops the leader (SIGSTOP) repeatedly, each time for less than the timeout of its followers, like a disk that
-    /// stalls.
+    /// Stops the leader (SIGSTOP) repeatedly, each time for less than the timeout of its followers,
+    /// like a disk that stalls.
     DiskStall,
     /// Cuts a follower off from the other servers, but not from the clients.
     IsolateFollower,
@@ -47,27 +48,30 @@ pub enum Nemesis {
     PauseClientLong,
     /// Kills one or two clients (SIGKILL), and starts them again, with new sessions.
     KillClient,
-    /// Cuts one or two clients off in both directions, from all servers or only from the server that each is connected
-    /// to, for 0.2 to 2 session timeouts.
+    /// Cuts one or two clients off in both directions, from all servers or only from the server
+    /// that each is connected to, for 0.2 to 2 session timeouts.
     CutClient,
-    /// Drops the data that one or two clients send to all servers, or only to the server that each is connected to, for
-    /// 0.2 to 2 session timeouts.
+    /// Drops the data that one or two clients send to all servers, or only to the server that each
+    /// is connected to, for 0.2 to 2 session timeouts.
     LoseRequests,
-    /// Drops the data that one or two clients receive from all servers, or only from the server that each is connected
-    /// to, for 0.2 to 2 session timeouts.
+    /// Drops the data that one or two clients receive from all servers, or only from the server
+    /// that each is connected to, for 0.2 to 2 session timeouts.
     LoseAnswers,
     /// Cuts the connections of all clients every few hundred milliseconds.
     Flapping,
-    /// Drops single replies, to requests of any kind, to one or two clients. Cuts their connections only at the end.
+    /// Drops single replies, to requests of any kind, to one or two clients. Cuts their connections
+    /// only at the end.
     SwallowAnswers,
     /// Deletes nodes of holders and waiters, as an operator may.
     DeleteNodes,
-    /// Lets the clocks of clients run at a third of the servers' rate, and cuts all but one client off. Not in
-    /// `all`: it violates an assumption on purpose, and the checker must find the resulting violations.
+    /// Lets the clocks of clients run at a third of the servers' rate, and cuts all but one client
+    /// off. Not in `all`: it violates an assumption on purpose, and the checker must find the
+    /// resulting violations.
     ClockRate,
 }
 
-/// What a nemesis affects. Two nemeses with a common target would undo each other's faults, so they are not mixed.
+/// What a nemesis affects. Two nemeses with a common target would undo each other's faults, so they
+/// are not mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Servers,
@@ -79,20 +83,28 @@ enum Target {
 impl Nemesis {
     /// All nemeses that a run must survive: all but [`ClockRate`](Self::ClockRate).
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied().filter(|nemesis| *nemesis != Self::ClockRate)
+        Self::value_variants()
+            .iter()
+            .copied()
+            .filter(|nemesis| *nemesis != Self::ClockRate)
     }
 
     /// The description of the nemesis, in one line.
     #[must_use]
     pub fn description(self) -> String {
         let value = self.to_possible_value();
-        value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
+        value
+            .and_then(|value| value.get_help().map(ToString::to_string))
+            .unwrap_or_default()
     }
 
     /// Whether both nemeses can be active at the same time.
     #[must_use]
     pub fn mixes_with(self, other: Self) -> bool {
-        !self.targets().iter().any(|target| other.targets().contains(target))
+        !self
+            .targets()
+            .iter()
+            .any(|target| other.targets().contains(target))
     }
 
     fn targets(self) -> &'static [Target] {
@@ -106,9 +118,11 @@ impl Nemesis {
             | Self::IsolateFollower
             | Self::IsolateLeader => &[Target::Servers],
             Self::PauseClient | Self::PauseClientLong | Self::KillClient => &[Target::Clients],
-            Self::CutClient | Self::LoseRequests | Self::LoseAnswers | Self::Flapping | Self::SwallowAnswers => {
-                &[Target::Network]
-            }
+            Self::CutClient
+            | Self::LoseRequests
+            | Self::LoseAnswers
+            | Self::Flapping
+            | Self::SwallowAnswers => &[Target::Network],
             Self::DeleteNodes => &[Target::Nodes],
             // It also restarts the clients.
             Self::ClockRate => &[Target::Clients, Target::Network],
@@ -146,11 +160,17 @@ impl<'a> Strike<'a> {
     /// All random choices follow from the seed.
     pub(crate) fn new(scene: &'a Scene, nemesis: Nemesis, seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        Self { scene, nemesis, length: nemesis.length(&mut random), random, healed: None }
+        Self {
+            scene,
+            nemesis,
+            length: nemesis.length(&mut random),
+            random,
+            healed: None,
+        }
     }
 
-    /// Injects the fault and heals it. Returns the time at which it was healed, on the clock of histories. Killed servers
-    /// count as healed when they are started, not when they are ready.
+    /// Injects the fault and heals it. Returns the time at which it was healed, on the clock of
+    /// histories. Killed servers count as healed when they are started, not when they are ready.
     ///
     /// # Errors
     ///
@@ -177,7 +197,9 @@ impl<'a> Strike<'a> {
             Nemesis::ClockRate => self.slow_clocks().await?,
         }
         let healed = self.healed.unwrap_or_else(now);
-        self.scene.journal.say(&format!("{} is healed", self.nemesis));
+        self.scene
+            .journal
+            .say(&format!("{} is healed", self.nemesis));
         self.record_phase(Phase::End, String::new())?;
         Ok(healed)
     }
@@ -189,13 +211,25 @@ impl<'a> Strike<'a> {
 
     /// Records the start of the strike. Must be called once, before the fault is injected.
     fn begin(&self, victim_names: &str) -> anyhow::Result<()> {
-        let Self { scene, nemesis, length, .. } = self;
-        scene.journal.say(&format!("{nemesis} begins, for {:.1} s: {victim_names}", length.as_secs_f64()));
+        let Self {
+            scene,
+            nemesis,
+            length,
+            ..
+        } = self;
+        scene.journal.say(&format!(
+            "{nemesis} begins, for {:.1} s: {victim_names}",
+            length.as_secs_f64()
+        ));
         self.record_phase(Phase::Begin, victim_names.to_owned())
     }
 
     fn record_phase(&self, phase: Phase, detail: String) -> anyhow::Result<()> {
-        self.scene.journal.write(What::Nemesis { name: self.nemesis.to_string(), phase, detail })
+        self.scene.journal.write(What::Nemesis {
+            name: self.nemesis.to_string(),
+            phase,
+            detail,
+        })
     }
 
     /// Waits while the fault is active.
@@ -211,7 +245,11 @@ impl<'a> Strike<'a> {
 
 /// The clients' names in reports.
 fn names(clients: &[&Client]) -> String {
-    clients.iter().map(|client| format!("w{}", client.number())).collect::<Vec<_>>().join(", ")
+    clients
+        .iter()
+        .map(|client| format!("w{}", client.number()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -228,30 +266,54 @@ mod tests {
     #[test]
     fn nemeses_with_a_common_target_do_not_mix() {
         use Nemesis::*;
-        for nemesis in [PauseClient, PauseClientLong, KillClient, CutClient, Flapping, ClockRate] {
-            assert!(!ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate), "{nemesis}");
+        for nemesis in [
+            PauseClient,
+            PauseClientLong,
+            KillClient,
+            CutClient,
+            Flapping,
+            ClockRate,
+        ] {
+            assert!(
+                !ClockRate.mixes_with(nemesis) && !nemesis.mixes_with(ClockRate),
+                "{nemesis}"
+            );
         }
         for nemesis in [KillLeader, IsolateFollower, DeleteNodes] {
-            assert!(ClockRate.mixes_with(nemesis) && nemesis.mixes_with(ClockRate), "{nemesis}");
+            assert!(
+                ClockRate.mixes_with(nemesis) && nemesis.mixes_with(ClockRate),
+                "{nemesis}"
+            );
         }
         assert!(KillClient.mixes_with(CutClient) && !KillClient.mixes_with(PauseClient));
     }
 
-    /// If sets were replaced sooner, a client that was cut off would overwrite a set to which no other client has
-    /// written, and no update could be lost.
+    /// If sets were replaced sooner, a client that was cut off would overwrite a set to which no
+    /// other client has written, and no update could be lost.
     #[test]
     fn a_set_is_used_for_longer_than_a_session_and_a_strike() {
         for nemesis in Nemesis::all() {
             let mut random = Rng::with_seed(1);
             let lengths: Vec<_> = (0..200).map(|_| nemesis.length(&mut random)).collect();
-            let sessions: Vec<_> = lengths.iter().map(|length| length.div_duration_f64(SESSION_TIMEOUT)).collect();
+            let sessions: Vec<_> = lengths
+                .iter()
+                .map(|length| length.div_duration_f64(SESSION_TIMEOUT))
+                .collect();
             let least = match nemesis {
                 Nemesis::PauseClientLong => 2.0,
                 Nemesis::CutClient | Nemesis::LoseRequests | Nemesis::LoseAnswers => 0.2,
                 _ => 1.0,
             };
-            assert!(sessions.iter().all(|length| (least..=2.2).contains(length)), "{nemesis}: {sessions:?}");
-            assert!(lengths.iter().all(|length| 2 * (*length + SESSION_TIMEOUT) < SET), "{nemesis}: {lengths:?}");
+            assert!(
+                sessions.iter().all(|length| (least..=2.2).contains(length)),
+                "{nemesis}: {sessions:?}"
+            );
+            assert!(
+                lengths
+                    .iter()
+                    .all(|length| 2 * (*length + SESSION_TIMEOUT) < SET),
+                "{nemesis}: {lengths:?}"
+            );
         }
     }
 }

@@ -6,7 +6,8 @@ use tokio::time::{Instant, sleep};
 use super::{Strike, names};
 use crate::scene::Client;
 
-/// All requests that our workers send while connected, and the handshake. `swallow-answers` picks from them at random.
+/// All requests that our workers send while connected, and the handshake. `swallow-answers` picks
+/// from them at random.
 pub const REQUESTS: [OpCode; 11] = [
     OpCode::CreateSession,
     OpCode::Create2,
@@ -26,9 +27,16 @@ impl Strike<'_> {
         let victims = self.victims();
         let from_all = self.random.bool();
         let victim_names = names(&victims);
-        let how = if from_all { "all servers" } else { "the server that each is connected to" };
+        let how = if from_all {
+            "all servers"
+        } else {
+            "the server that each is connected to"
+        };
         self.begin(&format!("{victim_names}, and {how}"))?;
-        let struck: Vec<_> = victims.iter().flat_map(|client| struck(client.network(), from_all)).collect();
+        let struck: Vec<_> = victims
+            .iter()
+            .flat_map(|client| struck(client.network(), from_all))
+            .collect();
         struck.iter().for_each(|proxy| proxy.black_hole(direction));
         self.wait().await?;
         struck.iter().for_each(|proxy| proxy.heal());
@@ -57,18 +65,26 @@ impl Strike<'_> {
             sleep(self.between(50, 500)).await;
         }
         proxies(&victims).for_each(FaultProxy::disarm);
-        // TCP never loses a single reply on an open connection. Such a loss can make `zookeeper-client` lose track of a
-        // watch, which the server would keep until the connection ends (docs/upstream.md).
+        // TCP never loses a single reply on an open connection. Such a loss can make
+        // `zookeeper-client` lose track of a watch, which the server would keep until the
+        // connection ends (docs/upstream.md).
         proxies(&victims).for_each(FaultProxy::cut);
         self.scene.check()
     }
 }
 
-/// The proxies of a client that drop the traffic: all proxies if `from_all` is set or the client is disconnected,
-/// otherwise the proxies with a connection.
+/// The proxies of a client that drop the traffic: all proxies if `from_all` is set or the client is
+/// disconnected, otherwise the proxies with a connection.
 fn struck(network: &[FaultProxy], from_all: bool) -> Vec<&FaultProxy> {
-    let connected: Vec<_> = network.iter().filter(|proxy| proxy.connections() > 0).collect();
-    if from_all || connected.is_empty() { network.iter().collect() } else { connected }
+    let connected: Vec<_> = network
+        .iter()
+        .filter(|proxy| proxy.connections() > 0)
+        .collect();
+    if from_all || connected.is_empty() {
+        network.iter().collect()
+    } else {
+        connected
+    }
 }
 
 pub(super) fn proxies<'a>(clients: &[&'a Client]) -> impl Iterator<Item = &'a FaultProxy> {

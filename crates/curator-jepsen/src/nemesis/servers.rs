@@ -37,7 +37,8 @@ impl Strike<'_> {
         self.wait().await?;
         self.healed = Some(now());
         // The members are started concurrently, as none is ready without a quorum.
-        let [first, second, third] = [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
+        let [first, second, third] =
+            [0, 1, 2].map(|member| self.scene.cluster.member(member).restart());
         let (first, second, third) = tokio::join!(first, second, third);
         Ok(first.and(second).and(third)?)
     }

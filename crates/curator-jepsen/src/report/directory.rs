@@ -20,15 +20,15 @@ pub struct Final {
     /// Lines for the head of the report: date, versions, seed, nemeses.
     #[serde(default)]
     pub about: Vec<(String, String)>,
-    /// The keys of the parts that our clients worked on: a lock in one variant, a cache, a counter or a service. A part
-    /// without a result is reported as idle.
+    /// The keys of the parts that our clients worked on: a lock in one variant, a cache, a counter
+    /// or a service. A part without a result is reported as idle.
     #[serde(default)]
     pub parts: Vec<String>,
     /// The recovery after each nemesis.
     #[serde(default)]
     pub recovery: Vec<Recovery>,
-    /// The nodes, watches and unfinished clients that were left after our clients had been requested to rest, and then
-    /// to finish.
+    /// The nodes, watches and unfinished clients that were left after our clients had been
+    /// requested to rest, and then to finish.
     #[serde(default)]
     pub left: Option<Leftovers>,
 }
@@ -53,16 +53,23 @@ impl Final {
     }
 }
 
-/// Checks a run from the files in its directory: the histories, which are all files named `*.jsonl`, and `final.json`.
+/// Checks a run from the files in its directory: the histories, which are all files named
+/// `*.jsonl`, and `final.json`.
 ///
 /// Reads the histories once, and again if there are violations, to collect the events around them.
 ///
 /// # Errors
 ///
-/// If a file is missing, cannot be read, or contains a line that is not an event. A run that cannot be checked is not
-/// clean.
+/// If a file is missing, cannot be read, or contains a line that is not an event. A run that cannot
+/// be checked is not clean.
 pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
-    let Final { sets, about, parts, recovery, left } = Final::read(directory)?;
+    let Final {
+        sets,
+        about,
+        parts,
+        recovery,
+        left,
+    } = Final::read(directory)?;
     let mut checker = Checker::new();
     for event in Histories::open(directory)? {
         checker.see(&event?);
@@ -74,13 +81,40 @@ pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
             near.see(&event?);
         }
     }
-    let has_read_cache =
-        |part: &String| findings.caches.iter().any(|caches| caches.part == *part && caches.tally.looks > 0);
-    let has_written = |part: &String| findings.parts.get(part).is_some_and(|tally| tally.acknowledged > 0);
-    let has_counted = |part: &String| findings.counters.get(part).is_some_and(|tally| tally.acknowledged > 0);
-    let has_read_service = |part: &String| findings.services.get(part).is_some_and(|tally| tally.looks > 0);
-    let is_idle =
-        |part: &String| !has_written(part) && !has_read_cache(part) && !has_counted(part) && !has_read_service(part);
+    let has_read_cache = |part: &String| {
+        findings
+            .caches
+            .iter()
+            .any(|caches| caches.part == *part && caches.tally.looks > 0)
+    };
+    let has_written = |part: &String| {
+        findings
+            .parts
+            .get(part)
+            .is_some_and(|tally| tally.acknowledged > 0)
+    };
+    let has_counted = |part: &String| {
+        findings
+            .counters
+            .get(part)
+            .is_some_and(|tally| tally.acknowledged > 0)
+    };
+    let has_read_service = |part: &String| {
+        findings
+            .services
+            .get(part)
+            .is_some_and(|tally| tally.looks > 0)
+    };
+    let is_idle = |part: &String| {
+        !has_written(part) && !has_read_cache(part) && !has_counted(part) && !has_read_service(part)
+    };
     let idle = parts.into_iter().filter(is_idle).collect();
-    Ok(Report { findings, about, idle, recovery, left, shown: near.finish() })
+    Ok(Report {
+        findings,
+        about,
+        idle,
+        recovery,
+        left,
+        shown: near.finish(),
+    })
 }

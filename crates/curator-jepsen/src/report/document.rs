@@ -11,8 +11,9 @@ pub struct Report {
     pub findings: Findings,
     /// Lines for the head: options, seed and versions of the run.
     pub about: Vec<(String, String)>,
-    /// Parts without an acknowledged write by our clients, caches that were never compared with the servers, counters
-    /// without an acknowledged increment, and services whose caches were never read: the run does not test them.
+    /// Parts without an acknowledged write by our clients, caches that were never compared with the
+    /// servers, counters without an acknowledged increment, and services whose caches were never
+    /// read: the run does not test them.
     pub idle: Vec<String>,
     /// The recovery after each nemesis.
     pub recovery: Vec<Recovery>,
@@ -23,15 +24,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether there are no violations and no idle parts, and each of our clients recovered from each nemesis with
-    /// nothing left behind.
+    /// Whether there are no violations and no idle parts, and each of our clients recovered from
+    /// each nemesis with nothing left behind.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations() == 0 && self.idle.is_empty() && self.is_complete()
     }
 
-    /// Whether there are violations, all of them of the kinds that slow clocks cause, and the run is clean otherwise.
-    /// See [`Violation::follows_from_slow_clocks`].
+    /// Whether there are violations, all of them of the kinds that slow clocks cause, and the run
+    /// is clean otherwise. See [`Violation::follows_from_slow_clocks`].
     #[must_use]
     pub fn is_of_slow_clocks(&self) -> bool {
         let violations = &self.findings.violations;
@@ -41,10 +42,12 @@ impl Report {
             && self.is_complete()
     }
 
-    /// Whether each of our clients recovered from each nemesis, and certainly nothing was left behind.
+    /// Whether each of our clients recovered from each nemesis, and certainly nothing was left
+    /// behind.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.recovery.iter().all(Recovery::is_complete) && self.left.is_none_or(|left| left.is_nothing())
+        self.recovery.iter().all(Recovery::is_complete)
+            && self.left.is_none_or(|left| left.is_nothing())
     }
 
     /// The number of violations by our recipes, including malformed histories.

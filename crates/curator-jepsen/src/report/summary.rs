@@ -11,10 +11,15 @@ use super::recovery::{LeftoverCounts, Leftovers, Recovery};
 use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 
-/// The name under which the numbers of a nemesis are added up. All pairs share one name, as there are too many pairs.
+/// The name under which the numbers of a nemesis are added up. All pairs share one name, as there
+/// are too many pairs.
 #[must_use]
 pub fn kind(nemesis: &str) -> &str {
-    if nemesis.contains(" + ") { "two at once" } else { nemesis }
+    if nemesis.contains(" + ") {
+        "two at once"
+    } else {
+        nemesis
+    }
 }
 
 /// The numbers of these runs, added up by the kind of each nemesis.
@@ -23,24 +28,42 @@ pub fn summary(reports: &[Report], kind: fn(&str) -> &str) -> Summary {
     let findings = || reports.iter().map(|report| &report.findings);
     let mut recovery = BTreeMap::<String, Vec<&Recovery>>::new();
     for one in reports.iter().flat_map(|report| &report.recovery) {
-        recovery.entry(kind(&one.nemesis).to_owned()).or_default().push(one);
+        recovery
+            .entry(kind(&one.nemesis).to_owned())
+            .or_default()
+            .push(one);
     }
     let mut terms = ByNemesis::<Vec<&Aftermath>>::new();
     for one in findings().flat_map(|findings| &findings.leaders) {
         let kinds = terms.entry(kind(&one.nemesis).to_owned()).or_default();
-        kinds.entry(leaders(&one.part).unwrap_or_default()).or_default().push(one);
+        kinds
+            .entry(leaders(&one.part).unwrap_or_default())
+            .or_default()
+            .push(one);
     }
     let of_terms = |kinds: BTreeMap<String, Vec<&Aftermath>>| {
-        kinds.into_iter().map(|(kind, strikes)| (kind, self::terms(&strikes))).collect()
+        kinds
+            .into_iter()
+            .map(|(kind, strikes)| (kind, self::terms(&strikes)))
+            .collect()
     };
     let mut caches = ByNemesis::new();
     for one in findings().flat_map(|findings| &findings.caches) {
-        add(caches.entry(kind(&one.nemesis).to_owned()).or_default(), [(&one.part, &one.tally)]);
+        add(
+            caches.entry(kind(&one.nemesis).to_owned()).or_default(),
+            [(&one.part, &one.tally)],
+        );
     }
     let mut summary = Summary {
         runs: reports.iter().map(run).collect(),
-        recovery: recovery.into_iter().map(|(nemesis, strikes)| (nemesis, recoveries(&strikes))).collect(),
-        leaders: terms.into_iter().map(|(nemesis, kinds)| (nemesis, of_terms(kinds))).collect(),
+        recovery: recovery
+            .into_iter()
+            .map(|(nemesis, strikes)| (nemesis, recoveries(&strikes)))
+            .collect(),
+        leaders: terms
+            .into_iter()
+            .map(|(nemesis, kinds)| (nemesis, of_terms(kinds)))
+            .collect(),
         caches,
         ..Summary::default()
     };
@@ -63,11 +86,17 @@ fn add<'a, T: AddAssign + Copy + Default + 'a>(
 
 fn run(report: &Report) -> Run {
     let mut about: BTreeMap<_, _> = report.about.iter().cloned().collect();
-    about.entry("commit".to_owned()).or_insert_with(|| "unknown".to_owned());
-    let mut lost: BTreeMap<_, _> =
-        Variant::value_variants().iter().map(|variant| (variant.to_string(), Lost::default())).collect();
+    about
+        .entry("commit".to_owned())
+        .or_insert_with(|| "unknown".to_owned());
+    let mut lost: BTreeMap<_, _> = Variant::value_variants()
+        .iter()
+        .map(|variant| (variant.to_string(), Lost::default()))
+        .collect();
     for (key, tally) in &report.findings.parts {
-        let sums = lost.entry(part(key).map_or_else(|| key.clone(), |part| part.variant.to_string())).or_default();
+        let sums = lost
+            .entry(part(key).map_or_else(|| key.clone(), |part| part.variant.to_string()))
+            .or_default();
         sums.lost += tally.lost;
         sums.acknowledged += tally.acknowledged;
     }
@@ -76,21 +105,33 @@ fn run(report: &Report) -> Run {
         strikes: Some(report.recovery.len()),
         lost,
         violations: Some(report.violations()),
-        not_recovered: Some(report.recovery.iter().map(|recovery| recovery.not_recovered).sum()),
+        not_recovered: Some(
+            report
+                .recovery
+                .iter()
+                .map(|recovery| recovery.not_recovered)
+                .sum(),
+        ),
         left: left(report),
         clean: Some(report.is_clean()),
     }
 }
 
-/// The number of nodes and watches that were left behind, plus the number of clients that did not finish. `None` if a
-/// server did not reply.
+/// The number of nodes and watches that were left behind, plus the number of clients that did not
+/// finish. `None` if a server did not reply.
 fn left(report: &Report) -> Option<usize> {
     let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
     let at_end = |left: &Leftovers| {
-        let of = |counted: LeftoverCounts| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
+        let of =
+            |counted: LeftoverCounts| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
         Some(left.clients + of(left.at_rest)? + of(left.at_end)?)
     };
-    report.recovery.iter().map(after).chain([report.left.as_ref().and_then(at_end)]).sum()
+    report
+        .recovery
+        .iter()
+        .map(after)
+        .chain([report.left.as_ref().and_then(at_end)])
+        .sum()
 }
 
 fn recoveries(strikes: &[&Recovery]) -> Recoveries {

@@ -22,25 +22,42 @@ impl Report {
             sections.push(about.markdown());
         }
         let tables = summary(std::slice::from_ref(self), |nemesis| nemesis).tables();
-        let tables = tables.iter().filter(|(name, _)| !["about", "runs"].contains(name));
+        let tables = tables
+            .iter()
+            .filter(|(name, _)| !["about", "runs"].contains(name));
         sections.extend(tables.map(|(_, table)| table.markdown()));
         if let Some(left) = &self.left {
             sections.push(recovery::lines(left));
         }
         if !self.idle.is_empty() {
-            sections.push(format!("Not tested, as nothing was acknowledged or compared: {}.\n", self.idle.join(", ")));
+            sections.push(format!(
+                "Not tested, as nothing was acknowledged or compared: {}.\n",
+                self.idle.join(", ")
+            ));
         }
         sections.push(verdict::verdict(&self.findings));
         for Shown { violation, events } in &self.shown {
-            let Violation { kind, part, at, detail, .. } = violation;
+            let Violation {
+                kind,
+                part,
+                at,
+                detail,
+                ..
+            } = violation;
             let at = history::seconds(at.saturating_sub(self.findings.began));
             let mut text = format!("{at}, {kind}, {part}: {detail}\n\n");
-            text.extend(events.iter().map(|it| format!("  {}\n", line::line(self.findings.began, it))));
+            text.extend(
+                events
+                    .iter()
+                    .map(|it| format!("  {}\n", line::line(self.findings.began, it))),
+            );
             sections.push(text);
         }
         if !self.findings.of_peers.is_empty() {
             let kinds = verdict::kinds(&self.findings.of_peers);
-            sections.push(format!("Violations by peers, which do not fail the run: {kinds}.\n"));
+            sections.push(format!(
+                "Violations by peers, which do not fail the run: {kinds}.\n"
+            ));
         }
         sections.join("\n")
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::checker::{Findings, Kind, Violation};
 
-/// The number of violations and, if there are any, the number of updates that were lost to late writes of clients that
-/// the run had not stopped: the machine was too slow for these clients, or a guard's `valid_until()` is too early.
+/// The number of violations and, if there are any, the number of updates that were lost to late
+/// writes of clients that the run had not stopped: the machine was too slow for these clients, or a
+/// guard's `valid_until()` is too early.
 pub(crate) fn verdict(findings: &Findings) -> String {
     let violations = match findings.violations.len() {
         0 => "No violations.".to_owned(),
@@ -25,5 +26,9 @@ pub(crate) fn kinds(violations: &[Violation]) -> String {
     for violation in violations {
         *counts.entry(violation.kind).or_default() += 1;
     }
-    counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    counts
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

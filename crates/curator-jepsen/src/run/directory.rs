@@ -19,12 +19,19 @@ impl Directory {
     /// Creates the directory if it is missing.
     pub(super) fn prepare(given: Option<&Path>) -> anyhow::Result<Self> {
         let Some(directory) = given else {
-            return Ok(Self::Temporary(tempfile::Builder::new().prefix("curator-jepsen-").tempdir()?));
+            return Ok(Self::Temporary(
+                tempfile::Builder::new()
+                    .prefix("curator-jepsen-")
+                    .tempdir()?,
+            ));
         };
         let failed = || format!("cannot use the directory {}", directory.display());
         fs::create_dir_all(directory).with_context(failed)?;
         // Its files would be checked with the run.
-        let is_empty = fs::read_dir(directory).with_context(failed)?.next().is_none();
+        let is_empty = fs::read_dir(directory)
+            .with_context(failed)?
+            .next()
+            .is_none();
         ensure!(is_empty, "{} is not empty", directory.display());
         // An absolute path, as other processes may have another working directory.
         Ok(Self::Given(directory.canonicalize().with_context(failed)?))

@@ -1,5 +1,5 @@
-//! Conducts a run: starts all processes, runs one nemesis after the other, measures the recovery, and checks the
-//! histories of the clients.
+//! Conducts a run: starts all processes, runs one nemesis after the other, measures the recovery,
+//! and checks the histories of the clients.
 
 mod about;
 mod directory;
@@ -35,15 +35,15 @@ pub struct Options {
     pub duration: Duration,
     /// The nemeses.
     pub nemeses: Vec<Choice>,
-    /// The directory for the histories: empty, or to be created. `None` means a temporary one, which is kept unless the
-    /// run was clean.
+    /// The directory for the histories: empty, or to be created. `None` means a temporary one,
+    /// which is kept unless the run was clean.
     pub directory: Option<PathBuf>,
 }
 
 /// Conducts a run, and reports its progress on standard output.
 ///
-/// Must be called on a thread that lives as long as the run, and on a runtime of that thread: the client processes are
-/// killed when the thread that has started them ends.
+/// Must be called on a thread that lives as long as the run, and on a runtime of that thread: the
+/// client processes are killed when the thread that has started them ends.
 ///
 /// # Errors
 ///
@@ -54,7 +54,11 @@ pub struct Options {
 /// All processes are killed when the future is dropped.
 pub async fn run(options: &Options) -> anyhow::Result<Report> {
     let directory = Directory::prepare(options.directory.as_deref())?;
-    println!("seed {}, in {}", options.cast.seed, directory.path().display());
+    println!(
+        "seed {}, in {}",
+        options.cast.seed,
+        directory.path().display()
+    );
     let conducted = conduct(options, directory.path()).await;
     // The files of a failed run are kept, as the histories may explain the failure.
     directory.close(conducted.as_ref().is_ok_and(Report::is_clean))?;
@@ -68,16 +72,37 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
     let about = about::about(options, versions, &scene);
     let began = Instant::now();
     let recovery = strike(&scene, options).await?;
-    scene.wait_and_check(options.duration.saturating_sub(began.elapsed())).await?;
+    scene
+        .wait_and_check(options.duration.saturating_sub(began.elapsed()))
+        .await?;
     let left = scene.finish().await?;
     if cast.counters {
         scene.record_counters().await?;
     }
-    let counters = CounterKind::value_variants().iter().filter(|_| cast.counters).map(|kind| kind.key().to_owned());
-    let others = [cast.caches.then(|| CACHE.to_owned()), cast.services.then(|| SERVICE.to_owned())];
-    let parts = cast.parts.iter().map(Part::key).chain(others.into_iter().flatten()).chain(counters).collect();
-    let end = Final { sets: scene.sets().await?, about, parts, recovery, left: Some(left) };
-    end.write(directory).context("cannot write the final results of the run")?;
+    let counters = CounterKind::value_variants()
+        .iter()
+        .filter(|_| cast.counters)
+        .map(|kind| kind.key().to_owned());
+    let others = [
+        cast.caches.then(|| CACHE.to_owned()),
+        cast.services.then(|| SERVICE.to_owned()),
+    ];
+    let parts = cast
+        .parts
+        .iter()
+        .map(Part::key)
+        .chain(others.into_iter().flatten())
+        .chain(counters)
+        .collect();
+    let end = Final {
+        sets: scene.sets().await?,
+        about,
+        parts,
+        recovery,
+        left: Some(left),
+    };
+    end.write(directory)
+        .context("cannot write the final results of the run")?;
     scene.journal.say("checking");
     let report = report::check_directory(directory)?;
     println!("\n{}", report.text());
@@ -86,16 +111,21 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
 
 /// Runs one nemesis after the other, while there is time.
 async fn strike(scene: &Scene, options: &Options) -> anyhow::Result<Vec<report::Recovery>> {
-    let Some(mut schedule) = Schedule::new(&options.nemeses, options.cast.seed) else { return Ok(Vec::new()) };
+    let Some(mut schedule) = Schedule::new(&options.nemeses, options.cast.seed) else {
+        return Ok(Vec::new());
+    };
     let (end, mut recovery) = (Instant::now() + options.duration, Vec::new());
     // Even the shortest run has one strike.
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        // The names are sorted, so that the name of a pair does not depend on the order in which it was drawn.
+        // The names are sorted, so that the name of a pair does not depend on the order in which it
+        // was drawn.
         let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
         let name = names.into_iter().collect::<Vec<_>>().join(" + ");
-        let mut strikes = nemeses.iter().map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
+        let mut strikes = nemeses
+            .iter()
+            .map(|nemesis| Strike::new(scene, *nemesis, seeds.u64(..)).run());
         let healed = match (strikes.next(), strikes.next()) {
             (Some(one), Some(other)) => {
                 let (one, other) = tokio::join!(Box::pin(one), Box::pin(other));

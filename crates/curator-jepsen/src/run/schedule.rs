@@ -12,9 +12,11 @@ use crate::nemesis::Nemesis;
 /// A choice of nemeses on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
-    /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike is of two nemeses.
+    /// All nemeses but `clock-rate`, repeatedly, each time in a random order; every fourth strike
+    /// is of two nemeses.
     All,
-    /// Two nemeses at once in every strike, of the named ones or of all but `clock-rate`. Has no effect next to `All`.
+    /// Two nemeses at once in every strike, of the named ones or of all but `clock-rate`. Has no
+    /// effect next to `All`.
     Mixed,
     /// No nemeses: the work without faults.
     None,
@@ -64,7 +66,13 @@ impl Schedule {
         }
         let all: Vec<_> = all.into_iter().collect();
         let random = Rng::with_seed(seed);
-        (!all.is_empty()).then(|| Self { all, mixing, bag: Vec::new(), count: 0, random })
+        (!all.is_empty()).then(|| Self {
+            all,
+            mixing,
+            bag: Vec::new(),
+            count: 0,
+            random,
+        })
     }
 
     /// One nemesis, or two that can be mixed, and a seed for their random choices.
@@ -76,9 +84,17 @@ impl Schedule {
             Mixing::Sometimes => self.count.is_multiple_of(MIXED_EVERY),
             Mixing::Always => true,
         };
-        let fitting: Vec<_> = self.all.iter().copied().filter(|other| is_mixed && other.mixes_with(first)).collect();
+        let fitting: Vec<_> = self
+            .all
+            .iter()
+            .copied()
+            .filter(|other| is_mixed && other.mixes_with(first))
+            .collect();
         let second = self.random.choice(fitting);
-        ([first].into_iter().chain(second).collect(), self.random.u64(..))
+        (
+            [first].into_iter().chain(second).collect(),
+            self.random.u64(..),
+        )
     }
 
     fn draw(&mut self) -> Nemesis {
@@ -113,7 +129,11 @@ impl FromStr for Choice {
             "mixed" => Ok(Self::Mixed),
             "none" => Ok(Self::None),
             name => Nemesis::from_str(name, false).map(Self::One).map_err(|_| {
-                let names = Nemesis::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let names = Nemesis::value_variants()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 format!("unknown nemesis {name:?}; give some of {names}, all, mixed and none")
             }),
         }
@@ -141,13 +161,22 @@ mod tests {
         let strikes = of(&[Choice::All], 3, count);
         let first: BTreeSet<_> = strikes.iter().map(|(nemeses, _)| nemeses[0]).collect();
         assert_eq!(first, Nemesis::all().collect());
-        assert_eq!(strikes.iter().filter(|(nemeses, _)| nemeses.len() == 2).count(), count / MIXED_EVERY as usize);
+        assert_eq!(
+            strikes
+                .iter()
+                .filter(|(nemeses, _)| nemeses.len() == 2)
+                .count(),
+            count / MIXED_EVERY as usize
+        );
     }
 
     #[test]
     fn mixed_nemeses_have_different_targets() {
         for (nemeses, _) in of(&[Choice::Mixed], 5, 200) {
-            assert!(nemeses.len() == 2 && nemeses[0].mixes_with(nemeses[1]), "{nemeses:?}");
+            assert!(
+                nemeses.len() == 2 && nemeses[0].mixes_with(nemeses[1]),
+                "{nemeses:?}"
+            );
             assert!(!nemeses.contains(&Nemesis::ClockRate));
         }
     }

@@ -14,26 +14,34 @@ const UNKNOWN: &str = "unknown";
 /// The workspace in which this program was built. It may no longer exist.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Determines the versions, and returns them with their names. Must be called before a run, as the workspace may change
-/// during the run. Blocks for some tenths of a second, as it runs other programs.
+/// Determines the versions, and returns them with their names. Must be called before a run, as the
+/// workspace may change during the run. Blocks for some tenths of a second, as it runs other
+/// programs.
 #[must_use]
 pub fn versions(peers: &[Peer]) -> Vec<(&'static str, String)> {
     let mut versions = vec![("commit", commit(Path::new(WORKSPACE)))];
-    versions.extend(["curator-recipes", "zookeeper-client"].map(|name| (name, locked_version(name))));
     versions
-        .push(("Java", version_line(Command::new(peer::java()).arg("-version")).unwrap_or_else(|| UNKNOWN.to_owned())));
+        .extend(["curator-recipes", "zookeeper-client"].map(|name| (name, locked_version(name))));
+    versions.push((
+        "Java",
+        version_line(Command::new(peer::java()).arg("-version"))
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
+    ));
     for peer in peers {
         let (name, version) = match peer {
             Peer::Curator
             | Peer::CuratorLeaders
             | Peer::CuratorCaches
             | Peer::CuratorCounters
-            | Peer::CuratorServices => {
-                ("Curator", env::var_os(peer::CURATOR_CLASSPATH).and_then(|classpath| curator_version(&classpath)))
-            }
-            Peer::Kazoo | Peer::KazooCaches | Peer::KazooCounters => {
-                ("kazoo", env::var_os(peer::KAZOO_PYTHON).and_then(|python| kazoo_version(&python)))
-            }
+            | Peer::CuratorServices => (
+                "Curator",
+                env::var_os(peer::CURATOR_CLASSPATH)
+                    .and_then(|classpath| curator_version(&classpath)),
+            ),
+            Peer::Kazoo | Peer::KazooCaches | Peer::KazooCounters => (
+                "kazoo",
+                env::var_os(peer::KAZOO_PYTHON).and_then(|python| kazoo_version(&python)),
+            ),
         };
         versions.push((name, version.unwrap_or_else(|| UNKNOWN.to_owned())));
     }
@@ -56,9 +64,19 @@ pub fn locked_version(name: &str) -> String {
 /// The commit of a work tree, with `+` if there are uncommitted changes.
 fn commit(tree: &Path) -> String {
     // In a git hook, `GIT_DIR` would point to another repository.
-    let git =
-        |arguments: &[&str]| output(Command::new("git").env_remove("GIT_DIR").arg("-C").arg(tree).args(arguments));
-    match (git(&["rev-parse", "--short", "HEAD"]), git(&["status", "--porcelain"])) {
+    let git = |arguments: &[&str]| {
+        output(
+            Command::new("git")
+                .env_remove("GIT_DIR")
+                .arg("-C")
+                .arg(tree)
+                .args(arguments),
+        )
+    };
+    match (
+        git(&["rev-parse", "--short", "HEAD"]),
+        git(&["status", "--porcelain"]),
+    ) {
         (Some(commit), Some(changes)) if !commit.is_empty() && changes.is_empty() => commit,
         (Some(commit), _) if !commit.is_empty() => commit + "+",
         _ => UNKNOWN.to_owned(),
@@ -69,7 +87,10 @@ fn commit(tree: &Path) -> String {
 fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
     let name = format!("name = \"{name}\"");
     let mut lines = lock_file.lines().skip_while(|line| *line != name);
-    lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
+    lines
+        .nth(1)?
+        .strip_prefix("version = \"")?
+        .strip_suffix('"')
 }
 
 /// The version of Curator in a class path, from the names of the jars.
@@ -79,13 +100,29 @@ pub fn curator_version(classpath: &OsStr) -> Option<String> {
     let jars = entries.flat_map(|entry| match entry.file_name() {
         // The entry stands for all jars of its directory.
         Some(name) if name == "*" => {
-            let files = entry.parent().and_then(|directory| directory.read_dir().ok());
-            files.into_iter().flatten().flatten().map(|file| file.path()).collect()
+            let files = entry
+                .parent()
+                .and_then(|directory| directory.read_dir().ok());
+            files
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|file| file.path())
+                .collect()
         }
         _ => vec![entry],
     });
-    let mut names = jars.filter_map(|jar| jar.file_name().map(|name| name.to_string_lossy().into_owned()));
-    names.find_map(|name| Some(name.strip_prefix("curator-recipes-")?.strip_suffix(".jar")?.to_owned()))
+    let mut names = jars.filter_map(|jar| {
+        jar.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    });
+    names.find_map(|name| {
+        Some(
+            name.strip_prefix("curator-recipes-")?
+                .strip_suffix(".jar")?
+                .to_owned(),
+        )
+    })
 }
 
 /// The versions of kazoo and of Python. Runs this Python.
@@ -95,17 +132,27 @@ pub fn kazoo_version(python: &OsStr) -> Option<String> {
     output(Command::new(python).args(["-c", script]))
 }
 
-/// The first line with `version` that a program prints to standard output or standard error, if it succeeds. Java
-/// prints more than one line.
+/// The first line with `version` that a program prints to standard output or standard error, if it
+/// succeeds. Java prints more than one line.
 fn version_line(program: &mut Command) -> Option<String> {
-    let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    let output = program
+        .stdin(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    text.lines().find(|line| line.contains("version")).map(str::to_owned)
+    text.lines()
+        .find(|line| line.contains("version"))
+        .map(str::to_owned)
 }
 
 /// The standard output of a program, if it succeeds.
 fn output(program: &mut Command) -> Option<String> {
-    let output = program.stdin(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    let output = program
+        .stdin(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -28,7 +28,8 @@ pub(crate) struct Client {
 
 #[derive(Debug)]
 struct State {
-    /// The work of the current life, or of the next life after a kill. Its `history` is the directory of the histories.
+    /// The work of the current life, or of the next life after a kill. Its `history` is the
+    /// directory of the histories.
     work: Work,
     process: Option<Process>,
     is_stopped: bool,
@@ -42,11 +43,28 @@ impl Client {
         cluster: &TestingCluster,
         program: &Path,
     ) -> anyhow::Result<Self> {
-        let network = cluster.members().iter().map(TestingServer::address).map(FaultProxy::start);
+        let network = cluster
+            .members()
+            .iter()
+            .map(TestingServer::address)
+            .map(FaultProxy::start);
         let network = network.collect::<Result<Vec<_>, _>>()?;
-        work.connect_string = network.iter().map(FaultProxy::connect_string).collect::<Vec<_>>().join(",");
-        let state = Mutex::new(State { work, process: None, is_stopped: false });
-        Ok(Self { peer, program: program.to_owned(), network, state })
+        work.connect_string = network
+            .iter()
+            .map(FaultProxy::connect_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        let state = Mutex::new(State {
+            work,
+            process: None,
+            is_stopped: false,
+        });
+        Ok(Self {
+            peer,
+            program: program.to_owned(),
+            network,
+            state,
+        })
     }
 
     /// Starts a process, the next life of the client. The previous process must have ended.
@@ -57,7 +75,10 @@ impl Client {
             // Both processes would write to the same history.
             bail!("w{worker} was started again during its life {life}");
         }
-        let work = Work { history: state.work.history.join(format!("w{worker}.{life}.jsonl")), ..state.work.clone() };
+        let work = Work {
+            history: state.work.history.join(format!("w{worker}.{life}.jsonl")),
+            ..state.work.clone()
+        };
         let command = match self.peer {
             Some(peer) => peer.command()?,
             None => {
@@ -93,7 +114,10 @@ impl Client {
     /// Stops the client's process (SIGSTOP).
     pub(crate) fn pause(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
-        journal.write(What::Stopped { process: state.work.worker, of_life: state.work.life })?;
+        journal.write(What::Stopped {
+            process: state.work.worker,
+            of_life: state.work.life,
+        })?;
         state.is_stopped = true;
         state.signal(Signal::STOP)
     }
@@ -103,26 +127,35 @@ impl Client {
         let mut state = self.state();
         if std::mem::take(&mut state.is_stopped) {
             state.signal(Signal::CONT)?;
-            journal.write(What::Continued { process: state.work.worker, of_life: state.work.life })?;
+            journal.write(What::Continued {
+                process: state.work.worker,
+                of_life: state.work.life,
+            })?;
         }
         Ok(())
     }
 
-    /// Fails if the process of our client has ended unexpectedly. If the process of a peer has, restarts it.
+    /// Fails if the process of our client has ended unexpectedly. If the process of a peer has,
+    /// restarts it.
     pub(super) fn check(&self, journal: &Journal) -> anyhow::Result<()> {
-        let Some((how, output)) = self.state().ended() else { return Ok(()) };
+        let Some((how, output)) = self.state().ended() else {
+            return Ok(());
+        };
         let client = self.number();
         match self.peer {
             None => bail!("w{client} ended unexpectedly with {how}: {output}"),
             Some(peer) => {
-                journal.say(&format!("w{client}, {peer}, ended unexpectedly with {how}, and is restarted: {output}"));
+                journal.say(&format!(
+                    "w{client}, {peer}, ended unexpectedly with {how}, and is restarted: {output}"
+                ));
                 self.kill(journal)?;
                 self.start(journal)
             }
         }
     }
 
-    /// Writes one of the lines that `work.rs` defines to the standard input of the client's process.
+    /// Writes one of the lines that `work.rs` defines to the standard input of the client's
+    /// process.
     pub(super) fn send_line(&self, line: &str) {
         if let Some(process) = &mut self.state().process {
             process.send_line(line);
@@ -135,7 +168,8 @@ impl Client {
         }
     }
 
-    /// Kills the process if it has not finished. Returns the client's number and the problem, if there is one.
+    /// Kills the process if it has not finished. Returns the client's number and the problem, if
+    /// there is one.
     pub(super) fn end(&self, journal: &Journal) -> Option<(u32, String)> {
         let problem = match self.state().ended() {
             Some((how, _)) if how.success() => None,
@@ -143,12 +177,17 @@ impl Client {
             None => Some("the process was still running".to_owned()),
         };
         let killed = self.kill(journal);
-        problem.or_else(|| killed.err().map(|error| error.to_string())).map(|how| (self.number(), how))
+        problem
+            .or_else(|| killed.err().map(|error| error.to_string()))
+            .map(|how| (self.number(), how))
     }
 
     /// Whether the client has a running process.
     pub(crate) fn is_alive(&self) -> bool {
-        self.state().process.as_mut().is_some_and(|process| process.ended().is_none())
+        self.state()
+            .process
+            .as_mut()
+            .is_some_and(|process| process.ended().is_none())
     }
 
     /// The kind of peer; `None` for our clients.
@@ -164,20 +203,36 @@ impl Client {
     /// The keys of the client's parts.
     pub(crate) fn parts(&self) -> impl Iterator<Item = String> + use<> {
         let parts: Vec<_> = self.state().work.parts.iter().map(Part::key).collect();
-        parts.into_iter().chain(self.peer.into_iter().flat_map(Peer::keys).map(ToString::to_string))
+        parts.into_iter().chain(
+            self.peer
+                .into_iter()
+                .flat_map(Peer::keys)
+                .map(ToString::to_string),
+        )
     }
 
     /// The keys of everything that must make progress after a nemesis.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = String> + use<> {
         let [caches, counters, services] = {
             let state = self.state();
-            [state.work.cached.is_some(), state.work.counters, state.work.services]
-                .map(|does| does && self.peer.is_none())
+            [
+                state.work.cached.is_some(),
+                state.work.counters,
+                state.work.services,
+            ]
+            .map(|does| does && self.peer.is_none())
         };
-        let counters = CounterKind::value_variants().iter().filter(move |_| counters);
+        let counters = CounterKind::value_variants()
+            .iter()
+            .filter(move |_| counters);
         let counters = counters.map(|kind| kind.key().to_owned());
-        let others = [caches.then(|| CACHE.to_owned()), services.then(|| SERVICE.to_owned())];
-        self.parts().chain(others.into_iter().flatten()).chain(counters)
+        let others = [
+            caches.then(|| CACHE.to_owned()),
+            services.then(|| SERVICE.to_owned()),
+        ];
+        self.parts()
+            .chain(others.into_iter().flatten())
+            .chain(counters)
     }
 
     /// One proxy for each server.
@@ -192,7 +247,9 @@ impl Client {
 
 impl State {
     fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        self.process.as_mut().map_or(Ok(()), |process| process.signal(signal))
+        self.process
+            .as_mut()
+            .map_or(Ok(()), |process| process.signal(signal))
     }
 
     /// The exit status and the output of the process, if it has ended.

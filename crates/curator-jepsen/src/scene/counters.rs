@@ -9,24 +9,39 @@ use super::Scene;
 use crate::history::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts, What};
 
 impl Scene {
-    /// Records the value of each counter: of the counters of peers that have a node, and of all of ours.
+    /// Records the value of each counter: of the counters of peers that have a node, and of all of
+    /// ours.
     pub(crate) async fn record_counters(&self) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = self
-            .request("the counters", async || children(&self.operator, COUNTERS).await)
+            .request("the counters", async || {
+                children(&self.operator, COUNTERS).await
+            })
             .await?
             .into_iter()
             .collect();
-        keys.extend(CounterKind::value_variants().iter().map(|kind| kind.key().to_owned()));
+        keys.extend(
+            CounterKind::value_variants()
+                .iter()
+                .map(|kind| kind.key().to_owned()),
+        );
         for part in keys {
             let path = CounterKind::path(&part);
-            let value = self.request("a counter", async || counter_value(&self.operator, &path).await).await?;
+            let value = self
+                .request("a counter", async || {
+                    counter_value(&self.operator, &path).await
+                })
+                .await?;
             let receipts = match CounterKind::of(&part) {
-                Some(CounterKind::Receipt) => {
-                    Some(self.request("the receipts", async || receipts(&self.operator).await).await?)
-                }
+                Some(CounterKind::Receipt) => Some(
+                    self.request("the receipts", async || receipts(&self.operator).await)
+                        .await?,
+                ),
                 _ => None,
             };
-            self.journal.write(What::Counter { part, seen: CounterSeen::AtEnd { value, receipts } })?;
+            self.journal.write(What::Counter {
+                part,
+                seen: CounterSeen::AtEnd { value, receipts },
+            })?;
         }
         Ok(())
     }
@@ -40,8 +55,8 @@ async fn children(client: &CuratorClient, path: &str) -> Result<Vec<String>, Err
     }
 }
 
-/// The value of a counter, which has four bytes if it is kazoo's, and eight bytes otherwise. 0 if the node does not
-/// exist.
+/// The value of a counter, which has four bytes if it is kazoo's, and eight bytes otherwise. 0 if
+/// the node does not exist.
 ///
 /// # Errors
 ///
@@ -57,13 +72,23 @@ pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, St
     value.map_err(|_| format!("{path} is not a number: {data:?}"))
 }
 
-/// The number of applied increments of each client: the data of a receipt start with the number of its last change.
+/// The number of applied increments of each client: the data of a receipt start with the number of
+/// its last change.
 async fn receipts(client: &CuratorClient) -> Result<Receipts, String> {
     let mut found = Receipts::new();
-    for name in children(client, RECEIPTS).await.map_err(|error| error.to_string())? {
-        let (data, _) = client.get_data(&format!("{RECEIPTS}/{name}")).await.map_err(|error| error.to_string())?;
+    for name in children(client, RECEIPTS)
+        .await
+        .map_err(|error| error.to_string())?
+    {
+        let (data, _) = client
+            .get_data(&format!("{RECEIPTS}/{name}"))
+            .await
+            .map_err(|error| error.to_string())?;
         let data = String::from_utf8_lossy(&data);
-        let number = data.split(' ').next().and_then(|number| number.parse().ok());
+        let number = data
+            .split(' ')
+            .next()
+            .and_then(|number| number.parse().ok());
         let number = number.ok_or_else(|| format!("the receipt {name} is malformed: {data:?}"))?;
         found.insert(name, number);
     }

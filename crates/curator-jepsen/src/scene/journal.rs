@@ -25,8 +25,8 @@ pub(crate) fn now() -> u64 {
     ClockInstant::now().as_nanos()
 }
 
-/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Slightly too great, as the clocks are read one after the
-/// other.
+/// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. Slightly too great, as the clocks are
+/// read one after the other.
 #[must_use]
 pub fn boottime_offset() -> i64 {
     let nanos = |clock| {
@@ -43,7 +43,11 @@ impl Journal {
         let path = directory.join("conductor.jsonl");
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Self { file: Mutex::new(file), began: now(), progress: Mutex::default() })
+        Ok(Self {
+            file: Mutex::new(file),
+            began: now(),
+            progress: Mutex::default(),
+        })
     }
 
     /// The start of the run.
@@ -63,11 +67,21 @@ impl Journal {
 
     /// Records an event with a given time.
     pub(crate) fn write_at(&self, at: u64, what: What) -> anyhow::Result<()> {
-        let event = Event { at, worker: CONDUCTOR, life: 0, what };
-        let written = serde_json::to_vec(&event).map_err(io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
-        });
+        let event = Event {
+            at,
+            worker: CONDUCTOR,
+            life: 0,
+            what,
+        };
+        let written = serde_json::to_vec(&event)
+            .map_err(io::Error::from)
+            .and_then(|mut line| {
+                line.push(b'\n');
+                self.file
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .write_all(&line)
+            });
         written.context("cannot write the conductor's history")
     }
 

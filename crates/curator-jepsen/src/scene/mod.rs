@@ -40,13 +40,14 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_millis(4000);
 
 /// A twentieth of the session timeout.
 const TICK: Duration = Duration::from_millis(200);
-/// The number of ticks without messages after which members of the ensemble drop each other: a quarter of the session
-/// timeout.
+/// The number of ticks without messages after which members of the ensemble drop each other: a
+/// quarter of the session timeout.
 const SYNC_LIMIT: u32 = 5;
-/// The number of ticks that a leader waits for followers, and followers for a leader. A failed election takes as long.
+/// The number of ticks that a leader waits for followers, and followers for a leader. A failed
+/// election takes as long.
 const INIT_LIMIT: u32 = 25;
-/// How much longer than a session timeout the servers may take to end a session: they restart the timeout after an
-/// election, and count whole ticks.
+/// How much longer than a session timeout the servers may take to end a session: they restart the
+/// timeout after an election, and count whole ticks.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// The number of members of the ensemble.
 pub(crate) const MEMBERS: usize = 3;
@@ -55,8 +56,9 @@ const PEERS: u32 = 3;
 /// The number of processes of each peer that only keeps a cache. Each process copies all nodes.
 const CACHES: u32 = 2;
 
-/// For how long a set is used: short, so that reading and writing it stays cheap; but much longer than any client is
-/// cut off, as such a client would otherwise overwrite only sets to which no other client has written.
+/// For how long a set is used: short, so that reading and writing it stays cheap; but much longer
+/// than any client is cut off, as such a client would otherwise overwrite only sets to which no
+/// other client has written.
 pub(crate) const SET: Duration = Duration::from_secs(30);
 /// The longest wait between reading a set and writing it.
 pub(crate) const THINK: Duration = Duration::from_millis(400);
@@ -83,7 +85,8 @@ pub struct Cast {
     pub caches: bool,
     /// Whether each of our clients also increments shared counters.
     pub counters: bool,
-    /// Whether each of our clients also registers an instance of a service, and watches the instances of all clients.
+    /// Whether each of our clients also registers an instance of a service, and watches the
+    /// instances of all clients.
     pub services: bool,
     /// Determines the random choices of the run, but not the timing of clients and servers.
     pub seed: u64,
@@ -115,42 +118,67 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Scene {
-    /// Starts all participants, and waits until each part of each of our clients has acquired its lock once, and each
-    /// cache, counter and service has made progress.
+    /// Starts all participants, and waits until each part of each of our clients has acquired its
+    /// lock once, and each cache, counter and service has made progress.
     pub(crate) async fn start(cast: &Cast, directory: &Path) -> anyhow::Result<Self> {
         let journal = Journal::start(directory)?;
         journal.say("starting the ensemble");
         let builder = TestingCluster::builder().partitionable().tick_time(TICK);
         // The limit holds even if a client with a slow clock requests more.
         let builder = builder.property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string());
-        let cluster = builder.sync_limit(SYNC_LIMIT).init_limit(INIT_LIMIT).start(MEMBERS).await?;
+        let cluster = builder
+            .sync_limit(SYNC_LIMIT)
+            .init_limit(INIT_LIMIT)
+            .start(MEMBERS)
+            .await?;
         let store = Store::start().await.context("cannot start the store")?;
-        let operator = CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
-        let operator = operator.name("operator").retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
+        let operator =
+            CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
+        let operator = operator
+            .name("operator")
+            .retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
         let operator = operator.start()?;
         let looks = cast.caches.then(|| AtomicU32::new(0));
-        let mut scene = Self { journal, cluster, clients: Vec::new(), store, operator, looks };
+        let mut scene = Self {
+            journal,
+            cluster,
+            clients: Vec::new(),
+            store,
+            operator,
+            looks,
+        };
         let ours = (0..cast.clients).map(|_| None);
         let peers = cast.peers().flat_map(|peer| {
             let count = if peer.is_cache() { CACHES } else { PEERS };
             (0..count).map(move |_| Some(peer))
         });
         for (number, peer) in (0..).zip(ours.chain(peers)) {
-            let client =
-                Client::prepare(scene.work(number, peer, cast, directory), peer, &scene.cluster, &cast.program)?;
+            let client = Client::prepare(
+                scene.work(number, peer, cast, directory),
+                peer,
+                &scene.cluster,
+                &cast.program,
+            )?;
             client.start(&scene.journal)?;
             scene.clients.push(client);
         }
-        scene.journal.say("waiting until every client has acquired every lock");
+        scene
+            .journal
+            .say("waiting until every client has acquired every lock");
         let began = now();
         scene.journal.progress().mark(began);
         let limit = Instant::now() + WAIT_LIMIT;
         while !scene.idle().is_empty() {
             scene.check()?;
             if Instant::now() > limit {
-                let idle = scene.idle().into_iter().map(|(client, part)| format!("w{client} {part}"));
+                let idle = scene
+                    .idle()
+                    .into_iter()
+                    .map(|(client, part)| format!("w{client} {part}"));
                 let idle = idle.collect::<Vec<_>>().join(", ");
-                bail!("before the first nemesis, these clients made no progress for a minute: {idle}");
+                bail!(
+                    "before the first nemesis, these clients made no progress for a minute: {idle}"
+                );
             }
             sleep(POLL).await;
         }
@@ -171,7 +199,11 @@ impl Scene {
             set_ms: millis(SET),
             think_ms: millis(THINK),
             boottime_offset: boottime_offset(),
-            parts: if peer.is_none() { cast.parts.clone() } else { Vec::new() },
+            parts: if peer.is_none() {
+                cast.parts.clone()
+            } else {
+                Vec::new()
+            },
             cached: cast.caches.then(|| CACHED.to_owned()),
             counters: cast.counters,
             services: cast.services,
@@ -183,7 +215,8 @@ impl Scene {
         self.clients.iter().filter(|client| client.peer().is_none())
     }
 
-    /// One or two of our clients, and one of each kind of peer, so that all kinds of clients face the same faults.
+    /// One or two of our clients, and one of each kind of peer, so that all kinds of clients face
+    /// the same faults.
     pub(crate) fn some_of_each(&self, random: &mut Rng) -> Vec<&Client> {
         let kinds: BTreeSet<Option<Peer>> = self.clients.iter().map(Client::peer).collect();
         let mut chosen = Vec::new();
@@ -196,17 +229,24 @@ impl Scene {
         chosen
     }
 
-    /// The parts of our clients that have made no progress since the mark, with the client's number.
+    /// The parts of our clients that have made no progress since the mark, with the client's
+    /// number.
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();
-        let parts = self.ours().flat_map(|client| client.tasks().map(|part| (client.number(), part)));
-        parts.filter(|(number, part)| progress.since_mark(*number, part).is_none()).collect()
+        let parts = self
+            .ours()
+            .flat_map(|client| client.tasks().map(|part| (client.number(), part)));
+        parts
+            .filter(|(number, part)| progress.since_mark(*number, part).is_none())
+            .collect()
     }
 
     /// Fails if one of our clients has ended unexpectedly. Restarts a peer that has ended.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        self.clients.iter().try_for_each(|client| client.check(&self.journal))
+        self.clients
+            .iter()
+            .try_for_each(|client| client.check(&self.journal))
     }
 
     /// Waits, and [checks](Self::check) the clients during the wait.
@@ -224,12 +264,17 @@ impl Scene {
         let mut progress = self.journal.progress();
         progress.read();
         let living = self.clients.iter().filter(|client| client.is_alive());
-        living.flat_map(|client| progress.sessions(client.number())).collect()
+        living
+            .flat_map(|client| progress.sessions(client.number()))
+            .collect()
     }
 
     /// All nodes of our locks that belong to a session.
     pub(crate) async fn lock_nodes(&self) -> anyhow::Result<Vec<LockNode>> {
-        self.request("the nodes of the locks", async || nodes::lock_nodes(&self.operator, self.parts()).await).await
+        self.request("the nodes of the locks", async || {
+            nodes::lock_nodes(&self.operator, self.parts()).await
+        })
+        .await
     }
 
     /// The nodes of one of our locks.
@@ -244,15 +289,17 @@ impl Scene {
         nodes::delete(&self.operator, node, limit, &self.journal).await
     }
 
-    /// The watches that the servers keep, without those on children: the node and the session of each. `None` if a
-    /// server does not reply. Without watches of caches, as these use a second session of the client, which is not
-    /// reported.
+    /// The watches that the servers keep, without those on children: the node and the session of
+    /// each. `None` if a server does not reply. Without watches of caches, as these use a second
+    /// session of the client, which is not reported.
     pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
         let mut found = Vec::new();
         for member in self.cluster.members() {
             let mut watches = member.watches_by_path().await.ok()?;
             watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
-            let each = |(path, by): (String, Vec<i64>)| by.into_iter().map(move |session| (path.clone(), session));
+            let each = |(path, by): (String, Vec<i64>)| {
+                by.into_iter().map(move |session| (path.clone(), session))
+            };
             found.extend(watches.into_iter().flat_map(each));
         }
         Some(found)
@@ -260,7 +307,11 @@ impl Scene {
 
     /// The sets in the store, and the sets in nodes.
     pub(crate) async fn sets(&self) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-        let nodes = async || crate::worker::node_sets(&self.operator).await.map_err(|error| error.to_string());
+        let nodes = async || {
+            crate::worker::node_sets(&self.operator)
+                .await
+                .map_err(|error| error.to_string())
+        };
         let mut sets = self.request("the sets in nodes", nodes).await?;
         sets.extend(self.store.sets());
         Ok(sets)
@@ -270,8 +321,13 @@ impl Scene {
         self.ours().take(1).flat_map(Client::parts)
     }
 
-    /// Repeats a request until it succeeds. The conductor's session may have to be re-established first.
-    async fn request<T, E: ToString>(&self, what: &str, send: impl AsyncFn() -> Result<T, E>) -> anyhow::Result<T> {
+    /// Repeats a request until it succeeds. The conductor's session may have to be re-established
+    /// first.
+    async fn request<T, E: ToString>(
+        &self,
+        what: &str,
+        send: impl AsyncFn() -> Result<T, E>,
+    ) -> anyhow::Result<T> {
         let end = Instant::now() + WAIT_LIMIT;
         loop {
             let why = match timeout_at(end, send()).await {

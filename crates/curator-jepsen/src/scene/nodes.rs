@@ -21,7 +21,10 @@ pub(crate) struct LockNode {
 }
 
 /// All nodes that belong to a session, below the directories of these parts.
-pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item = String>) -> Result<Vec<LockNode>> {
+pub(super) async fn lock_nodes(
+    client: &CuratorClient,
+    parts: impl Iterator<Item = String>,
+) -> Result<Vec<LockNode>> {
     let mut found = Vec::new();
     let mut paths: Vec<String> = parts.map(|part| format!("{ROOT}/{part}")).collect();
     while let Some(path) = paths.pop() {
@@ -36,7 +39,11 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
             match client.check_exists(&path).await? {
                 // A directory of a lock.
                 Some(stat) if stat.ephemeral_owner == 0 => paths.push(path),
-                Some(stat) => found.push(LockNode { path, session: stat.ephemeral_owner, created: stat.czxid }),
+                Some(stat) => found.push(LockNode {
+                    path,
+                    session: stat.ephemeral_owner,
+                    created: stat.czxid,
+                }),
                 None => {}
             }
         }
@@ -44,9 +51,14 @@ pub(super) async fn lock_nodes(client: &CuratorClient, parts: impl Iterator<Item
     Ok(found)
 }
 
-/// Deletes a node, and records the delete. Returns whether this may have deleted the node: false after `NoNode`; after any
-/// other error, the outcome is unknown.
-pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Duration, journal: &Journal) -> bool {
+/// Deletes a node, and records the delete. Returns whether this may have deleted the node: false
+/// after `NoNode`; after any other error, the outcome is unknown.
+pub(super) async fn delete(
+    client: &CuratorClient,
+    node: &LockNode,
+    limit: Duration,
+    journal: &Journal,
+) -> bool {
     let before = now();
     // The client does not retry, so the error is that of the only attempt.
     let deleted = timeout(limit, client.delete().for_path(&node.path)).await;
@@ -54,7 +66,19 @@ pub(super) async fn delete(client: &CuratorClient, node: &LockNode, limit: Durat
         return false;
     }
     let is_confirmed = matches!(deleted, Ok(Ok(())));
-    let LockNode { path, session, created } = node.clone();
+    let LockNode {
+        path,
+        session,
+        created,
+    } = node.clone();
     // If this fails, the next write to the history fails as well, which ends the run.
-    journal.write(What::Deleted { node: path, session, created, before, is_confirmed }).is_ok()
+    journal
+        .write(What::Deleted {
+            node: path,
+            session,
+            created,
+            before,
+            is_confirmed,
+        })
+        .is_ok()
 }

@@ -31,10 +31,17 @@ impl Process {
     pub fn start(program: &Path, client: &Command, work: &Work) -> anyhow::Result<Self> {
         let failed = |what: &str| format!("cannot {what} w{}.{}", work.worker, work.life);
         let output = work.history.with_extension("log");
-        let log = File::create(&output).with_context(|| failed("create a file for the output of"))?;
-        let log_too = log.try_clone().with_context(|| failed("create a file for the output of"))?;
+        let log =
+            File::create(&output).with_context(|| failed("create a file for the output of"))?;
+        let log_too = log
+            .try_clone()
+            .with_context(|| failed("create a file for the output of"))?;
         let mut command = Command::new(program);
-        command.arg("tied").arg(process::id().to_string()).arg(client.get_program()).args(client.get_args());
+        command
+            .arg("tied")
+            .arg(process::id().to_string())
+            .arg(client.get_program())
+            .args(client.get_args());
         for (name, value) in client.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -44,11 +51,18 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(log).stderr(log_too);
         let mut child = command.spawn().with_context(|| failed("start"))?;
         let input = child.stdin.take();
-        let mut started = Self { child, input, output };
-        let mut line = serde_json::to_string(work).with_context(|| failed("describe the work of"))?;
+        let mut started = Self {
+            child,
+            input,
+            output,
+        };
+        let mut line =
+            serde_json::to_string(work).with_context(|| failed("describe the work of"))?;
         line.push('\n');
         if let Some(input) = &mut started.input {
-            input.write_all(line.as_bytes()).with_context(|| failed("send the work to"))?;
+            input
+                .write_all(line.as_bytes())
+                .with_context(|| failed("send the work to"))?;
         }
         Ok(started)
     }
@@ -62,17 +76,23 @@ impl Process {
     #[must_use]
     pub fn output(&self) -> String {
         let text = fs::read(&self.output).unwrap_or_default();
-        String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN_OUTPUT)..]).trim().to_owned()
+        String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN_OUTPUT)..])
+            .trim()
+            .to_owned()
     }
 
-    /// Sends a signal. Does nothing if the process has ended, as its id may belong to another process.
+    /// Sends a signal. Does nothing if the process has ended, as its id may belong to another
+    /// process.
     ///
     /// # Errors
     ///
     /// Errors of the operating system.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        match pid.filter(|_| self.ended().is_none()).map(|pid| kill_process(pid, signal)) {
+        match pid
+            .filter(|_| self.ended().is_none())
+            .map(|pid| kill_process(pid, signal))
+        {
             None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
             Some(Err(error)) => Err(error).context("cannot signal a client"),
         }
@@ -85,7 +105,9 @@ impl Process {
     /// Errors of the operating system.
     pub fn kill(&mut self) -> anyhow::Result<ExitStatus> {
         self.signal(Signal::KILL)?;
-        self.child.wait().context("cannot wait for the end of a client")
+        self.child
+            .wait()
+            .context("cannot wait for the end of a client")
     }
 
     /// Writes a line to the standard input of the process. Does nothing if the process has ended.

@@ -29,8 +29,8 @@ pub(crate) struct Followed {
     sessions: BTreeMap<Option<String>, i64>,
     /// Whether the client rests.
     pub(crate) rests: bool,
-    /// The number of the last comparison of caches for which the client has paused its writes, and of the last
-    /// comparison for which it has reported the content of its caches.
+    /// The number of the last comparison of caches for which the client has paused its writes, and
+    /// of the last comparison for which it has reported the content of its caches.
     pub(crate) quiet: Option<u32>,
     pub(crate) looked: Option<u32>,
     /// Why the close of the client was not confirmed.
@@ -40,51 +40,85 @@ pub(crate) struct Followed {
 impl Progress {
     /// Follows the history of the client's next life from now on.
     pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
-        let followed = Followed { path, ..Followed::default() };
+        let followed = Followed {
+            path,
+            ..Followed::default()
+        };
         self.followed.insert(client, followed);
     }
 
-    /// Sets the mark: progress is counted from this time on, which must not be before the last [`read`](Self::read).
+    /// Sets the mark: progress is counted from this time on, which must not be before the last
+    /// [`read`](Self::read).
     pub(crate) fn mark(&mut self, at: u64) {
         self.mark = at;
         self.since.clear();
     }
 
-    /// Reads the new events of the clients. Skips lines that cannot be parsed: the checker rejects these.
+    /// Reads the new events of the clients. Skips lines that cannot be parsed: the checker rejects
+    /// these.
     pub(crate) fn read(&mut self) {
         let mut events = Vec::new();
         for (client, followed) in &mut self.followed {
-            for line in followed.lines().lines().filter(|line| may_be_relevant(line)) {
+            for line in followed
+                .lines()
+                .lines()
+                .filter(|line| may_be_relevant(line))
+            {
                 if let Ok(event) = serde_json::from_str::<Event>(line) {
                     events.push((*client, event));
                 }
             }
         }
         for (client, Event { at, what, .. }) in events {
-            let Some(followed) = self.followed.get_mut(&client) else { continue };
+            let Some(followed) = self.followed.get_mut(&client) else {
+                continue;
+            };
             // The part that has made progress, and a time that must be after the mark.
             let mut progressed = None;
             match what {
                 // Re-entries and downgrades are not progress.
-                What::Acquired { part, reentry: false, continues: None, .. } => {
+                What::Acquired {
+                    part,
+                    reentry: false,
+                    continues: None,
+                    ..
+                } => {
                     self.acquired += 1;
                     progressed = Some((part, at));
                 }
-                What::Session { session, client, .. } => {
+                What::Session {
+                    session, client, ..
+                } => {
                     self.sessions += 1;
                     followed.sessions.insert(client, session);
                 }
-                What::Cache { part, seen: CacheSeen::Snapshot { asked, look, .. } } => {
+                What::Cache {
+                    part,
+                    seen: CacheSeen::Snapshot { asked, look, .. },
+                } => {
                     followed.looked = followed.looked.max(look);
                     progressed = Some((part, asked));
                 }
-                What::Counter { part, seen: CounterSeen::Counted { outcome: Outcome::Acknowledged, .. } } => {
+                What::Counter {
+                    part,
+                    seen:
+                        CounterSeen::Counted {
+                            outcome: Outcome::Acknowledged,
+                            ..
+                        },
+                } => {
                     progressed = Some((part, at));
                 }
-                What::Service { part, seen: ServiceSeen::Registered { before, .. } } => {
+                What::Service {
+                    part,
+                    seen: ServiceSeen::Registered { before, .. },
+                } => {
                     progressed = Some((part, before));
                 }
-                What::Cache { seen: CacheSeen::Quiet { look }, .. } => followed.quiet = Some(look),
+                What::Cache {
+                    seen: CacheSeen::Quiet { look },
+                    ..
+                } => followed.quiet = Some(look),
                 What::Resting => followed.rests = true,
                 What::Closed { error } => followed.unclosed = error,
                 _ => {}
@@ -107,7 +141,10 @@ impl Progress {
 
     /// The latest sessions of a client in its current life: most clients have one.
     pub(crate) fn sessions(&self, client: u32) -> impl Iterator<Item = i64> {
-        self.followed.get(&client).into_iter().flat_map(|followed| followed.sessions.values().copied())
+        self.followed
+            .get(&client)
+            .into_iter()
+            .flat_map(|followed| followed.sessions.values().copied())
     }
 
     /// The current life of a client.
@@ -125,7 +162,10 @@ impl Followed {
             file.seek(SeekFrom::Start(self.read))?;
             file.read_to_end(&mut text)
         });
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
         if read.is_err() || whole == 0 {
             return String::new();
         }
@@ -137,8 +177,19 @@ impl Followed {
 
 /// Filters the few relevant lines, so that the others need not be parsed.
 fn may_be_relevant(line: &str) -> bool {
-    let relevant = ["acquired", "session", "resting", "closed", "snapshot", "quiet", "counted", "registered"];
-    relevant.iter().any(|what| line.contains(&format!("\"{what}\"")))
+    let relevant = [
+        "acquired",
+        "session",
+        "resting",
+        "closed",
+        "snapshot",
+        "quiet",
+        "counted",
+        "registered",
+    ];
+    relevant
+        .iter()
+        .any(|what| line.contains(&format!("\"{what}\"")))
 }
 
 #[cfg(test)]
@@ -155,23 +206,40 @@ mod tests {
         let mut progress = Progress::default();
         progress.follow(0, path.clone());
         progress.read();
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
         let acquired = |at: u64, part: &str| {
             format!(
                 r#"{{"at":{at},"worker":0,"life":0,"what":"acquired","hold":1,"part":"{part}","owner":"o","asked":1,"session":7,"claims":[],"reentry":false}}"#
             )
         };
         progress.mark(10);
-        writeln!(file, r#"{{"at":3,"worker":0,"life":0,"what":"session","session":7}}"#).unwrap();
+        writeln!(
+            file,
+            r#"{{"at":3,"worker":0,"life":0,"what":"session","session":7}}"#
+        )
+        .unwrap();
         writeln!(file, "{}", acquired(10, "a")).unwrap();
         let (torn, rest) = (acquired(12, "b"), acquired(11, "a"));
         write!(file, "{rest}\n{}", &torn[..40]).unwrap();
         progress.read();
-        assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), None));
-        assert_eq!((progress.sessions(0).collect::<Vec<_>>(), progress.totals()), (vec![7], (2, 1)));
+        assert_eq!(
+            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (Some(11), None)
+        );
+        assert_eq!(
+            (progress.sessions(0).collect::<Vec<_>>(), progress.totals()),
+            (vec![7], (2, 1))
+        );
         writeln!(file, "{}\n{}", &torn[40..], acquired(20, "a")).unwrap();
         progress.read();
-        assert_eq!((progress.since_mark(0, "a"), progress.since_mark(0, "b")), (Some(11), Some(12)));
+        assert_eq!(
+            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (Some(11), Some(12))
+        );
         progress.mark(20);
         progress.read();
         assert_eq!(progress.since_mark(0, "a"), None);
@@ -183,18 +251,40 @@ mod tests {
         assert_eq!(progress.since_mark(0, "a"), None);
         writeln!(file, "{}", acquired(23, "a")).unwrap();
         progress.read();
-        assert_eq!((progress.since_mark(0, "a"), progress.followed(0).unwrap().rests), (Some(23), false));
+        assert_eq!(
+            (
+                progress.since_mark(0, "a"),
+                progress.followed(0).unwrap().rests
+            ),
+            (Some(23), false)
+        );
         writeln!(file, r#"{{"at":24,"worker":0,"life":0,"what":"resting"}}"#).unwrap();
         progress.read();
         assert_eq!(
-            (progress.followed(0).unwrap().rests, progress.followed(0).unwrap().unclosed.as_deref()),
+            (
+                progress.followed(0).unwrap().rests,
+                progress.followed(0).unwrap().unclosed.as_deref()
+            ),
             (true, None)
         );
-        writeln!(file, r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"unconfirmed"}}"#).unwrap();
+        writeln!(
+            file,
+            r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"unconfirmed"}}"#
+        )
+        .unwrap();
         progress.read();
-        assert_eq!(progress.followed(0).unwrap().unclosed.as_deref(), Some("unconfirmed"));
+        assert_eq!(
+            progress.followed(0).unwrap().unclosed.as_deref(),
+            Some("unconfirmed")
+        );
         // Its next life has no session yet.
         progress.follow(0, directory.path().join("w0.1.jsonl"));
-        assert_eq!((progress.sessions(0).count(), progress.followed(0).unwrap().rests), (0, false));
+        assert_eq!(
+            (
+                progress.sessions(0).count(),
+                progress.followed(0).unwrap().rests
+            ),
+            (0, false)
+        );
     }
 }

@@ -6,22 +6,32 @@ use super::{POLL, SESSION_TIMEOUT, SLACK, Scene};
 use crate::report::LeftoverCounts;
 
 impl Scene {
-    /// Counts the nodes and watches repeatedly until none is left, or until the session of a killed process must have
-    /// ended. Must be called while no client uses a lock.
+    /// Counts the nodes and watches repeatedly until none is left, or until the session of a killed
+    /// process must have ended. Must be called while no client uses a lock.
     pub(super) async fn remains(&self) -> anyhow::Result<LeftoverCounts> {
         let end = Instant::now() + SESSION_TIMEOUT + SLACK;
         loop {
             let (nodes, watches) = (self.lock_nodes().await?, self.watches().await);
             if (nodes.is_empty() && watches == Some(0)) || Instant::now() > end {
                 for node in &nodes {
-                    self.journal.say(&format!("{} of session {:#x} is left behind", node.path, node.session));
+                    self.journal.say(&format!(
+                        "{} of session {:#x} is left behind",
+                        node.path, node.session
+                    ));
                 }
                 match watches {
                     Some(0) => {}
-                    Some(watches) => self.journal.say(&format!("{watches} watches are left behind")),
-                    None => self.journal.say("a server did not report how many watches are left behind"),
+                    Some(watches) => self
+                        .journal
+                        .say(&format!("{watches} watches are left behind")),
+                    None => self
+                        .journal
+                        .say("a server did not report how many watches are left behind"),
                 }
-                return Ok(LeftoverCounts { nodes: nodes.len(), watches });
+                return Ok(LeftoverCounts {
+                    nodes: nodes.len(),
+                    watches,
+                });
             }
             sleep(POLL).await;
         }

@@ -13,8 +13,8 @@ use crate::store_protocol::{Answer, Request};
 pub struct StoreClient {
     address: String,
     timeout: Duration,
-    /// `None` while a request is in flight: the reply to an abandoned request must not be taken for the reply to the
-    /// next request.
+    /// `None` while a request is in flight: the reply to an abandoned request must not be taken for
+    /// the reply to the next request.
     connection: Option<BufReader<TcpStream>>,
 }
 
@@ -31,7 +31,8 @@ pub enum StoreError {
         #[source]
         cause: io::Error,
     },
-    /// The request was sent, perhaps in part. A write may have been applied, or may be applied later.
+    /// The request was sent, perhaps in part. A write may have been applied, or may be applied
+    /// later.
     #[error("no reply from the store at {address}: {cause}")]
     NoAnswer {
         /// The address of the store.
@@ -46,15 +47,19 @@ impl StoreClient {
     /// A client for the store at this address. `timeout` limits each request, and each connect.
     #[must_use]
     pub fn new(address: impl Into<String>, timeout: Duration) -> Self {
-        Self { address: address.into(), timeout, connection: None }
+        Self {
+            address: address.into(),
+            timeout,
+            connection: None,
+        }
     }
 
     /// Sends a request, and returns the reply.
     ///
     /// # Errors
     ///
-    /// [`StoreError`], whose variant shows whether the request may have been applied. The next request uses a new
-    /// connection.
+    /// [`StoreError`], whose variant shows whether the request may have been applied. The next
+    /// request uses a new connection.
     ///
     /// # Cancel safety
     ///
@@ -64,21 +69,28 @@ impl StoreClient {
             Some(connection) => connection,
             None => {
                 let connecting = self.in_time(TcpStream::connect(&self.address)).await;
-                let stream =
-                    connecting.map_err(|cause| StoreError::NotConnected { address: self.address.clone(), cause })?;
+                let stream = connecting.map_err(|cause| StoreError::NotConnected {
+                    address: self.address.clone(),
+                    cause,
+                })?;
                 // Otherwise small requests may be delayed by 40 ms.
                 drop(stream.set_nodelay(true));
                 BufReader::new(stream)
             }
         };
         let result = self.in_time(exchange(&mut connection, request)).await;
-        let reply = result.map_err(|cause| StoreError::NoAnswer { address: self.address.clone(), cause })?;
+        let reply = result.map_err(|cause| StoreError::NoAnswer {
+            address: self.address.clone(),
+            cause,
+        })?;
         self.connection = Some(connection);
         Ok(reply)
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-        tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|elapsed| Err(elapsed.into()))
+        tokio::time::timeout(self.timeout, work)
+            .await
+            .unwrap_or_else(|elapsed| Err(elapsed.into()))
     }
 }
 
@@ -100,7 +112,11 @@ mod tests {
     use super::*;
 
     fn write(element: &str) -> Request {
-        Request::Write { set: "s".to_owned(), elements: vec![element.to_owned()], token: None }
+        Request::Write {
+            set: "s".to_owned(),
+            elements: vec![element.to_owned()],
+            token: None,
+        }
     }
 
     /// Accepts a connection, and reads a request from it.
@@ -127,7 +143,10 @@ mod tests {
     #[tokio::test]
     async fn the_reply_to_a_dropped_request_is_not_returned_for_the_next() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = StoreClient::new(listener.local_addr().unwrap().to_string(), Duration::from_secs(30));
+        let mut client = StoreClient::new(
+            listener.local_addr().unwrap().to_string(),
+            Duration::from_secs(30),
+        );
         let line_of = |answer: &Answer| serde_json::to_string(answer).unwrap() + "\n";
         let request = write("y");
         // The request is dropped after the store has read it. The reply follows after that.
@@ -135,12 +154,23 @@ mod tests {
             answer = client.ask(&request) => panic!("{answer:?}"),
             first = accept_request(&listener) => first,
         };
-        first.write_all(line_of(&Answer::Written).as_bytes()).await.unwrap();
-        let read = Request::Read { set: "s".to_owned(), token: None };
-        let elements = Answer::Elements { elements: vec!["x".to_owned()] };
+        first
+            .write_all(line_of(&Answer::Written).as_bytes())
+            .await
+            .unwrap();
+        let read = Request::Read {
+            set: "s".to_owned(),
+            token: None,
+        };
+        let elements = Answer::Elements {
+            elements: vec!["x".to_owned()],
+        };
         let replying = async {
             let mut second = accept_request(&listener).await;
-            second.write_all(line_of(&elements).as_bytes()).await.unwrap();
+            second
+                .write_all(line_of(&elements).as_bytes())
+                .await
+                .unwrap();
             std::future::pending().await
         };
         let answer = tokio::select! {

@@ -16,12 +16,14 @@ use crate::store_protocol::Answer;
 /// The pause after an error of `accept`, for example because no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A store that listens on a port. Dropping it ends its tasks; a request that has arrived before may still be applied.
+/// A store that listens on a port. Dropping it ends its tasks; a request that has arrived before
+/// may still be applied.
 #[derive(Debug)]
 pub struct Store {
     address: SocketAddr,
     sets: Arc<Sets>,
-    /// The task that accepts connections, which owns the tasks of the connections. Dropping it ends all of them.
+    /// The task that accepts connections, which owns the tasks of the connections. Dropping it ends
+    /// all of them.
     serving: JoinSet<()>,
 }
 
@@ -36,7 +38,11 @@ impl Store {
         let (address, sets) = (listener.local_addr()?, Arc::default());
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::clone(&sets)));
-        Ok(Self { address, sets, serving })
+        Ok(Self {
+            address,
+            sets,
+            serving,
+        })
     }
 
     /// The address on which the store listens.
@@ -75,8 +81,8 @@ async fn serve(listener: TcpListener, sets: Arc<Sets>) {
     }
 }
 
-/// Replies to the requests of one client until it disconnects. Ignores errors of the connection, which the client
-/// reports.
+/// Replies to the requests of one client until it disconnects. Ignores errors of the connection,
+/// which the client reports.
 async fn converse(stream: TcpStream, sets: Arc<Sets>) {
     // Otherwise small replies may be delayed by 40 ms.
     drop(stream.set_nodelay(true));
@@ -87,9 +93,13 @@ async fn converse(stream: TcpStream, sets: Arc<Sets>) {
     while lines.read_line(&mut line).await.is_ok() && line.ends_with('\n') {
         let answer = match serde_json::from_str(&line) {
             Ok(request) => sets.apply(request),
-            Err(error) => Answer::Invalid { why: error.to_string() },
+            Err(error) => Answer::Invalid {
+                why: error.to_string(),
+            },
         };
-        let Ok(mut answer) = serde_json::to_vec(&answer) else { return };
+        let Ok(mut answer) = serde_json::to_vec(&answer) else {
+            return;
+        };
         answer.push(b'\n');
         if output.write_all(&answer).await.is_err() {
             return;

@@ -27,7 +27,11 @@ impl Sets {
         let (Request::Read { set, token } | Request::Write { set, token, .. }) = &request;
         let token = match token.map(FencingToken::try_from).transpose() {
             Ok(token) => token,
-            Err(invalid) => return Answer::Invalid { why: invalid.to_string() },
+            Err(invalid) => {
+                return Answer::Invalid {
+                    why: invalid.to_string(),
+                };
+            }
         };
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let set = by_name.entry(set.clone()).or_default();
@@ -35,7 +39,9 @@ impl Sets {
             return Answer::Stale;
         }
         match request {
-            Request::Read { .. } => Answer::Elements { elements: set.elements.clone() },
+            Request::Read { .. } => Answer::Elements {
+                elements: set.elements.clone(),
+            },
             Request::Write { elements, .. } => {
                 set.elements = elements;
                 Answer::Written
@@ -46,7 +52,10 @@ impl Sets {
     /// The elements of each set that was read or written.
     pub(super) fn all(&self) -> BTreeMap<String, Vec<String>> {
         let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        by_name.iter().map(|(name, set)| (name.clone(), set.elements.clone())).collect()
+        by_name
+            .iter()
+            .map(|(name, set)| (name.clone(), set.elements.clone()))
+            .collect()
     }
 }
 
@@ -55,16 +64,25 @@ mod tests {
     use super::*;
 
     fn read(sets: &Sets, token: Option<i64>) -> Answer {
-        sets.apply(Request::Read { set: "s".to_owned(), token })
+        sets.apply(Request::Read {
+            set: "s".to_owned(),
+            token,
+        })
     }
 
     fn write(sets: &Sets, elements: &[&str], token: Option<i64>) -> Answer {
         let elements = elements.iter().map(|&element| element.to_owned()).collect();
-        sets.apply(Request::Write { set: "s".to_owned(), elements, token })
+        sets.apply(Request::Write {
+            set: "s".to_owned(),
+            elements,
+            token,
+        })
     }
 
     fn elements(elements: &[&str]) -> Answer {
-        Answer::Elements { elements: elements.iter().map(|&element| element.to_owned()).collect() }
+        Answer::Elements {
+            elements: elements.iter().map(|&element| element.to_owned()).collect(),
+        }
     }
 
     #[test]
@@ -82,7 +100,11 @@ mod tests {
     fn each_set_keeps_a_separate_newest_token() {
         let sets = Sets::default();
         assert_eq!(read(&sets, Some(34)), elements(&[]));
-        let other = Request::Write { set: "t".to_owned(), elements: Vec::new(), token: Some(33) };
+        let other = Request::Write {
+            set: "t".to_owned(),
+            elements: Vec::new(),
+            token: Some(33),
+        };
         assert_eq!(sets.apply(other), Answer::Written);
     }
 }

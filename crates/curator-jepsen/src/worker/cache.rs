@@ -4,7 +4,9 @@ use std::future::ready;
 use std::pin::pin;
 use std::time::Duration;
 
-use curator_recipes::{CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Latest, Snapshot};
+use curator_recipes::{
+    CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Latest, Snapshot,
+};
 use tokio::task::unconstrained;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -38,16 +40,31 @@ impl CacheTask {
     pub(super) fn new(context: &Context, root: &str) -> Result<Self, CacheError> {
         let builder = CuratorCache::builder(&context.client, root)?.event_capacity(EVENTS);
         let is_odd = !context.work.worker.is_multiple_of(2);
-        let cache = if is_odd { builder.resync_every(RESYNC) } else { builder }.start()?;
+        let cache = if is_odd {
+            builder.resync_every(RESYNC)
+        } else {
+            builder
+        }
+        .start()?;
         let (fast, slow, state) = (cache.events(), cache.events(), cache.state());
-        Ok(Self { cache, context: context.clone(), fast, slow, state })
+        Ok(Self {
+            cache,
+            context: context.clone(),
+            fast,
+            slow,
+            state,
+        })
     }
 
     /// Runs until the conductor requests rest. Then closes the cache.
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (cache, mut orders, mut state) = (self.cache.clone(), self.context.orders.clone(), self.state.clone());
+        let (cache, mut orders, mut state) = (
+            self.cache.clone(),
+            self.context.orders.clone(),
+            self.state.clone(),
+        );
         self.record(CACHE, state_of(state.get_and_update()));
         let mut catching_up = pin!(catch_up(&cache, PERIOD));
         loop {
@@ -79,7 +96,8 @@ impl CacheTask {
         drop(self.cache.close().await);
     }
 
-    /// Calls `caught_up`, and records the pending events of both consumers, and then the content of the cache.
+    /// Calls `caught_up`, and records the pending events of both consumers, and then the content of
+    /// the cache.
     async fn look(&mut self, look: u32) {
         let cache = self.cache.clone();
         let (asked, snapshot) = tokio::select! {
@@ -92,12 +110,18 @@ impl CacheTask {
         while let Some(event) = pending_event(&mut self.slow).await {
             self.record(CACHE_SLOW, event_of(event));
         }
-        self.record(CACHE_SLOW, snapshot_event(asked, snapshot.clone(), Some(look)));
+        self.record(
+            CACHE_SLOW,
+            snapshot_event(asked, snapshot.clone(), Some(look)),
+        );
         self.record(CACHE, snapshot_event(asked, snapshot, Some(look)));
     }
 
     fn record(&self, part: &str, seen: CacheSeen) {
-        self.context.history.write(What::Cache { part: part.to_owned(), seen });
+        self.context.history.write(What::Cache {
+            part: part.to_owned(),
+            seen,
+        });
     }
 }
 
@@ -109,7 +133,8 @@ async fn catch_up(cache: &CuratorCache, pause: Duration) -> (u64, Result<Snapsho
 
 /// The next event, if one is pending.
 async fn pending_event(events: &mut CacheEvents) -> Option<CacheEvent> {
-    // Without `unconstrained`, tokio's cooperative budget would hide pending events after many others.
+    // Without `unconstrained`, tokio's cooperative budget would hide pending events after many
+    // others.
     unconstrained(async {
         tokio::select! {
             biased;
@@ -120,22 +145,42 @@ async fn pending_event(events: &mut CacheEvents) -> Option<CacheEvent> {
     .await
 }
 
-fn snapshot_event(asked: u64, snapshot: Result<Snapshot, CacheError>, look: Option<u32>) -> CacheSeen {
+fn snapshot_event(
+    asked: u64,
+    snapshot: Result<Snapshot, CacheError>,
+    look: Option<u32>,
+) -> CacheSeen {
     match snapshot {
         Ok(snapshot) => {
             let is_current = Some(snapshot.state() == CacheState::Current);
-            CacheSeen::Snapshot { asked, look, is_current, nodes: snapshot.iter().map(node_of).collect() }
+            CacheSeen::Snapshot {
+                asked,
+                look,
+                is_current,
+                nodes: snapshot.iter().map(node_of).collect(),
+            }
         }
-        Err(error) => CacheSeen::NotCaughtUp { error: error.to_string() },
+        Err(error) => CacheSeen::NotCaughtUp {
+            error: error.to_string(),
+        },
     }
 }
 
 fn event_of(event: CacheEvent) -> CacheSeen {
     match event {
-        CacheEvent::Created(node) => CacheSeen::Created { node: node_of(&node) },
-        CacheEvent::Changed { old, new } => CacheSeen::Changed { old: Some(node_of(&old)), node: node_of(&new) },
-        CacheEvent::Deleted(node) => CacheSeen::Deleted { node: node_of(&node) },
-        CacheEvent::Resync(snapshot) => CacheSeen::Resync { nodes: snapshot.iter().map(node_of).collect() },
+        CacheEvent::Created(node) => CacheSeen::Created {
+            node: node_of(&node),
+        },
+        CacheEvent::Changed { old, new } => CacheSeen::Changed {
+            old: Some(node_of(&old)),
+            node: node_of(&new),
+        },
+        CacheEvent::Deleted(node) => CacheSeen::Deleted {
+            node: node_of(&node),
+        },
+        CacheEvent::Resync(snapshot) => CacheSeen::Resync {
+            nodes: snapshot.iter().map(node_of).collect(),
+        },
         // There are no other kinds of events.
         _ => CacheSeen::Ready,
     }
@@ -148,10 +193,20 @@ fn state_of(state: CacheState) -> CacheSeen {
         CacheState::Stale { .. } => "stale",
         _ => "ended",
     };
-    CacheSeen::State { state: state.to_owned() }
+    CacheSeen::State {
+        state: state.to_owned(),
+    }
 }
 
 fn node_of(node: &CachedNode) -> Node {
-    let (stat, data) = (node.stat(), String::from_utf8_lossy(node.data()).into_owned());
-    Node { path: node.path().to_string(), czxid: stat.czxid, mzxid: stat.mzxid, data }
+    let (stat, data) = (
+        node.stat(),
+        String::from_utf8_lossy(node.data()).into_owned(),
+    );
+    Node {
+        path: node.path().to_string(),
+        czxid: stat.czxid,
+        mzxid: stat.mzxid,
+        data,
+    }
 }

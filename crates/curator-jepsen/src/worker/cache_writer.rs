@@ -28,8 +28,8 @@ pub(super) struct CacheWriter {
     writes: u64,
 }
 
-/// The result of a write: the nodes that it has created or set, with the number of the transaction if known; and the
-/// nodes that it has deleted.
+/// The result of a write: the nodes that it has created or set, with the number of the transaction
+/// if known; and the nodes that it has deleted.
 #[derive(Debug, Default)]
 struct Done {
     set: Vec<(String, i64)>,
@@ -44,7 +44,13 @@ impl CacheWriter {
             random = Rng::with_seed(random.u64(..) ^ u64::from(number));
         }
         let (context, think) = (context.clone(), Duration::from_millis(work.think_ms));
-        Self { context, root: root.to_owned(), random, think, writes: 0 }
+        Self {
+            context,
+            root: root.to_owned(),
+            random,
+            think,
+            writes: 0,
+        }
     }
 
     /// Runs until the conductor requests rest. Then drops a write in progress.
@@ -52,7 +58,8 @@ impl CacheWriter {
         let (context, mut orders) = (self.context.clone(), self.context.orders.clone());
         loop {
             let order = *orders.borrow_and_update();
-            let changed = async |orders: &mut watch::Receiver<CacheOrder>| orders.changed().await.is_ok();
+            let changed =
+                async |orders: &mut watch::Receiver<CacheOrder>| orders.changed().await.is_ok();
             let continues = match order {
                 CacheOrder::Rest => false,
                 CacheOrder::Quiet(look) => {
@@ -108,19 +115,29 @@ impl CacheWriter {
     }
 
     async fn set(&mut self, path: &str) {
-        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
+        let (client, data) = (
+            self.context.client.clone(),
+            self.context.history.next_element(),
+        );
         let set = async {
             let stat = client.set_data(path, data, None).await?;
-            Ok(Done { set: vec![(path.to_owned(), stat.mzxid)], ..Done::default() })
+            Ok(Done {
+                set: vec![(path.to_owned(), stat.mzxid)],
+                ..Done::default()
+            })
         };
         if let Err(Error::NoNode { .. }) = self.write(&[], set).await {
             self.create_in_transaction(path).await;
         }
     }
 
-    /// Creates a node, or its missing parents. The client does not return the number of the transaction.
+    /// Creates a node, or its missing parents. The client does not return the number of the
+    /// transaction.
     async fn create(&mut self, path: &str) {
-        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
+        let (client, data) = (
+            self.context.client.clone(),
+            self.context.history.next_element(),
+        );
         let create = async {
             client.create().for_path(path, data).await?;
             Ok(Done::default())
@@ -133,10 +150,20 @@ impl CacheWriter {
     }
 
     async fn create_in_transaction(&mut self, path: &str) {
-        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
+        let (client, data) = (
+            self.context.client.clone(),
+            self.context.history.next_element(),
+        );
         let create = async {
-            let results = client.transaction().create(path, data, CreateMode::Persistent)?.commit().await?;
-            Ok(Done { set: written(&[path], &results), ..Done::default() })
+            let results = client
+                .transaction()
+                .create(path, data, CreateMode::Persistent)?
+                .commit()
+                .await?;
+            Ok(Done {
+                set: written(&[path], &results),
+                ..Done::default()
+            })
         };
         // If the parent is missing, a later write creates it.
         drop(self.write(&[], create).await);
@@ -146,28 +173,48 @@ impl CacheWriter {
         let client = self.context.client.clone();
         let delete = async {
             let delete = client.delete();
-            let delete = if whole { delete.deleting_children_if_needed() } else { delete };
+            let delete = if whole {
+                delete.deleting_children_if_needed()
+            } else {
+                delete
+            };
             delete.for_path(path).await?;
-            Ok(Done { deleted: vec![path.to_owned()], ..Done::default() })
+            Ok(Done {
+                deleted: vec![path.to_owned()],
+                ..Done::default()
+            })
         };
         drop(self.write(&[path], delete).await);
     }
 
     /// Replaces a node without children with another one that has the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
-        let (client, data) = (self.context.client.clone(), self.context.history.next_element());
+        let (client, data) = (
+            self.context.client.clone(),
+            self.context.history.next_element(),
+        );
         let replace = async {
-            let replace = client.transaction().delete(path, None)?.create(path, data, CreateMode::Persistent)?;
+            let replace = client.transaction().delete(path, None)?.create(
+                path,
+                data,
+                CreateMode::Persistent,
+            )?;
             let results = replace.commit().await?;
-            Ok(Done { set: written(&[path, path], &results), ..Done::default() })
+            Ok(Done {
+                set: written(&[path, path], &results),
+                ..Done::default()
+            })
         };
         drop(self.write(&[path], replace).await);
     }
 
-    /// Replaces a node with another one that has as many children, with other names. Its version is the same, and its
-    /// `cversion` may be.
+    /// Replaces a node with another one that has as many children, with other names. Its version is
+    /// the same, and its `cversion` may be.
     async fn replace_with_children(&mut self, path: &str) {
-        let (client, history) = (self.context.client.clone(), Arc::clone(&self.context.history));
+        let (client, history) = (
+            self.context.client.clone(),
+            Arc::clone(&self.context.history),
+        );
         let replace = async {
             let (mut transaction, mut paths) = (client.transaction(), Vec::new());
             let children = client.get_children(path).await?;
@@ -177,41 +224,68 @@ impl CacheWriter {
                 paths.push(child);
             }
             transaction = transaction.delete(path, None)?;
-            transaction = transaction.create(path, history.next_element(), CreateMode::Persistent)?;
+            transaction =
+                transaction.create(path, history.next_element(), CreateMode::Persistent)?;
             paths.extend([path.to_owned(), path.to_owned()]);
             for child in &children {
-                let index = NAMES.iter().position(|name| name == child).unwrap_or_default();
+                let index = NAMES
+                    .iter()
+                    .position(|name| name == child)
+                    .unwrap_or_default();
                 let child = format!("{path}/{}", NAMES[(index + 1) % NAMES.len()]);
-                transaction = transaction.create(&child, history.next_element(), CreateMode::Persistent)?;
+                transaction =
+                    transaction.create(&child, history.next_element(), CreateMode::Persistent)?;
                 paths.push(child);
             }
             let results = transaction.commit().await?;
             let paths: Vec<_> = paths.iter().map(String::as_str).collect();
-            Ok(Done { set: written(&paths, &results), ..Done::default() })
+            Ok(Done {
+                set: written(&paths, &results),
+                ..Done::default()
+            })
         };
         drop(self.write(&[path], replace).await);
     }
 
     /// Sets a node and its parent in one transaction.
     async fn set_with_parent(&mut self, path: &str) {
-        let Some(parent) = self.parent(path) else { return };
-        let (client, data) =
-            (self.context.client.clone(), [self.context.history.next_element(), self.context.history.next_element()]);
+        let Some(parent) = self.parent(path) else {
+            return;
+        };
+        let (client, data) = (
+            self.context.client.clone(),
+            [
+                self.context.history.next_element(),
+                self.context.history.next_element(),
+            ],
+        );
         let set = async {
             let [one, other] = &data;
-            let set = client.transaction().set_data(path, one, None)?.set_data(&parent, other, None)?;
+            let set = client
+                .transaction()
+                .set_data(path, one, None)?
+                .set_data(&parent, other, None)?;
             let results = set.commit().await?;
-            Ok(Done { set: written(&[path, &parent], &results), ..Done::default() })
+            Ok(Done {
+                set: written(&[path, &parent], &results),
+                ..Done::default()
+            })
         };
         drop(self.write(&[], set).await);
     }
 
     fn parent(&self, path: &str) -> Option<String> {
-        path.rsplit_once('/').filter(|_| path != self.root).map(|(parent, _)| parent.to_owned())
+        path.rsplit_once('/')
+            .filter(|_| path != self.root)
+            .map(|(parent, _)| parent.to_owned())
     }
 
     /// Records the start of a write, and its result.
-    async fn write(&mut self, deletes: &[&str], sent: impl Future<Output = Result<Done>>) -> Result<()> {
+    async fn write(
+        &mut self,
+        deletes: &[&str],
+        sent: impl Future<Output = Result<Done>>,
+    ) -> Result<()> {
         let write = self.writes;
         self.writes += 1;
         let deletes = deletes.iter().map(ToString::to_string).collect();
@@ -222,12 +296,20 @@ impl CacheWriter {
             Ok(done) => (Ok(()), done),
             Err(error) => (Err(error), Done::default()),
         };
-        self.record(CacheSeen::Wrote { write, set, deleted, error });
+        self.record(CacheSeen::Wrote {
+            write,
+            set,
+            deleted,
+            error,
+        });
         result
     }
 
     fn record(&self, seen: CacheSeen) {
-        self.context.history.write(What::Cache { part: CACHE.to_owned(), seen });
+        self.context.history.write(What::Cache {
+            part: CACHE.to_owned(),
+            seen,
+        });
     }
 }
 
@@ -238,6 +320,9 @@ fn written(paths: &[&str], results: &[TransactionResult]) -> Vec<(String, i64)> 
         TransactionResult::DataSet(stat) => Some(stat.mzxid),
         _ => None,
     };
-    let written = paths.iter().zip(results).filter_map(|(path, result)| Some(((*path).to_owned(), zxid(result)?)));
+    let written = paths
+        .iter()
+        .zip(results)
+        .filter_map(|(path, result)| Some(((*path).to_owned(), zxid(result)?)));
     written.collect()
 }

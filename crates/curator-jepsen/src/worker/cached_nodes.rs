@@ -26,7 +26,12 @@ pub async fn cached_nodes(client: &CuratorClient) -> Result<Vec<Node>> {
         let children = client.get_children(&path).await?;
         paths.extend(children.into_iter().map(|child| format!("{path}/{child}")));
         let data = String::from_utf8_lossy(&data).into_owned();
-        nodes.push(Node { path, czxid: stat.czxid, mzxid: stat.mzxid, data });
+        nodes.push(Node {
+            path,
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            data,
+        });
     }
     Ok(nodes)
 }

@@ -25,11 +25,20 @@ impl CounterTask {
         let counter = DistributedAtomicLong::new(&context.client, CounterKind::path(kind.key()))?;
         let counter = match kind {
             CounterKind::Plain => counter,
-            CounterKind::Promoted => counter.promoted_to_lock(format!("{COUNTERS}-locks/{}", kind.key()))?,
-            CounterKind::Receipt => counter.exactly_once(format!("{RECEIPTS}/w{}", context.work.worker))?,
+            CounterKind::Promoted => {
+                counter.promoted_to_lock(format!("{COUNTERS}-locks/{}", kind.key()))?
+            }
+            CounterKind::Receipt => {
+                counter.exactly_once(format!("{RECEIPTS}/w{}", context.work.worker))?
+            }
         };
         let pause = Duration::from_millis(context.work.think_ms) / 10;
-        Ok(Self { context: context.clone(), kind, counter, pause })
+        Ok(Self {
+            context: context.clone(),
+            kind,
+            counter,
+            pause,
+        })
     }
 
     /// Runs until the conductor requests rest. Then drops an increment in progress.
@@ -55,11 +64,18 @@ impl CounterTask {
                 _ => (None, Outcome::Refused),
             },
         };
-        self.record(CounterSeen::Counted { number, value, outcome });
+        self.record(CounterSeen::Counted {
+            number,
+            value,
+            outcome,
+        });
         sleep(self.pause.mul_f64(Rng::new().f64())).await;
     }
 
     fn record(&self, seen: CounterSeen) {
-        self.context.history.write(What::Counter { part: self.kind.key().to_owned(), seen });
+        self.context.history.write(What::Counter {
+            part: self.kind.key().to_owned(),
+            seen,
+        });
     }
 }

@@ -33,19 +33,29 @@ impl Held {
     }
 
     fn term(&self) -> Option<&Term> {
-        if let Self::Term(term) = self { Some(term) } else { None }
+        if let Self::Term(term) = self {
+            Some(term)
+        } else {
+            None
+        }
     }
 
     /// The owner within this process. Each term has a separate one: a term is not reentrant.
     pub(super) fn owner(&self) -> String {
-        let of_term = self.term().map(|term| format!("term {}", term.leadership.fencing_token()));
-        of_term.or_else(|| self.guards().next().map(|guard| guard.owner().to_string())).unwrap_or_default()
+        let of_term = self
+            .term()
+            .map(|term| format!("term {}", term.leadership.fencing_token()));
+        of_term
+            .or_else(|| self.guards().next().map(|guard| guard.owner().to_string()))
+            .unwrap_or_default()
     }
 
     /// The session of the hold's nodes.
     pub(super) fn session(&self) -> i64 {
         let of_term = self.term().map(|term| term.session.id());
-        of_term.or_else(|| self.guards().next().map(LockGuard::session_id)).unwrap_or_default()
+        of_term
+            .or_else(|| self.guards().next().map(LockGuard::session_id))
+            .unwrap_or_default()
     }
 
     /// Whether the owner already held the lock.
@@ -55,7 +65,8 @@ impl Held {
 
     /// Whether all guards, or the term, are valid.
     pub(super) fn is_valid(&self) -> bool {
-        self.guards().all(LockGuard::is_valid) && self.term().is_none_or(|term| term.leadership.is_valid())
+        self.guards().all(LockGuard::is_valid)
+            && self.term().is_none_or(|term| term.leadership.is_valid())
     }
 
     /// The end of the hold's promise, and then whether it is valid.
@@ -91,7 +102,11 @@ impl Held {
     /// The earliest `valid_until` of all guards, or that of the term, on the clock of histories.
     pub(super) fn valid_until(&self) -> u64 {
         let of_term = self.term().map(|term| term.session.lease().valid_until());
-        let until = self.guards().map(LockGuard::valid_until).chain(of_term).reduce(ClockInstant::min);
+        let until = self
+            .guards()
+            .map(LockGuard::valid_until)
+            .chain(of_term)
+            .reduce(ClockInstant::min);
         until.map_or(0, ClockInstant::as_nanos)
     }
 
@@ -100,7 +115,9 @@ impl Held {
         match self {
             Self::Guard(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
-            Self::Leases { first, others } => SemaphoreLease::release_all([first].into_iter().chain(others)).await,
+            Self::Leases { first, others } => {
+                SemaphoreLease::release_all([first].into_iter().chain(others)).await
+            }
             Self::Term(term) => term.end().await,
         }
     }

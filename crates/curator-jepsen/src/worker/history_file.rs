@@ -37,8 +37,17 @@ impl HistoryFile {
     /// Opens a file for appending, and creates it if it is missing.
     pub(super) fn append(path: &Path, worker: u32, life: u32) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        let written = Mutex::new(Written { file, session: None });
-        Ok(Self { worker, life, written, holds: AtomicU64::new(0), elements: AtomicU64::new(0) })
+        let written = Mutex::new(Written {
+            file,
+            session: None,
+        });
+        Ok(Self {
+            worker,
+            life,
+            written,
+            holds: AtomicU64::new(0),
+            elements: AtomicU64::new(0),
+        })
     }
 
     /// The number of the next hold.
@@ -48,7 +57,12 @@ impl HistoryFile {
 
     /// An element that no other write uses.
     pub(super) fn next_element(&self) -> String {
-        format!("w{}.{}.{}", self.worker, self.life, self.elements.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "w{}.{}.{}",
+            self.worker,
+            self.life,
+            self.elements.fetch_add(1, Ordering::Relaxed)
+        )
     }
 
     /// The name of an owner of this process, which is unique in the run.
@@ -58,7 +72,10 @@ impl HistoryFile {
 
     /// Records an event with the current time.
     pub(super) fn write(&self, what: What) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).write(self, what);
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .write(self, what);
     }
 
     /// Records the session and its timeout, if it differs from the previous session.
@@ -66,20 +83,34 @@ impl HistoryFile {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.session.replace(session) != Some(session) {
             let timeout_ms = Some(timeout.as_millis().try_into().unwrap_or(u64::MAX));
-            written.write(self, What::Session { session, client: None, timeout_ms });
+            written.write(
+                self,
+                What::Session {
+                    session,
+                    client: None,
+                    timeout_ms,
+                },
+            );
         }
     }
 }
 
 impl Written {
-    /// Writes the whole line with one `write`, so that a killed process loses no recorded event. The clock is read
-    /// under the mutex, so the lines are in the order of their times.
+    /// Writes the whole line with one `write`, so that a killed process loses no recorded event.
+    /// The clock is read under the mutex, so the lines are in the order of their times.
     fn write(&mut self, history: &HistoryFile, what: What) {
-        let event = Event { at: now(), worker: history.worker, life: history.life, what };
-        let line = serde_json::to_vec(&event).map_err(io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            self.file.write_all(&line)
-        });
+        let event = Event {
+            at: now(),
+            worker: history.worker,
+            life: history.life,
+            what,
+        };
+        let line = serde_json::to_vec(&event)
+            .map_err(io::Error::from)
+            .and_then(|mut line| {
+                line.push(b'\n');
+                self.file.write_all(&line)
+            });
         if let Err(error) = line {
             // Later events would be missing, so the checker could report wrong violations.
             eprintln!("curator-jepsen worker: cannot write the history: {error}");

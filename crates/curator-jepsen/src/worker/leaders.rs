@@ -8,9 +8,10 @@ use curator_recipes::{LeaderLatch, LeaderSelector, LeaderSelectorError, Leadersh
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// The number of terms after which a participant leaves the election, and another one joins. The last term of a
-/// selector ends because its job returns, the other terms because they are interrupted: after a job that returns within
-/// 10 s, the selector pauses, and the pauses would soon be too long for a run.
+/// The number of terms after which a participant leaves the election, and another one joins. The
+/// last term of a selector ends because its job returns, the other terms because they are
+/// interrupted: after a job that returns within 10 s, the selector pauses, and the pauses would
+/// soon be too long for a run.
 const TERMS: u32 = 8;
 
 /// The participants of a part, one after the other.
@@ -71,10 +72,17 @@ enum TermEnd {
 impl Candidate {
     /// A candidate that has not joined the election yet.
     pub(super) fn new(client: &CuratorClient, path: String, kind: Election) -> Self {
-        Self { client: client.clone(), path, kind, current: None, terms: 0 }
+        Self {
+            client: client.clone(),
+            path,
+            kind,
+            current: None,
+            terms: 0,
+        }
     }
 
-    /// Joins the election if necessary, and waits for the next term. `None` if the term has already ended.
+    /// Joins the election if necessary, and waits for the next term. `None` if the term has already
+    /// ended.
     pub(super) async fn lead(&mut self) -> Result<Option<Term>> {
         if self.terms >= TERMS {
             self.leave().await;
@@ -88,12 +96,20 @@ impl Candidate {
         match self.current.insert(participant) {
             Participant::Latch(latch) => {
                 let leadership = latch.leadership().await?;
-                Ok(Term::new(leadership, &self.client, TermEnd::Resign(latch.clone())))
+                Ok(Term::new(
+                    leadership,
+                    &self.client,
+                    TermEnd::Resign(latch.clone()),
+                ))
             }
             Participant::Selector(running) => {
-                let Some(Job { leadership, returns }) = running.jobs.recv().await else {
-                    // The selector has ended unexpectedly. If the cause persists, the start of the next one fails with
-                    // it.
+                let Some(Job {
+                    leadership,
+                    returns,
+                }) = running.jobs.recv().await
+                else {
+                    // The selector has ended unexpectedly. If the cause persists, the start of the
+                    // next one fails with it.
                     self.leave().await;
                     return Ok(None);
                 };
@@ -112,7 +128,12 @@ impl Candidate {
         self.terms = 0;
         match self.current.take() {
             Some(Participant::Latch(latch)) => drop(latch.close().await),
-            Some(Participant::Selector(RunningSelector { jobs, shutdown, run, .. })) => {
+            Some(Participant::Selector(RunningSelector {
+                jobs,
+                shutdown,
+                run,
+                ..
+            })) => {
                 drop((jobs, shutdown));
                 drop(run.await);
             }
@@ -124,8 +145,16 @@ impl Candidate {
 impl Participant {
     fn start(client: &CuratorClient, path: &str, kind: Election) -> Result<Self> {
         let selector = match kind {
-            Election::Latch => return Ok(Self::Latch(LeaderLatch::builder(client, path)?.id(client.name()).start())),
-            Election::Selector => LeaderSelector::builder(client, path)?.id(client.name()).build(),
+            Election::Latch => {
+                return Ok(Self::Latch(
+                    LeaderLatch::builder(client, path)?
+                        .id(client.name())
+                        .start(),
+                ));
+            }
+            Election::Selector => LeaderSelector::builder(client, path)?
+                .id(client.name())
+                .build(),
         };
         let ((to, jobs), (shutdown, stopped)) = (mpsc::channel(1), oneshot::channel());
         let job = move |leadership| {
@@ -133,13 +162,24 @@ impl Participant {
             async move {
                 let (returns, returned) = oneshot::channel();
                 // If the receiver was dropped, the job returns immediately.
-                drop(to.send(Job { leadership, returns }).await);
+                drop(
+                    to.send(Job {
+                        leadership,
+                        returns,
+                    })
+                    .await,
+                );
                 drop(returned.await);
                 Ok(())
             }
         };
         let run = tokio::spawn(selector.clone().run(job, stopped));
-        Ok(Self::Selector(RunningSelector { selector, jobs, shutdown, run }))
+        Ok(Self::Selector(RunningSelector {
+            selector,
+            jobs,
+            shutdown,
+            run,
+        }))
     }
 }
 
@@ -147,7 +187,11 @@ impl Term {
     fn new(leadership: Leadership, client: &CuratorClient, end: TermEnd) -> Option<Self> {
         // If the term is valid after this read, this session is the session of the term.
         let session = client.current_session()?;
-        leadership.is_valid().then_some(Self { leadership, session, end })
+        leadership.is_valid().then_some(Self {
+            leadership,
+            session,
+            end,
+        })
     }
 
     /// Ends the term. The participant then rejoins the election, unless this was its last term.
@@ -171,6 +215,8 @@ impl Term {
 
 impl fmt::Debug for RunningSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunningSelector").field("selector", &self.selector).finish_non_exhaustive()
+        f.debug_struct("RunningSelector")
+            .field("selector", &self.selector)
+            .finish_non_exhaustive()
     }
 }

@@ -36,7 +36,10 @@ pub(super) struct LockSet {
 /// A set as it was read: from the store, or from a node.
 #[derive(Debug)]
 enum Before {
-    Stored { elements: Vec<String>, token: Option<i64> },
+    Stored {
+        elements: Vec<String>,
+        token: Option<i64>,
+    },
     InNode(NodeSet),
 }
 
@@ -69,7 +72,8 @@ impl LockSet {
         self.think.mul_f64(random.f64())
     }
 
-    /// Reads the set of each claim, waits, writes each set back with a new element, and records the results.
+    /// Reads the set of each claim, waits, writes each set back with a new element, and records the
+    /// results.
     pub(super) async fn update(
         &mut self,
         history: &HistoryFile,
@@ -78,12 +82,35 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        // Outside the future of the work, so that the updates are recorded even if the future is dropped.
+        // Outside the future of the work, so that the updates are recorded even if the future is
+        // dropped.
         let mut updates = Vec::new();
         let (guarded, part) = (self.guarded.clone(), self.part.key());
-        guarded.run(held, self.read_and_write(history, held, claims, think, &mut updates)).await;
-        for Update { set, element, checked, until, answered, outcome } in updates {
-            history.write(What::Wrote { hold, part: part.clone(), set, element, checked, until, answered, outcome });
+        guarded
+            .run(
+                held,
+                self.read_and_write(history, held, claims, think, &mut updates),
+            )
+            .await;
+        for Update {
+            set,
+            element,
+            checked,
+            until,
+            answered,
+            outcome,
+        } in updates
+        {
+            history.write(What::Wrote {
+                hold,
+                part: part.clone(),
+                set,
+                element,
+                checked,
+                until,
+                answered,
+                outcome,
+            });
         }
     }
 
@@ -99,10 +126,19 @@ impl LockSet {
         for claim in claims {
             let set = self.set(claim);
             // Without its elements, the set cannot be written back.
-            let Some(before) = self.read(&set, claim).await else { return };
+            let Some(before) = self.read(&set, claim).await else {
+                return;
+            };
             read.push(before);
             let element = history.next_element();
-            updates.push(Update { set, element, checked: 0, until: 0, answered: None, outcome: Outcome::NotSent });
+            updates.push(Update {
+                set,
+                element,
+                checked: 0,
+                until: 0,
+                answered: None,
+                outcome: Outcome::NotSent,
+            });
         }
         sleep(think).await;
         let mut nodes = Vec::new();
@@ -125,7 +161,9 @@ impl LockSet {
             }
             let outcome = node_sets::write(held.transaction(), nodes).await;
             let answered = Some(now());
-            updates.iter_mut().for_each(|update| (update.outcome, update.answered) = (outcome, answered));
+            updates
+                .iter_mut()
+                .for_each(|update| (update.outcome, update.answered) = (outcome, answered));
         }
     }
 
@@ -149,21 +187,37 @@ impl LockSet {
         think: Duration,
     ) {
         let guarded = self.guarded.clone();
-        guarded.run(held, self.read_and_read(history, hold, claims, think)).await;
+        guarded
+            .run(held, self.read_and_read(history, hold, claims, think))
+            .await;
     }
 
-    async fn read_and_read(&mut self, history: &HistoryFile, hold: HoldId, claims: &[Claim], think: Duration) {
+    async fn read_and_read(
+        &mut self,
+        history: &HistoryFile,
+        hold: HoldId,
+        claims: &[Claim],
+        think: Duration,
+    ) {
         let Some(claim) = claims.first() else { return };
         let set = self.set(claim);
         for pause in [think, Duration::ZERO] {
             let before = now();
-            if let Some(Before::Stored { elements, .. } | Before::InNode(NodeSet { elements, .. })) =
-                self.read(&set, claim).await
+            if let Some(
+                Before::Stored { elements, .. } | Before::InNode(NodeSet { elements, .. }),
+            ) = self.read(&set, claim).await
             {
                 let mut digest = DefaultHasher::new();
                 elements.hash(&mut digest);
                 let (part, set, digest) = (self.part.key(), set.clone(), digest.finish());
-                history.write(What::Read { hold, part, set, before, elements: elements.len(), digest });
+                history.write(What::Read {
+                    hold,
+                    part,
+                    set,
+                    before,
+                    elements: elements.len(),
+                    digest,
+                });
             }
             sleep(pause).await;
         }
@@ -176,26 +230,56 @@ impl LockSet {
 
     /// The name of the current set.
     fn set(&self, claim: &Claim) -> String {
-        format!("{}/{}", family(claim), now().saturating_sub(self.began) / self.set_time)
+        format!(
+            "{}/{}",
+            family(claim),
+            now().saturating_sub(self.began) / self.set_time
+        )
     }
 
     /// Reads a set. `None` if the token is stale, or the request fails.
     async fn read(&mut self, set: &str, claim: &Claim) -> Option<Before> {
         if self.part.variant == Variant::Transaction {
-            return timeout(TIMEOUT, NodeSet::read(&self.client, set)).await.ok()?.ok().map(Before::InNode);
+            return timeout(TIMEOUT, NodeSet::read(&self.client, set))
+                .await
+                .ok()?
+                .ok()
+                .map(Before::InNode);
         }
         let token = claim.token.filter(|_| self.part.variant == Variant::Token);
-        match self.store.ask(&Request::Read { set: set.to_owned(), token }).await {
+        match self
+            .store
+            .ask(&Request::Read {
+                set: set.to_owned(),
+                token,
+            })
+            .await
+        {
             Ok(Answer::Elements { elements }) => Some(Before::Stored { elements, token }),
             Ok(_) | Err(_) => None,
         }
     }
 
-    async fn write(&mut self, update: &Update, mut elements: Vec<String>, token: Option<i64>) -> Outcome {
+    async fn write(
+        &mut self,
+        update: &Update,
+        mut elements: Vec<String>,
+        token: Option<i64>,
+    ) -> Outcome {
         elements.push(update.element.clone());
-        match self.store.ask(&Request::Write { set: update.set.clone(), elements, token }).await {
+        match self
+            .store
+            .ask(&Request::Write {
+                set: update.set.clone(),
+                elements,
+                token,
+            })
+            .await
+        {
             Ok(Answer::Written) => Outcome::Acknowledged,
-            Ok(Answer::Stale | Answer::Invalid { .. } | Answer::Elements { .. }) => Outcome::Refused,
+            Ok(Answer::Stale | Answer::Invalid { .. } | Answer::Elements { .. }) => {
+                Outcome::Refused
+            }
             Err(StoreError::NotConnected { .. }) => Outcome::NotSent,
             Err(StoreError::NoAnswer { .. }) => Outcome::Unknown,
         }

@@ -1,10 +1,11 @@
-//! A client process of a run: does its [`Work`] until it reads [`REST`](crate::work::REST), or its standard input ends.
+//! A client process of a run: does its [`Work`] until it reads [`REST`](crate::work::REST), or its
+//! standard input ends.
 //!
-//! Each part has a separate task, which repeats: acquire a lock, work under it, release it, rest. The work is
-//! `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new element. The [kind of
-//! lock](crate::work::LockKind) determines the sets, and what a hold [claims](crate::history::Claim); the
-//! [variant](crate::work::Variant) determines where the sets are stored, and what prevents late writes. All events are
-//! recorded in the history immediately.
+//! Each part has a separate task, which repeats: acquire a lock, work under it, release it, rest.
+//! The work is `lock-set`, as in Jepsen's tests: read a set, wait, and write it back with a new
+//! element. The [kind of lock](crate::work::LockKind) determines the sets, and what a hold
+//! [claims](crate::history::Claim); the [variant](crate::work::Variant) determines where the sets
+//! are stored, and what prevents late writes. All events are recorded in the history immediately.
 
 mod cache;
 mod cache_writer;
@@ -46,9 +47,10 @@ use self::service::ServiceTask;
 use crate::history::{CounterKind, What};
 use crate::work::{CacheOrder, Work};
 
-/// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input and does it until
-/// the input ends. The exit status is 0 on success, even if locks were lost; otherwise the error is printed to
-/// standard error. A worker that cannot write its history exits immediately, with status 1.
+/// Runs the program `curator-jepsen worker`: reads a [`Work`] from the first line of standard input
+/// and does it until the input ends. The exit status is 0 on success, even if locks were lost;
+/// otherwise the error is printed to standard error. A worker that cannot write its history exits
+/// immediately, with status 1.
 #[must_use]
 pub fn run() -> ExitCode {
     match work(&mut io::stdin().lock()) {
@@ -66,8 +68,12 @@ const THREADS: usize = 2;
 fn work(input: &mut impl BufRead) -> anyhow::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let work: Work = serde_json::from_str(&line).context("the first line of standard input is not a `Work` as JSON")?;
-    let runtime = runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+    let work: Work = serde_json::from_str(&line)
+        .context("the first line of standard input is not a `Work` as JSON")?;
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()?;
     let (orders, ordered) = watch::channel(CacheOrder::Work);
     let (finish, finishing) = watch::channel(false);
     let working = runtime.block_on(Working::start(work, ordered))?;
@@ -94,9 +100,15 @@ struct Context {
 }
 
 impl Context {
-    /// Waits until the conductor requests rest. Also returns when the sender of the orders is dropped.
+    /// Waits until the conductor requests rest. Also returns when the sender of the orders is
+    /// dropped.
     async fn rests(&self) {
-        drop(self.orders.clone().wait_for(|order| *order == CacheOrder::Rest).await);
+        drop(
+            self.orders
+                .clone()
+                .wait_for(|order| *order == CacheOrder::Rest)
+                .await,
+        );
     }
 }
 
@@ -107,8 +119,8 @@ struct Working {
 }
 
 impl Working {
-    /// Starts the client, and tasks: one for each part, two for the cache, one for each counter, and one for the
-    /// service. The ensemble may be down.
+    /// Starts the client, and tasks: one for each part, two for the cache, one for each counter,
+    /// and one for the service. The ensemble may be down.
     async fn start(work: Work, orders: watch::Receiver<CacheOrder>) -> anyhow::Result<Self> {
         let history = HistoryFile::append(&work.history, work.worker, work.life)
             .with_context(|| format!("cannot open the history {}", work.history.display()))?;
@@ -118,11 +130,18 @@ impl Working {
             .transport(work.transport.into())
             .session_timeout(Duration::from_millis(work.session_timeout_ms))
             // An acquire must survive any outage.
-            .retry_policy(RetryForever::new(Duration::from_millis(100)).map_err(client::Error::from)?)
+            .retry_policy(
+                RetryForever::new(Duration::from_millis(100)).map_err(client::Error::from)?,
+            )
             .default_lock_data(name.clone().into_bytes())
             .name(name)
             .start()?;
-        let context = Context { work: Arc::new(work), client, history, orders };
+        let context = Context {
+            work: Arc::new(work),
+            client,
+            history,
+            orders,
+        };
         let (work, mut parts) = (&context.work, JoinSet::new());
         for part in &work.parts {
             parts.spawn(PartTask::new(&context, *part)?.run());
@@ -131,7 +150,10 @@ impl Working {
             parts.spawn(CacheTask::new(&context, root)?.run());
             parts.spawn(CacheWriter::new(&context, root).run());
         }
-        for kind in CounterKind::value_variants().iter().filter(|_| work.counters) {
+        for kind in CounterKind::value_variants()
+            .iter()
+            .filter(|_| work.counters)
+        {
             parts.spawn(CounterTask::new(&context, *kind)?.run());
         }
         if work.services {
@@ -140,10 +162,15 @@ impl Working {
         Ok(Self { context, parts })
     }
 
-    /// Waits until all parts have ended. Then records `Resting` when the client has no clean-up left, and closes the
-    /// client when the worker must finish.
+    /// Waits until all parts have ended. Then records `Resting` when the client has no clean-up
+    /// left, and closes the client when the worker must finish.
     async fn until_finished(self, mut finishing: watch::Receiver<bool>) -> anyhow::Result<()> {
-        let Self { context: Context { client, history, .. }, mut parts } = self;
+        let Self {
+            context: Context {
+                client, history, ..
+            },
+            mut parts,
+        } = self;
         let mut states = client.connection_states();
         // Every session of the client starts with a transition of this state.
         let sessions = async {
@@ -176,7 +203,9 @@ impl Working {
             closed = sessions => closed,
         };
         let closed = client.close().await;
-        history.write(What::Closed { error: closed.as_ref().err().map(ToString::to_string) });
+        history.write(What::Closed {
+            error: closed.as_ref().err().map(ToString::to_string),
+        });
         match closed {
             // The session expires on the servers, which may be down.
             Ok(()) | Err(client::Error::CloseUnconfirmed { .. }) => worked,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, Outcome as ClientOutcome};
+use curator_recipes::client::{
+    CreateMode, CuratorClient, Error as ClientError, Outcome as ClientOutcome,
+};
 use curator_recipes::{GuardedTransaction, Result};
 
 use crate::history::Outcome;
@@ -26,10 +28,18 @@ impl NodeSet {
         // The only slash in a set's name precedes its number.
         let path = format!("{ROOT}/{}", set.replace('/', "-"));
         match client.get_data(&path).await {
-            Ok((data, _)) => Ok(Self { elements: elements(&path, &data)?, path, exists: true }),
+            Ok((data, _)) => Ok(Self {
+                elements: elements(&path, &data)?,
+                path,
+                exists: true,
+            }),
             Err(ClientError::NoNode { .. }) => {
                 make_root(client).await?;
-                Ok(Self { path, elements: Vec::new(), exists: false })
+                Ok(Self {
+                    path,
+                    elements: Vec::new(),
+                    exists: false,
+                })
             }
             Err(error) => Err(error.into()),
         }
@@ -41,23 +51,33 @@ impl NodeSet {
         self
     }
 
-    fn written_by<'a>(&self, transaction: GuardedTransaction<'a>) -> Result<GuardedTransaction<'a>> {
+    fn written_by<'a>(
+        &self,
+        transaction: GuardedTransaction<'a>,
+    ) -> Result<GuardedTransaction<'a>> {
         let data = serde_json::json!(self.elements).to_string();
         if self.exists {
             transaction.set_data(&self.path, data, None)
         } else {
-            // If another client has created the node since the read, the transaction fails. Only a violation can cause
-            // that.
+            // If another client has created the node since the read, the transaction fails. Only a
+            // violation can cause that.
             transaction.create(&self.path, data, CreateMode::Persistent)
         }
     }
 }
 
 /// Writes all of these sets in one transaction, if the lock is still held.
-pub(super) async fn write(transaction: Option<GuardedTransaction<'_>>, sets: Vec<NodeSet>) -> Outcome {
+pub(super) async fn write(
+    transaction: Option<GuardedTransaction<'_>>,
+    sets: Vec<NodeSet>,
+) -> Outcome {
     // Every hold has a transaction.
-    let Some(transaction) = transaction else { return Outcome::NotSent };
-    let transaction = sets.iter().try_fold(transaction, |transaction, set| set.written_by(transaction));
+    let Some(transaction) = transaction else {
+        return Outcome::NotSent;
+    };
+    let transaction = sets
+        .iter()
+        .try_fold(transaction, |transaction, set| set.written_by(transaction));
     let written = match transaction {
         Ok(transaction) => transaction.commit().await,
         Err(error) => Err(error),
@@ -79,13 +99,15 @@ async fn make_root(client: &CuratorClient) -> Result<(), ClientError> {
     }
 }
 
-/// Parses the data of a node. Malformed data is a bug in the tester, as no other program writes these nodes.
+/// Parses the data of a node. Malformed data is a bug in the tester, as no other program writes
+/// these nodes.
 fn elements(path: &str, data: &[u8]) -> anyhow::Result<Vec<String>> {
-    serde_json::from_slice(data).with_context(|| format!("the data of {path} are not a JSON list of elements"))
+    serde_json::from_slice(data)
+        .with_context(|| format!("the data of {path} are not a JSON list of elements"))
 }
 
-/// All sets of the variant `transaction` with their elements, by their names in the histories. Must be called after the
-/// workers have ended. Syncs first, as a server may lag behind the leader.
+/// All sets of the variant `transaction` with their elements, by their names in the histories. Must
+/// be called after the workers have ended. Syncs first, as a server may lag behind the leader.
 ///
 /// # Errors
 ///
@@ -106,7 +128,10 @@ pub async fn node_sets(client: &CuratorClient) -> anyhow::Result<BTreeMap<String
     for node in nodes {
         let path = format!("{ROOT}/{node}");
         let (data, _) = client.get_data(&path).await?;
-        let set = node.rsplit_once('-').map_or_else(|| node.clone(), |(family, number)| format!("{family}/{number}"));
+        let set = node.rsplit_once('-').map_or_else(
+            || node.clone(),
+            |(family, number)| format!("{family}/{number}"),
+        );
         sets.insert(set, elements(&path, &data)?);
     }
     Ok(sets)

@@ -36,17 +36,35 @@ pub(super) struct PartTask {
 
 impl PartTask {
     pub(super) fn new(context: &Context, part: Part) -> Result<Self> {
-        let Context { work, client, history, .. } = context;
+        let Context {
+            work,
+            client,
+            history,
+            ..
+        } = context;
         let (lock, set) = (Lock::new(client, part)?, LockSet::new(work, part, client));
         // Parts, workers and lives must have different random sequences.
         let mut random = Rng::with_seed(work.seed);
-        for number in [u64::from(work.worker), u64::from(work.life), part.lock as u64, part.variant as u64] {
+        for number in [
+            u64::from(work.worker),
+            u64::from(work.life),
+            part.lock as u64,
+            part.variant as u64,
+        ] {
             random = Rng::with_seed(random.u64(..) ^ number);
         }
-        Ok(Self { part, lock, set, history: PartHistory::new(part, history), context: context.clone(), random })
+        Ok(Self {
+            part,
+            lock,
+            set,
+            history: PartHistory::new(part, history),
+            context: context.clone(),
+            random,
+        })
     }
 
-    /// Acquires, works and releases repeatedly, until the worker must rest. A current hold is completed and released.
+    /// Acquires, works and releases repeatedly, until the worker must rest. A current hold is
+    /// completed and released.
     pub(super) async fn run(mut self) {
         self.steps().await;
         self.lock.leave().await;
@@ -56,7 +74,14 @@ impl PartTask {
         let context = self.context.clone();
         let is_of_leaders = self.lock.is_of_leaders();
         loop {
-            let ((timeout, abandon), asked) = (if is_of_leaders { (LONG, LONG) } else { self.next_timeouts() }, now());
+            let ((timeout, abandon), asked) = (
+                if is_of_leaders {
+                    (LONG, LONG)
+                } else {
+                    self.next_timeouts()
+                },
+                now(),
+            );
             let acquired = tokio::select! {
                 biased;
                 () = context.rests() => return,
@@ -69,7 +94,11 @@ impl PartTask {
                 Ok(None) => self.history.not_acquired(asked, None),
                 Err(error) => self.history.not_acquired(asked, Some(error)),
             }
-            let rest = if is_of_leaders { Duration::ZERO } else { self.set.thinking(&mut self.random) };
+            let rest = if is_of_leaders {
+                Duration::ZERO
+            } else {
+                self.set.thinking(&mut self.random)
+            };
             let rest = rest + if failed { PAUSE } else { Duration::ZERO };
             tokio::select! {
                 () = context.rests() => return,
@@ -78,8 +107,8 @@ impl PartTask {
         }
     }
 
-    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the one after which its
-    /// future is dropped.
+    /// The timeouts of the next acquire: the one passed to it (zero means not to wait), and the one
+    /// after which its future is dropped.
     fn next_timeouts(&mut self) -> (Duration, Duration) {
         let some = SHORT.mul_f64(self.random.f64());
         match self.random.u8(..20) {
@@ -92,13 +121,26 @@ impl PartTask {
 
     /// Does the work under a hold, and releases it.
     async fn hold(&mut self, grant: Grant, asked: u64) {
-        let Self { part, lock, set, history, random, .. } = self;
+        let Self {
+            part,
+            lock,
+            set,
+            history,
+            random,
+            ..
+        } = self;
         let hold = history.begin(&grant, asked, None);
         let think = set.thinking(random);
         let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
-        let Grant { held, claims, may, .. } = grant;
+        let Grant {
+            held, claims, may, ..
+        } = grant;
         // The side of a re-entry. A mutex and a multi-lock ignore it.
-        let side = if may == Access::Write && random.bool() { Access::Read } else { may };
+        let side = if may == Access::Write && random.bool() {
+            Access::Read
+        } else {
+            may
+        };
         let work = async {
             let again = if enters_again && lock.is_reentrant() {
                 reenter(lock, *part, (hold, &claims), side, history).await
@@ -106,8 +148,14 @@ impl PartTask {
                 None
             };
             match may {
-                Access::Write => set.update(history.file(), hold, &held, &claims, think).await,
-                Access::Read => set.read_twice(history.file(), hold, &held, &claims, think).await,
+                Access::Write => {
+                    set.update(history.file(), hold, &held, &claims, think)
+                        .await
+                }
+                Access::Read => {
+                    set.read_twice(history.file(), hold, &held, &claims, think)
+                        .await
+                }
                 Access::Hold => set.wait(&held, think).await,
             }
             if let Some((again, held)) = again {
@@ -115,7 +163,9 @@ impl PartTask {
                 history.end(again, held).await;
             }
         };
-        Sampler::new(history.file(), hold, || held.state()).during(work).await;
+        Sampler::new(history.file(), hold, || held.state())
+            .during(work)
+            .await;
         match held {
             Held::Writer(guard) if downgrades => self.downgrade(hold, guard).await,
             held => history.end(hold, held).await,
@@ -124,7 +174,13 @@ impl PartTask {
 
     /// Downgrades a writer to a reader, and does a reader's work.
     async fn downgrade(&mut self, writing: HoldId, guard: WriteGuard) {
-        let Self { part, set, history, random, .. } = self;
+        let Self {
+            part,
+            set,
+            history,
+            random,
+            ..
+        } = self;
         let asked = now();
         history.releasing(writing);
         let downgraded = guard.downgrade().await;
@@ -132,8 +188,16 @@ impl PartTask {
         let Ok(guard) = downgraded else { return };
         let grant = Grant::downgraded(guard, *part);
         let hold = history.begin(&grant, asked, Some(writing));
-        let work = set.read_twice(history.file(), hold, &grant.held, &grant.claims, set.thinking(random));
-        Sampler::new(history.file(), hold, || grant.held.state()).during(work).await;
+        let work = set.read_twice(
+            history.file(),
+            hold,
+            &grant.held,
+            &grant.claims,
+            set.thinking(random),
+        );
+        Sampler::new(history.file(), hold, || grant.held.state())
+            .during(work)
+            .await;
         history.end(hold, grant.held).await;
     }
 }

@@ -19,7 +19,10 @@ pub(super) struct PartHistory {
 
 impl PartHistory {
     pub(super) fn new(part: Part, file: &Arc<HistoryFile>) -> Self {
-        Self { part, file: Arc::clone(file) }
+        Self {
+            part,
+            file: Arc::clone(file),
+        }
     }
 
     pub(super) fn file(&self) -> &HistoryFile {
@@ -45,7 +48,11 @@ impl PartHistory {
     /// Records that an acquire returned no guard.
     pub(super) fn not_acquired(&self, asked: u64, error: Option<Error>) {
         let error = error.map(|error| error.to_string());
-        self.file.write(What::NotAcquired { part: self.part.key(), asked, error });
+        self.file.write(What::NotAcquired {
+            part: self.part.key(),
+            asked,
+            error,
+        });
     }
 
     /// Releases a hold, and records the release.
@@ -59,6 +66,9 @@ impl PartHistory {
     }
 
     pub(super) fn released(&self, hold: HoldId, error: Option<&Error>) {
-        self.file.write(What::Released { hold, error: error.map(ToString::to_string) });
+        self.file.write(What::Released {
+            hold,
+            error: error.map(ToString::to_string),
+        });
     }
 }

@@ -15,14 +15,20 @@ const PERIOD: Duration = Duration::from_millis(20);
 pub(super) struct Sampler<'a, F> {
     history: &'a HistoryFile,
     hold: HoldId,
-    /// Reads the end of the hold's promise, on the clock of histories, and then whether the hold is valid.
+    /// Reads the end of the hold's promise, on the clock of histories, and then whether the hold is
+    /// valid.
     state: F,
     lost: bool,
 }
 
 impl<'a, F: Fn() -> (u64, bool)> Sampler<'a, F> {
     pub(super) fn new(history: &'a HistoryFile, hold: HoldId, state: F) -> Self {
-        Self { history, hold, state, lost: false }
+        Self {
+            history,
+            hold,
+            state,
+            lost: false,
+        }
     }
 
     /// Takes one sample. Records every valid sample, and the first invalid one.
@@ -30,15 +36,19 @@ impl<'a, F: Fn() -> (u64, bool)> Sampler<'a, F> {
         let (hold, before) = (self.hold, now());
         let (until, is_valid) = (self.state)();
         if is_valid {
-            self.history.write(What::Valid { hold, before, until });
+            self.history.write(What::Valid {
+                hold,
+                before,
+                until,
+            });
         } else if !self.lost {
             self.lost = true;
             self.history.write(What::Invalid { hold });
         }
     }
 
-    /// Samples before some work under the hold, periodically during it, and after it. Runs in the task of the work, so
-    /// that no second task must be ended.
+    /// Samples before some work under the hold, periodically during it, and after it. Runs in the
+    /// task of the work, so that no second task must be ended.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.sample();
         let mut work = pin!(work);
@@ -77,16 +87,30 @@ mod tests {
             (9, !(2..=3).contains(&samples.get()))
         };
         // The work is polled again at each tick.
-        let work = poll_fn(|_| if samples.get() == 5 { Poll::Ready(()) } else { Poll::Pending });
+        let work = poll_fn(|_| {
+            if samples.get() == 5 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
         Sampler::new(&history, 4, state).during(work).await;
         let events: Result<Vec<Event>, _> = Histories::open(directory.path()).unwrap().collect();
         let recorded = events.unwrap().into_iter().map(|event| match event.what {
-            What::Valid { hold: 4, before, until: 9 } => (true, before <= event.at),
+            What::Valid {
+                hold: 4,
+                before,
+                until: 9,
+            } => (true, before <= event.at),
             What::Invalid { hold: 4 } => (false, true),
             what => panic!("{what:?}"),
         });
         let recorded: Vec<_> = recorded.collect();
-        // One sample before the work, four during it, and one after it. The second invalid sample is not recorded.
-        assert_eq!(recorded, [true, false, true, true, true].map(|valid| (valid, true)));
+        // One sample before the work, four during it, and one after it. The second invalid sample
+        // is not recorded.
+        assert_eq!(
+            recorded,
+            [true, false, true, true, true].map(|valid| (valid, true))
+        );
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use curator_discovery::{
-    CacheState, DiscoveryError, PersistentNodeState, RawJson, Registration, ServiceCache, ServiceDiscovery,
-    ServiceEvent, ServiceEvents, ServiceInstance,
+    CacheState, DiscoveryError, PersistentNodeState, RawJson, Registration, ServiceCache,
+    ServiceDiscovery, ServiceEvent, ServiceEvents, ServiceInstance,
 };
 use curator_recipes::client::CuratorClient;
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,8 +27,10 @@ pub(super) struct ServiceTask {
 impl ServiceTask {
     pub(super) fn new(context: &Context) -> Result<Self, DiscoveryError> {
         let services = ServiceDiscovery::new(&context.client, SERVICES)?;
-        // The id is the same in each life, so that a process waits for the end of its previous session.
-        let registration = services.register(ServiceInstance::new(SERVICE).id(format!("w{}", context.work.worker)))?;
+        // The id is the same in each life, so that a process waits for the end of its previous
+        // session.
+        let registration = services
+            .register(ServiceInstance::new(SERVICE).id(format!("w{}", context.work.worker)))?;
         let watched = |service: &str| {
             let cache: ServiceCache = services.start_cache(service)?;
             let events = cache.events();
@@ -36,15 +38,29 @@ impl ServiceTask {
         };
         let [ours, others] = ALL_SERVICES;
         let caches = [watched(ours)?, watched(others)?];
-        Ok(Self { context: context.clone(), registration, caches })
+        Ok(Self {
+            context: context.clone(),
+            registration,
+            caches,
+        })
     }
 
-    /// Runs until the conductor requests rest. Then deregisters the instance, and closes the caches.
+    /// Runs until the conductor requests rest. Then deregisters the instance, and closes the
+    /// caches.
     pub(super) async fn run(self) {
-        let Self { context, registration, caches: [mut ours, mut others] } = self;
+        let Self {
+            context,
+            registration,
+            caches: [mut ours, mut others],
+        } = self;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let record = |part: &str, seen| context.history.write(What::Service { part: part.to_owned(), seen });
+        let record = |part: &str, seen| {
+            context.history.write(What::Service {
+                part: part.to_owned(),
+                seen,
+            })
+        };
         let registered = async {
             let mut ticks = interval(PERIOD);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -86,9 +102,15 @@ impl ServiceTask {
     }
 }
 
-/// Requests the instance's node from a server. If the node exists, returns its session, and a time before the request.
-async fn confirm(client: &CuratorClient, registration: &Registration<RawJson>) -> Option<(i64, u64)> {
-    let PersistentNodeState::Present { path } = registration.state().get() else { return None };
+/// Requests the instance's node from a server. If the node exists, returns its session, and a time
+/// before the request.
+async fn confirm(
+    client: &CuratorClient,
+    registration: &Registration<RawJson>,
+) -> Option<(i64, u64)> {
+    let PersistentNodeState::Present { path } = registration.state().get() else {
+        return None;
+    };
     let (session, before) = (client.try_session().ok()?, now());
     let stat = session.exists(&path).await.ok()??;
     (stat.ephemeral_owner == session.id()).then_some((session.id(), before))
@@ -96,8 +118,12 @@ async fn confirm(client: &CuratorClient, registration: &Registration<RawJson>) -
 
 fn seen(event: ServiceEvent) -> Option<ServiceSeen> {
     match event {
-        ServiceEvent::Inserted(found) => Some(ServiceSeen::Inserted { session: found.stat.ephemeral_owner }),
-        ServiceEvent::Removed(found) => Some(ServiceSeen::Removed { session: found.stat.ephemeral_owner }),
+        ServiceEvent::Inserted(found) => Some(ServiceSeen::Inserted {
+            session: found.stat.ephemeral_owner,
+        }),
+        ServiceEvent::Removed(found) => Some(ServiceSeen::Removed {
+            session: found.stat.ephemeral_owner,
+        }),
         _ => None,
     }
 }

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use curator_jepsen::checker::{FinalSets, Findings, check};
-use curator_jepsen::history::{CACHE, CACHED, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, What};
+use curator_jepsen::history::{
+    CACHE, CACHED, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, What,
+};
 use curator_jepsen::store::Store;
 use curator_jepsen::work::{AGAIN, LOOK, LockKind, Part, QUIET, Transport, Variant, Work};
 use curator_jepsen::worker::cached_nodes;
@@ -38,7 +40,12 @@ pub(crate) const LOCKS: [LockKind; 6] = [
     LockKind::LeaderLatch,
     LockKind::LeaderSelector,
 ];
-pub(crate) const VARIANTS: [Variant; 4] = [Variant::Plain, Variant::Guarded, Variant::Transaction, Variant::Token];
+pub(crate) const VARIANTS: [Variant; 4] = [
+    Variant::Plain,
+    Variant::Guarded,
+    Variant::Transaction,
+    Variant::Token,
+];
 
 /// A store, and a directory for the histories.
 pub(crate) struct Run {
@@ -56,7 +63,11 @@ pub(crate) struct Worker {
 impl Run {
     pub(crate) async fn start() -> Self {
         let (store, directory) = (Store::start().await.unwrap(), TempDir::new().unwrap());
-        Self { store, directory, began: ClockInstant::now().as_nanos() }
+        Self {
+            store,
+            directory,
+            began: ClockInstant::now().as_nanos(),
+        }
     }
 
     pub(crate) fn work(&self, worker: u32, connect_string: String, parts: &[Part]) -> Work {
@@ -81,8 +92,16 @@ impl Run {
     }
 
     /// The same, with a cache.
-    pub(crate) fn work_with_cache(&self, worker: u32, connect_string: String, parts: &[Part]) -> Work {
-        Work { cached: Some(CACHED.to_owned()), ..self.work(worker, connect_string, parts) }
+    pub(crate) fn work_with_cache(
+        &self,
+        worker: u32,
+        connect_string: String,
+        parts: &[Part],
+    ) -> Work {
+        Work {
+            cached: Some(CACHED.to_owned()),
+            ..self.work(worker, connect_string, parts)
+        }
     }
 
     /// Starts one of our workers.
@@ -100,8 +119,12 @@ impl Run {
 impl Worker {
     /// Starts a program, and passes its work to it.
     pub(crate) fn start(command: &Command, work: &Work) -> Self {
-        let process = Process::start(env!("CARGO_BIN_EXE_curator-jepsen").as_ref(), command, work).unwrap();
-        Self { process, history: work.history.clone() }
+        let process =
+            Process::start(env!("CARGO_BIN_EXE_curator-jepsen").as_ref(), command, work).unwrap();
+        Self {
+            process,
+            history: work.history.clone(),
+        }
     }
 
     /// All events that the worker has written so far. Fails if a complete line is not an event.
@@ -109,14 +132,22 @@ impl Worker {
         let text = std::fs::read_to_string(&self.history).unwrap_or_default();
         // The last line may be incomplete.
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        complete.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
+        complete
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+            .collect()
     }
 
     /// Waits until the worker's history satisfies the condition.
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&[Event]) -> bool) -> impl Future<Output = ()> {
         until(async move || {
-            assert_eq!(self.process.ended(), None, "the worker has ended: {}", self.process.output());
+            assert_eq!(
+                self.process.ended(),
+                None,
+                "the worker has ended: {}",
+                self.process.output()
+            );
             wanted(&self.history())
         })
     }
@@ -125,7 +156,11 @@ impl Worker {
     pub(crate) async fn finish(mut self) -> Vec<Event> {
         self.process.close_input();
         until(async || self.process.ended().is_some()).await;
-        assert!(self.process.ended().unwrap().success(), "{}", self.process.output());
+        assert!(
+            self.process.ended().unwrap().success(),
+            "{}",
+            self.process.output()
+        );
         self.history()
     }
 
@@ -146,7 +181,12 @@ impl Worker {
 /// The elements of a history that were written with one of these outcomes.
 pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(String, String)> {
     let wrote = history.iter().filter_map(|event| match &event.what {
-        What::Wrote { set, element, outcome, .. } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
+        What::Wrote {
+            set,
+            element,
+            outcome,
+            ..
+        } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
         _ => None,
     });
     wrote.collect()
@@ -154,19 +194,29 @@ pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(Str
 
 /// The number of acknowledged writes of a part.
 pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
-    let is_one =
-        |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
+    let is_one = |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
     history.iter().filter(is_one).count()
 }
 
 /// The number of acknowledged increments.
 pub(crate) fn counted(history: &[Event]) -> usize {
-    let is_one = |seen: &CounterSeen| matches!(seen, CounterSeen::Counted { outcome: Outcome::Acknowledged, .. });
-    history.iter().filter(|event| matches!(&event.what, What::Counter { seen, .. } if is_one(seen))).count()
+    let is_one = |seen: &CounterSeen| {
+        matches!(
+            seen,
+            CounterSeen::Counted {
+                outcome: Outcome::Acknowledged,
+                ..
+            }
+        )
+    };
+    history
+        .iter()
+        .filter(|event| matches!(&event.what, What::Counter { seen, .. } if is_one(seen)))
+        .count()
 }
 
-/// Runs the checker, and fails on violations and lost updates, even in plain variants. Then compares the sets with the
-/// writes without the checker.
+/// Runs the checker, and fails on violations and lost updates, even in plain variants. Then
+/// compares the sets with the writes without the checker.
 #[track_caller]
 pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings {
     let all = histories.concat();
@@ -175,20 +225,35 @@ pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings
     for (part, tally) in &findings.parts {
         assert_eq!((tally.lost, tally.changed), (0, 0), "{part}: {tally:?}");
     }
-    let has: Vec<_> = sets.iter().flat_map(|(set, has)| has.iter().map(|one| (set.clone(), one.clone()))).collect();
+    let has: Vec<_> = sets
+        .iter()
+        .flat_map(|(set, has)| has.iter().map(|one| (set.clone(), one.clone())))
+        .collect();
     let in_sets: BTreeSet<_> = has.iter().cloned().collect();
     assert_eq!(has.len(), in_sets.len(), "a set contains an element twice");
-    let (sure, unknown) = (elements(&all, &[Outcome::Acknowledged]), elements(&all, &[Outcome::Unknown]));
+    let (sure, unknown) = (
+        elements(&all, &[Outcome::Acknowledged]),
+        elements(&all, &[Outcome::Unknown]),
+    );
     let lost: Vec<_> = sure.difference(&in_sets).collect();
-    let unwanted: Vec<_> = in_sets.difference(&sure).filter(|element| !unknown.contains(*element)).collect();
-    assert!(lost.is_empty() && unwanted.is_empty(), "lost: {lost:?}; unwanted: {unwanted:?}");
+    let unwanted: Vec<_> = in_sets
+        .difference(&sure)
+        .filter(|element| !unknown.contains(*element))
+        .collect();
+    assert!(
+        lost.is_empty() && unwanted.is_empty(),
+        "lost: {lost:?}; unwanted: {unwanted:?}"
+    );
     findings
 }
 
 /// Checks that each hold begins, is sampled, and ends, in this order.
 #[track_caller]
 pub(crate) fn check_holds(history: &[Event]) {
-    assert!(history.is_sorted_by_key(|event| event.at), "the events are not in the order of their times");
+    assert!(
+        history.is_sorted_by_key(|event| event.at),
+        "the events are not in the order of their times"
+    );
     let mut holds: BTreeMap<u64, Vec<&What>> = BTreeMap::new();
     for event in history {
         if let Some(hold) = event.what.hold() {
@@ -210,17 +275,22 @@ pub(crate) fn check_holds(history: &[Event]) {
     }
 }
 
-/// Makes the first worker, the only writer, pause its writes, and all workers report the content of their caches.
-/// Returns the event with the nodes on the server, which the conductor would write.
+/// Makes the first worker, the only writer, pause its writes, and all workers report the content of
+/// their caches. Returns the event with the nodes on the server, which the conductor would write.
 pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u32) -> Event {
     let sees = |history: &[Event], wanted: &dyn Fn(&CacheSeen) -> bool| {
-        history.iter().any(|event| matches!(&event.what, What::Cache { seen, .. } if wanted(seen)))
+        history
+            .iter()
+            .any(|event| matches!(&event.what, What::Cache { seen, .. } if wanted(seen)))
     };
     workers[0].send_line(&format!("{QUIET}{look}"));
-    workers[0].until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look })).await;
+    workers[0]
+        .until(|history| sees(history, &|seen| *seen == CacheSeen::Quiet { look }))
+        .await;
     let nodes = cached_nodes(client).await.unwrap();
     for worker in &mut *workers {
-        // Peers cannot report that they have caught up. Without nodes, there is no event to wait for.
+        // Peers cannot report that they have caught up. Without nodes, there is no event to wait
+        // for.
         if let Some(last) = nodes.iter().max_by_key(|node| node.mzxid).cloned() {
             let is_last = |seen: &CacheSeen| match seen {
                 CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => *node == last,
@@ -236,8 +306,16 @@ pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u
     workers[0].send_line(AGAIN);
     let asked = (0..).take(workers.len()).collect();
     let seen = CacheSeen::Tree { look, asked, nodes };
-    let what = What::Cache { part: CACHE.to_owned(), seen };
-    Event { at: ClockInstant::now().as_nanos(), worker: CONDUCTOR, life: 0, what }
+    let what = What::Cache {
+        part: CACHE.to_owned(),
+        seen,
+    };
+    Event {
+        at: ClockInstant::now().as_nanos(),
+        worker: CONDUCTOR,
+        life: 0,
+        what,
+    }
 }
 
 /// The names of the nodes below the directories of all locks.
@@ -248,7 +326,12 @@ pub(crate) async fn lock_nodes(client: &CuratorClient) -> Vec<String> {
         // The server may remove a directory that is a container.
         for child in client.get_children(&path).await.unwrap_or_default() {
             let child = format!("{path}/{child}");
-            if client.check_exists(&child).await.unwrap().is_some_and(|stat| stat.ephemeral_owner != 0) {
+            if client
+                .check_exists(&child)
+                .await
+                .unwrap()
+                .is_some_and(|stat| stat.ephemeral_owner != 0)
+            {
                 left.push(child.clone());
             }
             paths.push(child);
@@ -265,19 +348,33 @@ pub(crate) fn sessions(history: &[Event]) -> Vec<i64> {
     sessions.collect()
 }
 
-/// Ends the session of a worker that was started with this run and connect string, and waits until each of these parts
-/// has written in the next session. Returns its history.
-pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, parts: &[String]) -> Vec<Event> {
+/// Ends the session of a worker that was started with this run and connect string, and waits until
+/// each of these parts has written in the next session. Returns its history.
+pub(crate) async fn lose_session(
+    start: impl FnOnce(&Run, String) -> Worker,
+    parts: &[String],
+) -> Vec<Event> {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
     let mut worker = start(&run, proxy.connect_string());
-    worker.until(|history| acknowledged(history, &parts[0]) > 0).await;
-    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    worker
+        .until(|history| acknowledged(history, &parts[0]) > 0)
+        .await;
+    close_session(server.address(), &proxy.sessions().pop().unwrap())
+        .await
+        .unwrap();
     let has_continued = |history: &[Event]| {
-        let next = history.iter().filter(|event| matches!(event.what, What::Session { .. })).nth(1);
+        let next = history
+            .iter()
+            .filter(|event| matches!(event.what, What::Session { .. }))
+            .nth(1);
         next.is_some_and(|next| {
-            let later: Vec<_> = history.iter().filter(|event| event.at > next.at).cloned().collect();
+            let later: Vec<_> = history
+                .iter()
+                .filter(|event| event.at > next.at)
+                .cloned()
+                .collect();
             parts.iter().all(|part| acknowledged(&later, part) > 0)
         })
     };
@@ -285,7 +382,10 @@ pub(crate) async fn lose_session(start: impl FnOnce(&Run, String) -> Worker, par
     let history = worker.finish().await;
     check_holds(&history);
     let sessions = sessions(&history);
-    assert!(sessions.len() == 2 && sessions[0] != sessions[1], "{sessions:?}");
+    assert!(
+        sessions.len() == 2 && sessions[0] != sessions[1],
+        "{sessions:?}"
+    );
     // Without another worker, no update may be lost.
     check_sets(std::slice::from_ref(&history), &run.store.stop().await);
     history

@@ -14,11 +14,20 @@ use tokio::net::TcpListener;
 
 use crate::support::{LOCKS, Run, acknowledged, lock_nodes, look, lose_session, sessions};
 
-const PLAIN: Part = Part { lock: LockKind::Mutex, variant: Variant::Plain };
+const PLAIN: Part = Part {
+    lock: LockKind::Mutex,
+    variant: Variant::Plain,
+};
 
 #[tokio::test]
 async fn a_worker_that_loses_its_session_records_the_next_and_continues_in_it() {
-    let parts = [PLAIN, Part { variant: Variant::Guarded, ..PLAIN }];
+    let parts = [
+        PLAIN,
+        Part {
+            variant: Variant::Guarded,
+            ..PLAIN
+        },
+    ];
     let start = |run: &Run, connect_string| run.worker(0, connect_string, &parts);
     let history = lose_session(start, &parts.map(|part| part.key())).await;
     let sessions = sessions(&history);
@@ -26,7 +35,10 @@ async fn a_worker_that_loses_its_session_records_the_next_and_continues_in_it() 
         What::Acquired { session, .. } => Some(session),
         _ => None,
     });
-    assert_eq!(of_holds.collect::<BTreeSet<_>>(), sessions.into_iter().collect());
+    assert_eq!(
+        of_holds.collect::<BTreeSet<_>>(),
+        sessions.into_iter().collect()
+    );
 }
 
 #[tokio::test]
@@ -35,11 +47,23 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
     let mut worker = run.start_worker(&run.work_with_cache(0, proxy.connect_string(), &[PLAIN]));
-    let ready = |history: &[Event]| history.iter().filter(|event| is_seen(event, &CacheSeen::Ready)).count();
+    let ready = |history: &[Event]| {
+        history
+            .iter()
+            .filter(|event| is_seen(event, &CacheSeen::Ready))
+            .count()
+    };
     let has_node = |history: &[Event]| history.iter().any(is_created);
     // The first writes may all fail, as their parents are missing.
-    worker.until(|history| ready(history) == 1 && has_node(history) && acknowledged(history, "mutex-plain") > 0).await;
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    worker
+        .until(|history| {
+            ready(history) == 1 && has_node(history) && acknowledged(history, "mutex-plain") > 0
+        })
+        .await;
+    let client = CuratorClient::builder(server.connect_string())
+        .connect()
+        .await
+        .unwrap();
     let mut workers = [worker];
     let first = look(&mut workers, &client, 0).await;
     // The session of the client, and the second session for its caches.
@@ -52,13 +76,27 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
     let second = look(&mut workers, &client, 1).await;
     let [worker] = workers;
     let history = [worker.finish().await, vec![first, second]].concat();
-    let was_stale = history.iter().any(|event| is_seen(event, &CacheSeen::State { state: "stale".to_owned() }));
+    let was_stale = history.iter().any(|event| {
+        is_seen(
+            event,
+            &CacheSeen::State {
+                state: "stale".to_owned(),
+            },
+        )
+    });
     assert!(was_stale, "the cache has not reported that it was stale");
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
-    let looks: Vec<_> = findings.caches.iter().map(|caches| (caches.part.as_str(), caches.tally.looks)).collect();
+    let looks: Vec<_> = findings
+        .caches
+        .iter()
+        .map(|caches| (caches.part.as_str(), caches.tally.looks))
+        .collect();
     assert_eq!(looks, [(CACHE, 2), (CACHE_SLOW, 2)]);
-    assert!(findings.caches.iter().all(|caches| caches.tally.events > 0), "{findings:?}");
+    assert!(
+        findings.caches.iter().all(|caches| caches.tally.events > 0),
+        "{findings:?}"
+    );
 }
 
 fn is_seen(event: &Event, wanted: &CacheSeen) -> bool {
@@ -74,21 +112,32 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
-    let work = Work { counters: true, ..run.work(0, proxy.connect_string(), &[]) };
+    let work = Work {
+        counters: true,
+        ..run.work(0, proxy.connect_string(), &[])
+    };
     let mut worker = run.start_worker(&work);
     let has_all = |history: &[Event], number: u64| {
         CounterKind::value_variants().iter().all(|kind| {
             let is_one = |event: &Event| match &event.what {
-                What::Counter { part, seen: CounterSeen::Counted { value: Some(_), number: it, .. } } => {
-                    part == kind.key() && *it >= number
-                }
+                What::Counter {
+                    part,
+                    seen:
+                        CounterSeen::Counted {
+                            value: Some(_),
+                            number: it,
+                            ..
+                        },
+                } => part == kind.key() && *it >= number,
                 _ => false,
             };
             history.iter().any(is_one)
         })
     };
     worker.until(|history| has_all(history, 3)).await;
-    close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+    close_session(server.address(), &proxy.sessions().pop().unwrap())
+        .await
+        .unwrap();
     worker.until(|history| sessions(history).len() == 2).await;
     let so_far = worker.history().len() as u64;
     worker.until(|history| has_all(history, so_far)).await;
@@ -96,9 +145,17 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let findings = check(&history, &run.store.stop().await);
     assert_eq!(findings.violations, []);
     assert_eq!(findings.counters.len(), 3);
-    // A counter can have one increment without a reply for each connection, also for one that the server refuses.
-    let unknown = findings.counters.values().map(|tally| tally.unknown + tally.cut_off);
-    assert!(unknown.max().unwrap() <= proxy.handshakes(), "{} connections: {findings:?}", proxy.handshakes());
+    // A counter can have one increment without a reply for each connection, also for one that the
+    // server refuses.
+    let unknown = findings
+        .counters
+        .values()
+        .map(|tally| tally.unknown + tally.cut_off);
+    assert!(
+        unknown.max().unwrap() <= proxy.handshakes(),
+        "{} connections: {findings:?}",
+        proxy.handshakes()
+    );
 }
 
 #[tokio::test]
@@ -106,7 +163,10 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     let run = Run::start().await;
-    let work = |number, connect_string| Work { services: true, ..run.work(number, connect_string, &[]) };
+    let work = |number, connect_string| Work {
+        services: true,
+        ..run.work(number, connect_string, &[])
+    };
     let mut first = run.start_worker(&work(0, proxy.connect_string()));
     let mut second = run.start_worker(&work(1, server.connect_string()));
     let inserted = |history: &[Event]| {
@@ -120,21 +180,26 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
     // The session of the client: its caches use another one.
     first.until(|history| sessions(history).len() == 1).await;
     let session = sessions(&first.history())[0];
-    let credentials = proxy.sessions().into_iter().find(|credentials| credentials.session_id == session).unwrap();
+    let credentials = proxy
+        .sessions()
+        .into_iter()
+        .find(|credentials| credentials.session_id == session)
+        .unwrap();
     close_session(server.address(), &credentials).await.unwrap();
     for worker in [&mut first, &mut second] {
         worker.until(|history| inserted(history) == 3).await;
     }
     first.until(|history| sessions(history).len() == 2).await;
-    let has_looked =
-        |event: &Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Has { .. } } if part == SERVICE);
+    let has_looked = |event: &Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Has { .. } } if part == SERVICE);
     second.until(|history| history.iter().any(has_looked)).await;
     let histories = [first.finish().await, second.finish().await];
     let lost = ServiceSeen::Removed { session };
     for history in &histories {
-        let reported =
-            |event: &Event| matches!(&event.what, What::Service { part, seen } if part == SERVICE && *seen == lost);
-        assert!(history.iter().any(reported), "a cache has not reported that the lost instance was removed");
+        let reported = |event: &Event| matches!(&event.what, What::Service { part, seen } if part == SERVICE && *seen == lost);
+        assert!(
+            history.iter().any(reported),
+            "a cache has not reported that the lost instance was removed"
+        );
     }
     let history = histories.concat();
     let findings = check(&history, &run.store.stop().await);
@@ -148,14 +213,19 @@ async fn the_history_of_a_killed_worker_contains_its_acknowledged_writes() {
     let server = TestingServer::start().await.unwrap();
     let run = Run::start().await;
     let mut worker = run.worker(0, server.connect_string(), &[PLAIN]);
-    worker.until(|history| acknowledged(history, "mutex-plain") > 5).await;
+    worker
+        .until(|history| acknowledged(history, "mutex-plain") > 5)
+        .await;
     worker.kill();
     let history = worker.history();
     assert!(acknowledged(&history, "mutex-plain") > 5);
     // Its last write may have been applied without a reply.
     let stored: usize = run.store.stop().await.values().map(Vec::len).sum();
     let acknowledged = acknowledged(&history, "mutex-plain");
-    assert!((acknowledged..=acknowledged + 1).contains(&stored), "{stored} stored, {acknowledged} acknowledged");
+    assert!(
+        (acknowledged..=acknowledged + 1).contains(&stored),
+        "{stored} stored, {acknowledged} acknowledged"
+    );
 }
 
 #[tokio::test]
@@ -178,7 +248,13 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
     let parts = LOCKS.map(|lock| Part { lock, ..PLAIN });
     let mut workers = [0, 1].map(|number| run.worker(number, proxy.connect_string(), &parts));
     for worker in &mut workers {
-        worker.until(|history| parts.iter().all(|part| acknowledged(history, &part.key()) > 3)).await;
+        worker
+            .until(|history| {
+                parts
+                    .iter()
+                    .all(|part| acknowledged(history, &part.key()) > 3)
+            })
+            .await;
     }
     // The node exists, but the client does not know its name.
     proxy.swallow_next_reply(OpCode::Create2);
@@ -190,17 +266,37 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
     for worker in &mut workers {
         worker.until(rests).await;
     }
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string())
+        .connect()
+        .await
+        .unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
     let watches = async || server.total_watch_count().await.unwrap() == 0;
     // The watches end with their nodes, or by requests whose replies the client does not await.
     until(watches).await;
     for worker in workers {
         let session = sessions(&worker.history()).pop().unwrap();
-        assert!(server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
+        assert!(
+            server
+                .sessions()
+                .await
+                .unwrap()
+                .iter()
+                .any(|it| it.session_id == session)
+        );
         let history = worker.finish().await;
         assert_eq!(history.last().unwrap().what, What::Closed { error: None });
-        assert!(rests(&history[history.len() - 2..]), "the worker has recorded other events after `Resting`");
-        assert!(!server.sessions().await.unwrap().iter().any(|it| it.session_id == session));
+        assert!(
+            rests(&history[history.len() - 2..]),
+            "the worker has recorded other events after `Resting`"
+        );
+        assert!(
+            !server
+                .sessions()
+                .await
+                .unwrap()
+                .iter()
+                .any(|it| it.session_id == session)
+        );
     }
 }

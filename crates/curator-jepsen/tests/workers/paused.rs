@@ -10,32 +10,54 @@ use rustix::process::Signal;
 
 use crate::support::{Run, TICK, VARIANTS, acknowledged, check_holds, elements};
 
-/// The number of pauses after which the test fails. In each pause, the holder was most likely between its read and its
-/// write.
+/// The number of pauses after which the test fails. In each pause, the holder was most likely
+/// between its read and its write.
 const PAUSES: usize = 10;
 
 fn key(variant: Variant) -> String {
-    Part { lock: LockKind::Mutex, variant }.key()
+    Part {
+        lock: LockKind::Mutex,
+        variant,
+    }
+    .key()
 }
 
 /// Whether the last hold of this part has not ended yet.
 fn holds(history: &[Event], key: &str) -> bool {
     let begun = history.iter().rev().find_map(|event| match &event.what {
-        What::Acquired { hold, part, reentry: false, .. } if part == key => Some(*hold),
+        What::Acquired {
+            hold,
+            part,
+            reentry: false,
+            ..
+        } if part == key => Some(*hold),
         _ => None,
     });
-    begun.is_some_and(|hold| !history.iter().any(|event| event.what == What::Releasing { hold }))
+    begun.is_some_and(|hold| {
+        !history
+            .iter()
+            .any(|event| event.what == What::Releasing { hold })
+    })
 }
 
-/// Whether the expected effect has occurred after the writer was resumed: a lost update in the plain variant, a refused
-/// or unsent write in the others.
+/// Whether the expected effect has occurred after the writer was resumed: a lost update in the
+/// plain variant, a refused or unsent write in the others.
 fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
-    let of = |outcome| elements(history, &[outcome]).into_iter().filter(|(set, _)| set.starts_with(&key(variant)));
+    let of = |outcome| {
+        elements(history, &[outcome])
+            .into_iter()
+            .filter(|(set, _)| set.starts_with(&key(variant)))
+    };
     match variant {
         // The store is read after the history, so it contains all writes of the history.
         Variant::Plain => {
-            let (acknowledged, sets) = (of(Outcome::Acknowledged).collect::<Vec<_>>(), run.store.sets());
-            acknowledged.iter().any(|(set, element)| !sets[set].contains(element))
+            let (acknowledged, sets) = (
+                of(Outcome::Acknowledged).collect::<Vec<_>>(),
+                run.store.sets(),
+            );
+            acknowledged
+                .iter()
+                .any(|(set, element)| !sets[set].contains(element))
         }
         Variant::Guarded => of(Outcome::NotSent).next().is_some(),
         Variant::Transaction | Variant::Token => of(Outcome::Refused).next().is_some(),
@@ -44,10 +66,17 @@ fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
 
 #[tokio::test]
 async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
-    let server = TestingServer::builder().tick_time(TICK).start().await.unwrap();
+    let server = TestingServer::builder()
+        .tick_time(TICK)
+        .start()
+        .await
+        .unwrap();
     let run = Run::start().await;
     let start = |number, think_ms| {
-        let parts = VARIANTS.map(|variant| Part { lock: LockKind::Mutex, variant });
+        let parts = VARIANTS.map(|variant| Part {
+            lock: LockKind::Mutex,
+            variant,
+        });
         let (session_timeout_ms, set_ms) = (2_000, 3_600_000);
         run.start_worker(&Work {
             session_timeout_ms,
@@ -66,14 +95,19 @@ async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
             paused.until(|history| holds(history, &key)).await;
             paused.signal(Signal::STOP);
             let before = acknowledged(&other.history(), &key);
-            other.until(|history| acknowledged(history, &key) > before).await;
+            other
+                .until(|history| acknowledged(history, &key) > before)
+                .await;
             paused.signal(Signal::CONT);
             paused.until(|history| !holds(history, &key)).await;
         }
     }
     let histories = [paused.finish().await, other.finish().await];
     histories.iter().for_each(|history| check_holds(history));
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string())
+        .connect()
+        .await
+        .unwrap();
     let mut sets = run.store.stop().await;
     sets.extend(node_sets(&client).await.unwrap());
     // Without violations, no update was lost in the variants that prevent it.

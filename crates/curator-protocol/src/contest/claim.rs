@@ -1,8 +1,9 @@
 //! Takes the leases, for the first in a semaphore's queue.
 //!
-//! Only the first in the queue takes leases. So while a contender is first, the number of leases can only fall, and it
-//! need not list them again after the take, as Curator does. One transaction creates all its leases and deletes its
-//! place in the queue. If another client has deleted that place in the meantime, the transaction fails.
+//! Only the first in the queue takes leases. So while a contender is first, the number of leases
+//! can only fall, and it need not list them again after the take, as Curator does. One transaction
+//! creates all its leases and deletes its place in the queue. If another client has deleted that
+//! place in the meantime, the transaction fails.
 
 use std::mem;
 
@@ -17,7 +18,10 @@ pub(super) const LEASES: usize = 1;
 
 /// How many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum LeaseLimit {
     /// This many; every contender uses the same number.
     Fixed(usize),
@@ -43,9 +47,11 @@ pub(super) struct Claim {
     may_exist: bool,
     /// Whether the directory of the leases was missing when it was last read.
     is_directory_missing: bool,
-    /// How many takes have failed because `is_directory_missing` was wrong, up to [`IMMEDIATE_ATTEMPTS`].
+    /// How many takes have failed because `is_directory_missing` was wrong, up to
+    /// [`IMMEDIATE_ATTEMPTS`].
     directory_changes: u8,
-    /// How often the limit was created since the claim last waited, or since it began; up to [`IMMEDIATE_ATTEMPTS`].
+    /// How often the limit was created since the claim last waited, or since it began; up to
+    /// [`IMMEDIATE_ATTEMPTS`].
     limit_creates: u8,
     pending: Vec<(usize, Request)>,
     pace: Pace,
@@ -67,7 +73,8 @@ enum State {
     Taken(Vec<OwnNode>),
 }
 
-/// The leases and the limit, as far as they have been read. Without an event, they change only in our favour.
+/// The leases and the limit, as far as they have been read. Without an event, they change only in
+/// our favour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct LeaseReads {
     leases: Option<usize>,
@@ -85,7 +92,10 @@ impl Claim {
             limit,
             waits: true,
             state: State::Queued(LeaseReads::default()),
-            place: OwnNode { name: String::new(), czxid: 0 },
+            place: OwnNode {
+                name: String::new(),
+                czxid: 0,
+            },
             place_version: 0,
             may_exist: false,
             is_directory_missing: false,
@@ -101,7 +111,8 @@ impl Claim {
         !matches!(self.state, State::Queued(_))
     }
 
-    /// The requests that are sent with the first list of the queue; by a claim that does not wait, with every list.
+    /// The requests that are sent with the first list of the queue; by a claim that does not wait,
+    /// with every list.
     pub(super) fn early_reads(&self) -> impl Iterator<Item = (usize, Request)> {
         let limit = (self.limit == LeaseLimit::Shared).then_some((LEASES, Request::Limit));
         [(LEASES, Request::List)].into_iter().chain(limit)
@@ -115,34 +126,53 @@ impl Claim {
         Ok(())
     }
 
-    /// How many leases others may take before too few are left for us, by the reads that came with the latest list;
-    /// `usize::MAX` if that was not read. `None` for a claim that waits.
+    /// How many leases others may take before too few are left for us, by the reads that came with
+    /// the latest list; `usize::MAX` if that was not read. `None` for a claim that waits.
     ///
     /// # Errors
     ///
     /// [`End::Refused`] if the claim does not wait, and too few are left.
     pub(super) fn spare(&self) -> Result<Option<usize>, End> {
-        let State::Queued(known) = self.state else { return Ok(None) };
+        let State::Queued(known) = self.state else {
+            return Ok(None);
+        };
         if self.waits {
             return Ok(None);
         }
-        let LeaseReads { leases: Some(leases), limit: Some(limit) } = self.with_fixed_limit(known) else {
+        let LeaseReads {
+            leases: Some(leases),
+            limit: Some(limit),
+        } = self.with_fixed_limit(known)
+        else {
             return Ok(Some(usize::MAX));
         };
         let total = leases.saturating_add(self.quantity);
-        limit.leases.checked_sub(total).map(Some).ok_or(End::Refused)
+        limit
+            .leases
+            .checked_sub(total)
+            .map(Some)
+            .ok_or(End::Refused)
     }
 
-    /// Starts the claim: our place is first in the queue. The reads that came with the latest list are used, if any.
+    /// Starts the claim: our place is first in the queue. The reads that came with the latest list
+    /// are used, if any.
     pub(super) fn begin(&mut self, place: OwnNode) -> Outcome {
-        let State::Queued(known) = self.state else { return Ok(()) };
+        let State::Queued(known) = self.state else {
+            return Ok(());
+        };
         self.place = place;
         let known = self.with_fixed_limit(known);
         match known {
-            LeaseReads { leases: Some(leases), limit: Some(limit) } if self.suffices(leases, limit) => {
+            LeaseReads {
+                leases: Some(leases),
+                limit: Some(limit),
+            } if self.suffices(leases, limit) => {
                 self.take(limit, Pace::Now);
             }
-            LeaseReads { leases: Some(_), limit: Some(_) } if !self.waits => return Err(End::Refused),
+            LeaseReads {
+                leases: Some(_),
+                limit: Some(_),
+            } if !self.waits => return Err(End::Refused),
             // No watch is set yet.
             _ => self.look(LeaseReads::default(), Pace::Now),
         }
@@ -163,7 +193,9 @@ impl Claim {
             }
             (State::CreatingLimit(known), Answer::Unknown) => self.look(known, Pace::Retry),
             (State::Taking(limit), answer) => return self.take_answered(limit, answer),
-            (State::ReadingPlace(limit), Answer::Node { czxid, version, .. }) if czxid == self.place.czxid => {
+            (State::ReadingPlace(limit), Answer::Node { czxid, version, .. })
+                if czxid == self.place.czxid =>
+            {
                 self.place_version = version;
                 self.take(limit, Pace::Now);
             }
@@ -174,19 +206,32 @@ impl Claim {
                 let is_synced = match answers.pop() {
                     Some((_, Answer::Done)) => true,
                     Some((_, Answer::Unknown)) => false,
-                    other => return Err(End::protocol(format!("{other:?} is not an answer to a sync"))),
+                    other => {
+                        return Err(End::protocol(format!(
+                            "{other:?} is not an answer to a sync"
+                        )));
+                    }
                 };
                 return self.recovered(limit, is_synced, listed);
             }
-            (State::Inspecting(_, names), Answer::Node { ephemeral_owner, czxid, .. })
-                if ephemeral_owner == self.session_id =>
-            {
+            (
+                State::Inspecting(_, names),
+                Answer::Node {
+                    ephemeral_owner,
+                    czxid,
+                    ..
+                },
+            ) if ephemeral_owner == self.session_id => {
                 let own = |name| OwnNode { name, czxid };
                 self.state = State::Taken(names.into_iter().map(own).collect());
             }
             (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart),
             (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),
-            (state, answer) => return Err(End::protocol(format!("{answer:?} is not an expected answer in {state:?}"))),
+            (state, answer) => {
+                return Err(End::protocol(format!(
+                    "{answer:?} is not an expected answer in {state:?}"
+                )));
+            }
         }
         Ok(())
     }
@@ -202,7 +247,9 @@ impl Claim {
             Event::Interrupted => known = LeaseReads::default(),
             Event::OwnDeleted(_) => return Err(End::Restart),
             // If another client has written to our place, the take fails and reports it.
-            Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => return Ok(()),
+            Event::OwnChanged(_) | Event::AheadDeleted { .. } | Event::AheadChanged { .. } => {
+                return Ok(());
+            }
         }
         self.look(known, Pace::Now);
         Ok(())
@@ -225,11 +272,17 @@ impl Claim {
         self.may_exist
     }
 
-    /// Whether the claim cannot be won while `stuck` of the leases exist, even if all others are returned. A claim for
-    /// more than the limit waits for a change of the limit, and is not blocked by leases.
+    /// Whether the claim cannot be won while `stuck` of the leases exist, even if all others are
+    /// returned. A claim for more than the limit waits for a change of the limit, and is not
+    /// blocked by leases.
     pub(super) fn is_blocked_by(&self, stuck: usize) -> bool {
         let leases = match (&self.state, self.limit) {
-            (State::Waiting(LeaseReads { limit: Some(limit), .. }), _) => limit.leases,
+            (
+                State::Waiting(LeaseReads {
+                    limit: Some(limit), ..
+                }),
+                _,
+            ) => limit.leases,
             (State::Queued(_), LeaseLimit::Fixed(leases)) => leases,
             _ => return false,
         };
@@ -244,17 +297,30 @@ impl Claim {
 
 impl Claim {
     fn suffices(&self, leases: usize, limit: Limit) -> bool {
-        leases.checked_add(self.quantity).is_some_and(|total| total <= limit.leases)
+        leases
+            .checked_add(self.quantity)
+            .is_some_and(|total| total <= limit.leases)
     }
 
     fn with_fixed_limit(&self, known: LeaseReads) -> LeaseReads {
         match self.limit {
-            LeaseLimit::Fixed(leases) => LeaseReads { limit: Some(Limit { leases, version: None }), ..known },
+            LeaseLimit::Fixed(leases) => LeaseReads {
+                limit: Some(Limit {
+                    leases,
+                    version: None,
+                }),
+                ..known
+            },
             LeaseLimit::Shared => known,
         }
     }
 
-    fn request(&mut self, state: State, requests: impl IntoIterator<Item = (usize, Request)>, pace: Pace) {
+    fn request(
+        &mut self,
+        state: State,
+        requests: impl IntoIterator<Item = (usize, Request)>,
+        pace: Pace,
+    ) {
         (self.state, self.pending, self.pace) = (state, requests.into_iter().collect(), pace);
     }
 
@@ -275,10 +341,20 @@ impl Claim {
         match (known.leases, known.limit) {
             _ if no_limit => {
                 // If the limit is missing again and again, another client keeps deleting it.
-                let pace = if self.limit_creates < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
-                self.request(State::CreatingLimit(known), [(LEASES, Request::CreateLimit)], pace);
+                let pace = if self.limit_creates < IMMEDIATE_ATTEMPTS {
+                    Pace::Now
+                } else {
+                    Pace::Pause
+                };
+                self.request(
+                    State::CreatingLimit(known),
+                    [(LEASES, Request::CreateLimit)],
+                    pace,
+                );
             }
-            (Some(leases), Some(limit)) if self.suffices(leases, limit) => self.take(limit, Pace::Now),
+            (Some(leases), Some(limit)) if self.suffices(leases, limit) => {
+                self.take(limit, Pace::Now)
+            }
             (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
             (Some(_), Some(_)) => {
                 self.limit_creates = 0;
@@ -290,19 +366,26 @@ impl Claim {
     }
 
     /// Records the answers in `known`. Returns whether the node that contains the limit is missing.
-    fn note(&mut self, known: &mut LeaseReads, answers: Vec<(Request, Answer)>) -> Result<bool, End> {
+    fn note(
+        &mut self,
+        known: &mut LeaseReads,
+        answers: Vec<(Request, Answer)>,
+    ) -> Result<bool, End> {
         let mut no_limit = false;
         for answer in answers {
             match answer {
                 (Request::List | Request::WatchList, Answer::Children(children)) => {
-                    known.leases = Some(children.iter().filter(|name| Self::is_lease(name)).count());
+                    known.leases =
+                        Some(children.iter().filter(|name| Self::is_lease(name)).count());
                     self.is_directory_missing = false;
                 }
                 (Request::List | Request::WatchList, Answer::NoParent) => {
                     known.leases = Some(0);
                     self.is_directory_missing = true;
                 }
-                (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => known.limit = Some(limit),
+                (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => {
+                    known.limit = Some(limit)
+                }
                 (Request::Limit | Request::WatchLimit, Answer::Missing) => no_limit = true,
                 (_, Answer::Unknown) => {}
                 (request, answer) => return Err(End::unexpected_answer(&request, &answer)),
@@ -326,7 +409,9 @@ impl Claim {
     fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
         self.may_exist = matches!(answer, Answer::Taken(_) | Answer::Unknown);
         match answer {
-            Answer::Taken(leases) if leases.len() == self.quantity => self.state = State::Taken(leases),
+            Answer::Taken(leases) if leases.len() == self.quantity => {
+                self.state = State::Taken(leases)
+            }
             Answer::LimitChanged => self.look(LeaseReads::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
             Answer::Missing => return Err(End::Restart),
@@ -336,21 +421,27 @@ impl Claim {
                 self.directory_changes = IMMEDIATE_ATTEMPTS.min(changes + 1);
                 match changes {
                     0 => self.take(limit, Pace::Now),
-                    // Other clients keep creating and deleting the directory; or its parents are deleted, and our place
-                    // with them.
+                    // Other clients keep creating and deleting the directory; or its parents are
+                    // deleted, and our place with them.
                     1..IMMEDIATE_ATTEMPTS => self.read_place(limit, Pace::Now),
                     _ => self.read_place(limit, Pace::Pause),
                 }
             }
             Answer::Unknown => self.recover(limit),
-            other => return Err(End::protocol(format!("{other:?} is not an answer to the taking of leases"))),
+            other => {
+                return Err(End::protocol(format!(
+                    "{other:?} is not an answer to the taking of leases"
+                )));
+            }
         }
         Ok(())
     }
 
     /// Reads our place again. The number of leases has not risen, because we are still first.
     fn read_place(&mut self, limit: Limit, pace: Pace) {
-        let inspect = Request::Inspect { name: self.place.name.clone() };
+        let inspect = Request::Inspect {
+            name: self.place.name.clone(),
+        };
         self.request(State::ReadingPlace(limit), [(QUEUE, inspect)], pace);
     }
 
@@ -373,15 +464,21 @@ impl Claim {
         names.retain(|name| name.starts_with(&prefix));
         names.sort_unstable();
         match names.first() {
-            // The leader has not applied the take, and after the sync it cannot any more. Time has passed, so read
-            // everything again.
+            // The leader has not applied the take, and after the sync it cannot any more. Time has
+            // passed, so read everything again.
             None => {
                 self.may_exist = false;
                 self.look(LeaseReads::default(), Pace::Now);
             }
             Some(first) if names.len() == self.quantity => {
-                let inspect = Request::Inspect { name: first.clone() };
-                self.request(State::Inspecting(limit, names), [(LEASES, inspect)], Pace::Now);
+                let inspect = Request::Inspect {
+                    name: first.clone(),
+                };
+                self.request(
+                    State::Inspecting(limit, names),
+                    [(LEASES, inspect)],
+                    Pace::Now,
+                );
             }
             // Another client has deleted some of them.
             Some(_) => return Err(End::Restart),

@@ -1,4 +1,5 @@
-//! A contest in one queue: enters the queue, and finds its node again when the answer to its create was lost.
+//! A contest in one queue: enters the queue, and finds its node again when the answer to its create
+//! was lost.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -17,20 +18,21 @@ pub(super) struct Entry {
     pub(super) session_id: i64,
     /// Whether the contest may wait for other contenders.
     pub(super) waits: bool,
-    /// In a contest for leases without waiting: how many contenders ahead can take one lease each, and still leave
-    /// enough for ours. `None` in all other contests.
+    /// In a contest for leases without waiting: how many contenders ahead can take one lease each,
+    /// and still leave enough for ours. `None` in all other contests.
     pub(super) spare: Option<usize>,
     pub(super) state: State,
     pub(super) own: Option<OwnNode>,
-    /// How many nodes were before ours in the latest list, less those of the plan that were deleted since; 0 once the
-    /// queue is owned.
+    /// How many nodes were before ours in the latest list, less those of the plan that were deleted
+    /// since; 0 once the queue is owned.
     pub(super) place: usize,
     /// Whether our node may exist: a create was sent, and the node is not known to be deleted.
     pub(super) may_exist: bool,
     /// Nodes of ours other than `own`.
     pub(super) surplus: Vec<String>,
     pub(super) watches: Watches,
-    /// How many creates in a row have failed because of the directories, up to [`IMMEDIATE_ATTEMPTS`].
+    /// How many creates in a row have failed because of the directories, up to
+    /// [`IMMEDIATE_ATTEMPTS`].
     without_directory: u8,
     /// The requests to send.
     pending: Vec<Request>,
@@ -59,7 +61,8 @@ pub(super) enum State {
     Waiting {
         plan: Plan,
     },
-    /// `is_certain` is false if a read of our node was not answered: another contender may own the queue by now.
+    /// `is_certain` is false if a read of our node was not answered: another contender may own the
+    /// queue by now.
     Owned {
         is_certain: bool,
     },
@@ -94,7 +97,11 @@ impl Entry {
     }
 
     /// Takes the answers to the requests sent.
-    pub(super) fn answered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
+    pub(super) fn answered(
+        &mut self,
+        driver: &dyn LockInternalsDriver,
+        answers: Vec<(Request, Answer)>,
+    ) -> Outcome {
         match mem::replace(&mut self.state, State::New) {
             State::Joining => self.joined(driver, answers),
             State::Recovering => self.recovered(driver, answers),
@@ -117,7 +124,9 @@ impl Entry {
 
     /// Our node, if it owns the queue.
     pub(super) fn owned(&self) -> Option<OwnNode> {
-        self.own.clone().filter(|_| self.state == State::Owned { is_certain: true })
+        self.own
+            .clone()
+            .filter(|_| self.state == State::Owned { is_certain: true })
     }
 
     /// Takes the requests to send now.
@@ -125,7 +134,12 @@ impl Entry {
         (mem::take(&mut self.pending), self.pace)
     }
 
-    pub(super) fn request(&mut self, state: State, requests: impl Into<Vec<Request>>, pace: Pace) -> Outcome {
+    pub(super) fn request(
+        &mut self,
+        state: State,
+        requests: impl Into<Vec<Request>>,
+        pace: Pace,
+    ) -> Outcome {
         (self.state, self.pending, self.pace) = (state, requests.into(), pace);
         Ok(())
     }
@@ -144,29 +158,46 @@ impl Entry {
         self.request(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
-    /// Creates the directory together with our node. Before the second attempt, and each later one, the runner looks up
-    /// which directories are missing. Many contenders may begin together and create directories of each other; but if
-    /// attempts keep failing, directories are also deleted, so later attempts are paced.
+    /// Creates the directory together with our node. Before the second attempt, and each later one,
+    /// the runner looks up which directories are missing. Many contenders may begin together and
+    /// create directories of each other; but if attempts keep failing, directories are also
+    /// deleted, so later attempts are paced.
     fn join_with_parents(&mut self) -> Outcome {
         self.may_exist = true;
-        let pace = if self.without_directory < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
+        let pace = if self.without_directory < IMMEDIATE_ATTEMPTS {
+            Pace::Now
+        } else {
+            Pace::Pause
+        };
         self.without_directory = IMMEDIATE_ATTEMPTS.min(self.without_directory + 1);
-        self.request(State::Joining, [Request::CreateWithParents, Request::List], pace)
+        self.request(
+            State::Joining,
+            [Request::CreateWithParents, Request::List],
+            pace,
+        )
     }
 
-    fn joined(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
+    fn joined(
+        &mut self,
+        driver: &dyn LockInternalsDriver,
+        answers: Vec<(Request, Answer)>,
+    ) -> Outcome {
         let [created, listed] = exactly(answers)?;
         match created {
             Answer::Created(node) => {
                 let sequence = driver.sequence(&node.name);
                 let own = self.own.insert(node);
                 if sequence.is_none() {
-                    return Err(End::protocol(format!("the server gave our node the name {:?}", own.name)));
+                    return Err(End::protocol(format!(
+                        "the server gave our node the name {:?}",
+                        own.name
+                    )));
                 }
                 self.take_listing(driver, None, listed)
             }
             Answer::NoParent => self.join_with_parents(),
-            // The list may have been answered on another connection than the create, by a server that lags behind.
+            // The list may have been answered on another connection than the create, by a server
+            // that lags behind.
             Answer::Unknown => self.recover(),
             other => Err(End::unexpected_answer(&Request::Create, &other)),
         }
@@ -176,18 +207,31 @@ impl Entry {
 /// Finding our node again when the answer to its create was lost.
 impl Entry {
     fn recover(&mut self) -> Outcome {
-        self.request(State::Recovering, [Request::Sync, Request::List], Pace::Retry)
+        self.request(
+            State::Recovering,
+            [Request::Sync, Request::List],
+            Pace::Retry,
+        )
     }
 
-    fn recovered(&mut self, driver: &dyn LockInternalsDriver, answers: Vec<(Request, Answer)>) -> Outcome {
+    fn recovered(
+        &mut self,
+        driver: &dyn LockInternalsDriver,
+        answers: Vec<(Request, Answer)>,
+    ) -> Outcome {
         let [synced, listed] = exactly(answers)?;
         match (synced, listed) {
-            (Answer::Done, Answer::Children(children)) => self.identify(driver, Queue::of(children, driver)?),
-            (Answer::Done, Answer::NoParent) => self.join_with_parents(),
-            (Answer::Done | Answer::Unknown, Answer::Children(_) | Answer::NoParent | Answer::Unknown) => {
-                self.recover()
+            (Answer::Done, Answer::Children(children)) => {
+                self.identify(driver, Queue::of(children, driver)?)
             }
-            (Answer::Done | Answer::Unknown, other) => Err(End::unexpected_answer(&Request::List, &other)),
+            (Answer::Done, Answer::NoParent) => self.join_with_parents(),
+            (
+                Answer::Done | Answer::Unknown,
+                Answer::Children(_) | Answer::NoParent | Answer::Unknown,
+            ) => self.recover(),
+            (Answer::Done | Answer::Unknown, other) => {
+                Err(End::unexpected_answer(&Request::List, &other))
+            }
             (other, _) => Err(End::unexpected_answer(&Request::Sync, &other)),
         }
     }
@@ -195,7 +239,11 @@ impl Entry {
     fn identify(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
         let prefix = driver.node_prefix(&self.id);
         let candidates = queue.iter().filter(|entry| entry.name.starts_with(&prefix));
-        let requests: Vec<_> = candidates.map(|entry| Request::Inspect { name: entry.name.clone() }).collect();
+        let requests: Vec<_> = candidates
+            .map(|entry| Request::Inspect {
+                name: entry.name.clone(),
+            })
+            .collect();
         if requests.is_empty() {
             // The leader has not applied the create, and after the sync it cannot any more.
             return self.join();
@@ -213,9 +261,16 @@ impl Entry {
         let mut has_unknown_answer = false;
         for answer in answers {
             match answer {
-                // A node of another session will be deleted when that session expires. Adopting it would make two
-                // holders, whatever its name.
-                (Request::Inspect { name }, Answer::Node { ephemeral_owner, czxid, .. }) => {
+                // A node of another session will be deleted when that session expires. Adopting it
+                // would make two holders, whatever its name.
+                (
+                    Request::Inspect { name },
+                    Answer::Node {
+                        ephemeral_owner,
+                        czxid,
+                        ..
+                    },
+                ) => {
                     if ephemeral_owner == self.session_id {
                         ours.push(OwnNode { name, czxid });
                     }
@@ -232,11 +287,17 @@ impl Entry {
         let mut ours = ours.into_iter();
         self.own = ours.next();
         self.surplus.extend(ours.map(|node| node.name));
-        if self.own.is_some() { self.decide(driver, queue) } else { self.join() }
+        if self.own.is_some() {
+            self.decide(driver, queue)
+        } else {
+            self.join()
+        }
     }
 }
 
 pub(super) fn exactly<const N: usize>(answers: Vec<(Request, Answer)>) -> Result<[Answer; N], End> {
     let answers: Vec<_> = answers.into_iter().map(|(_, answer)| answer).collect();
-    answers.try_into().map_err(|_| End::protocol("wrong number of answers"))
+    answers
+        .try_into()
+        .map_err(|_| End::protocol("wrong number of answers"))
 }

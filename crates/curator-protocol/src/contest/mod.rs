@@ -20,38 +20,43 @@ pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request,
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
-/// One contender's acquire, from the create of its node to ownership: of one queue, of several queues together, or of
-/// leases of a semaphore.
+/// One contender's acquire, from the create of its node to ownership: of one queue, of several
+/// queues together, or of leases of a semaphore.
 ///
 /// A contest belongs to one session. Drop it when the session is lost, and never use its id again.
 ///
 /// # Several queues
 ///
-/// All nodes are created in *one* transaction. So any two such contenders have the same order in every queue that they
-/// share, and cannot deadlock, in whatever order they name their queues. For the same reason no node is created alone:
-/// if one is deleted while the contender waits, it gives up all of them and starts over. While a contender owns one
-/// queue and waits in another, it watches its node in the owned queue.
+/// All nodes are created in *one* transaction. So any two such contenders have the same order in
+/// every queue that they share, and cannot deadlock, in whatever order they name their queues. For
+/// the same reason no node is created alone: if one is deleted while the contender waits, it gives
+/// up all of them and starts over. While a contender owns one queue and waits in another, it
+/// watches its node in the owned queue.
 ///
 /// # Requirements for the runner
 ///
-/// - The requests of a pipeline go out in order, on one session, and all answers are reported in that order. A request
-///   whose answer is lost has the answer [`Answer::Unknown`]. Later requests of the session must not overtake it.
-/// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction. If it fails because
-///   a directory is missing, or was created meanwhile, the answer to each of them is [`Answer::NoParent`]. After such
-///   an answer to `CreateWithParents`, look again which directories are missing before the next one.
-/// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event. Several can be in force. A
-///   new watch on the leases, or on their limit, replaces the previous one and its event.
-/// - All watches are on one connection. When it breaks, all are gone, and the runner reports [`Event::Interrupted`].
-///   Events from before the break may be reported first, in their order, or dropped. Events of watches on the next
-///   connection are reported after `Interrupted`, or dropped with their watch; only events of an own node may be
-///   reported earlier.
-///   If the contest is won before the break was reported, the owner must read its nodes again.
-/// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for an event of an own
-///   node, and report that first: two separate watchers do not preserve the order in which the server sent them. Keep
-///   the `AheadDeleted` for later. An event that is taken from its watch and not reported is a lost wake-up.
-/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus). Unless it is won, also delete those of
-///   [`nodes`](Self::nodes), and any node with the contest's id in the directories of
-///   [`unknown_nodes`](Self::unknown_nodes).
+/// - The requests of a pipeline go out in order, on one session, and all answers are reported in
+///   that order. A request whose answer is lost has the answer [`Answer::Unknown`]. Later requests
+///   of the session must not overtake it.
+/// - All [`Request::Create`] and [`Request::CreateWithParents`] of a pipeline are one transaction.
+///   If it fails because a directory is missing, or was created meanwhile, the answer to each of
+///   them is [`Answer::NoParent`]. After such an answer to `CreateWithParents`, look again which
+///   directories are missing before the next one.
+/// - Watches are kept by the name of their node, from an [`Answer::Node`] until their event.
+///   Several can be in force. A new watch on the leases, or on their limit, replaces the previous
+///   one and its event.
+/// - All watches are on one connection. When it breaks, all are gone, and the runner reports
+///   [`Event::Interrupted`]. Events from before the break may be reported first, in their order, or
+///   dropped. Events of watches on the next connection are reported after `Interrupted`, or dropped
+///   with their watch; only events of an own node may be reported earlier. If the contest is won
+///   before the break was reported, the owner must read its nodes again.
+/// - Queue events until the contest waits. Before reporting an `AheadDeleted`, check once more for
+///   an event of an own node, and report that first: two separate watchers do not preserve the
+///   order in which the server sent them. Keep the `AheadDeleted` for later. An event that is taken
+///   from its watch and not reported is a lost wake-up.
+/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus). Unless it is won,
+///   also delete those of [`nodes`](Self::nodes), and any node with the contest's id in the
+///   directories of [`unknown_nodes`](Self::unknown_nodes).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contest {
     /// One per queue.
@@ -71,35 +76,48 @@ enum Stage {
 }
 
 impl Contest {
-    /// A contest of the contender `id` in the session `session_id`, for `queues` queues: at least one, because a
-    /// contest for none is won immediately.
+    /// A contest of the contender `id` in the session `session_id`, for `queues` queues: at least
+    /// one, because a contest for none is won immediately.
     #[must_use]
     pub fn new(id: Uuid, session_id: i64, queues: usize) -> Self {
         let entries = (0..queues).map(|_| Entry::new(id, session_id)).collect();
-        Self { entries, claim: None, stage: Stage::New }
+        Self {
+            entries,
+            claim: None,
+            stage: Stage::New,
+        }
     }
 
-    /// A contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory 1 that of its
-    /// leases.
+    /// A contest for `quantity` leases of a semaphore. Directory 0 is that of its queue, directory
+    /// 1 that of its leases.
     #[must_use]
     pub fn for_leases(id: Uuid, session_id: i64, quantity: usize, limit: LeaseLimit) -> Self {
-        Self { claim: Some(Claim::new(id, session_id, quantity, limit)), ..Self::new(id, session_id, 1) }
+        Self {
+            claim: Some(Claim::new(id, session_id, quantity, limit)),
+            ..Self::new(id, session_id, 1)
+        }
     }
 
     /// The contest ends with [`Step::Refused`] instead of waiting for other contenders.
     ///
-    /// A contender for leases passes through the queue even if a lease is free for each contender. So a contest for
-    /// leases is refused only once a list shows too few leases. While enough are left, it waits for the contenders
-    /// ahead, each of which takes leases or gives up. The runner has to bound this wait: a contender ahead may be
-    /// stopped, or wait for more leases than are left.
+    /// A contender for leases passes through the queue even if a lease is free for each contender.
+    /// So a contest for leases is refused only once a list shows too few leases. While enough are
+    /// left, it waits for the contenders ahead, each of which takes leases or gives up. The runner
+    /// has to bound this wait: a contender ahead may be stopped, or wait for more leases than are
+    /// left.
     #[must_use]
     pub fn without_waiting(mut self) -> Self {
         match &mut self.claim {
             Some(claim) => {
                 claim.waits = false;
-                self.entries.iter_mut().for_each(|entry| entry.spare = Some(usize::MAX));
+                self.entries
+                    .iter_mut()
+                    .for_each(|entry| entry.spare = Some(usize::MAX));
             }
-            None => self.entries.iter_mut().for_each(|entry| entry.waits = false),
+            None => self
+                .entries
+                .iter_mut()
+                .for_each(|entry| entry.waits = false),
         }
         self
     }
@@ -109,7 +127,12 @@ impl Contest {
         if self.stage != Stage::New {
             return self.misused("started twice");
         }
-        let outcomes: Vec<_> = self.entries.iter_mut().map(Entry::join).enumerate().collect();
+        let outcomes: Vec<_> = self
+            .entries
+            .iter_mut()
+            .map(Entry::join)
+            .enumerate()
+            .collect();
         self.advance(outcomes)
     }
 
@@ -119,14 +142,23 @@ impl Contest {
             return self.misused("answers without requests");
         };
         if requests.len() != answers.len() {
-            return self.misused(&format!("{} answers to {} requests", answers.len(), requests.len()));
+            return self.misused(&format!(
+                "{} answers to {} requests",
+                answers.len(),
+                requests.len()
+            ));
         }
         let answers = requests.into_iter().zip(answers);
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.has_begun()) {
-            let outcome = claim.answered(answers.map(|((_, request), answer)| (request, answer)).collect());
+            let outcome = claim.answered(
+                answers
+                    .map(|((_, request), answer)| (request, answer))
+                    .collect(),
+            );
             return self.advance([(0, outcome)]);
         }
-        let mut by_directory = vec![Vec::new(); self.entries.len() + usize::from(self.claim.is_some())];
+        let mut by_directory =
+            vec![Vec::new(); self.entries.len() + usize::from(self.claim.is_some())];
         for ((directory, request), answer) in answers {
             by_directory[directory].push((request, answer));
         }
@@ -134,7 +166,10 @@ impl Contest {
         if let Some(claim) = &mut self.claim {
             outcomes.push((0, claim.read_early(by_directory.pop().unwrap_or_default())));
             match claim.spare() {
-                Ok(spare) => self.entries.iter_mut().for_each(|entry| entry.spare = spare),
+                Ok(spare) => self
+                    .entries
+                    .iter_mut()
+                    .for_each(|entry| entry.spare = spare),
                 Err(refused) => outcomes.push((0, Err(refused))),
             }
         }
@@ -157,47 +192,74 @@ impl Contest {
         }
         let queue = match event {
             Event::Interrupted => {
-                let outcomes = self.entries.iter_mut().map(|entry| entry.observed(Event::Interrupted));
+                let outcomes = self
+                    .entries
+                    .iter_mut()
+                    .map(|entry| entry.observed(Event::Interrupted));
                 let outcomes: Vec<_> = outcomes.enumerate().collect();
                 return self.advance(outcomes);
             }
             Event::AheadDeleted { queue, .. } | Event::AheadChanged { queue, .. } => queue,
             Event::OwnDeleted(queue) | Event::OwnChanged(queue) => queue,
-            Event::LeasesChanged | Event::LimitChanged => return self.misused("an event that belongs to no queue"),
+            Event::LeasesChanged | Event::LimitChanged => {
+                return self.misused("an event that belongs to no queue");
+            }
         };
-        let Some(entry) = self.entries.get_mut(queue) else { return self.misused("there is no such queue") };
+        let Some(entry) = self.entries.get_mut(queue) else {
+            return self.misused("there is no such queue");
+        };
         let outcome = entry.observed(event);
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes whose names are known, except those that are known to be deleted, each with its queue.
+    /// Our nodes whose names are known, except those that are known to be deleted, each with its
+    /// queue.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
-        self.entries.iter().enumerate().filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(queue, entry)| Some((queue, entry.own.as_ref()?)))
     }
 
     /// Where the contest waits, during [`Step::Wait`]: in the first queue that it does not own yet.
     #[must_use]
     pub fn standing(&self) -> Option<Standing<'_>> {
-        self.entries.iter().enumerate().find_map(|(queue, entry)| match (&entry.state, &entry.own) {
-            (State::Waiting { plan }, Some(own)) => {
-                Some(Standing { queue, own: &own.name, place: entry.place, behind: plan.nearest() })
+        self.entries.iter().enumerate().find_map(|(queue, entry)| {
+            match (&entry.state, &entry.own) {
+                (State::Waiting { plan }, Some(own)) => Some(Standing {
+                    queue,
+                    own: &own.name,
+                    place: entry.place,
+                    behind: plan.nearest(),
+                }),
+                _ => None,
             }
-            _ => None,
         })
     }
 
     /// The directories in which nodes of ours may exist that are not in [`nodes`](Self::nodes).
     pub fn unknown_nodes(&self) -> impl Iterator<Item = usize> {
         let is_unknown = |(_, entry): &(usize, &Entry)| entry.may_exist && entry.own.is_none();
-        let queues = self.entries.iter().enumerate().filter(is_unknown).map(|(queue, _)| queue);
-        queues.chain(self.claim.as_ref().filter(|claim| claim.may_exist()).map(|_| LEASES))
+        let queues = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(is_unknown)
+            .map(|(queue, _)| queue);
+        queues.chain(
+            self.claim
+                .as_ref()
+                .filter(|claim| claim.may_exist())
+                .map(|_| LEASES),
+        )
     }
 
-    /// Nodes of ours other than [`nodes`](Self::nodes), each with its queue. They serve no purpose and are to be
-    /// deleted.
+    /// Nodes of ours other than [`nodes`](Self::nodes), each with its queue. They serve no purpose
+    /// and are to be deleted.
     pub fn surplus(&self) -> impl Iterator<Item = (usize, &str)> {
         let entries = self.entries.iter().enumerate();
-        entries.flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
+        entries
+            .flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
     }
 
     /// Whether the contest has a node in a queue, and is not taking leases yet.
@@ -206,15 +268,28 @@ impl Contest {
         self.nodes().next().is_some() && !self.claim.as_ref().is_some_and(Claim::has_begun)
     }
 
-    /// The index in `stuck` of a node that blocks the contest: while all of `stuck` exist, each given with its
-    /// directory, the contest cannot be won. A contest that was not started yet is judged as if it was started now.
+    /// The index in `stuck` of a node that blocks the contest: while all of `stuck` exist, each
+    /// given with its directory, the contest cannot be won. A contest that was not started yet is
+    /// judged as if it was started now.
     #[must_use]
-    pub fn blocked_by(&self, driver: &dyn LockInternalsDriver, stuck: &[(usize, &str)]) -> Option<usize> {
+    pub fn blocked_by(
+        &self,
+        driver: &dyn LockInternalsDriver,
+        stuck: &[(usize, &str)],
+    ) -> Option<usize> {
         let is_new = self.stage == Stage::New;
-        if let Some(claim) = self.claim.as_ref().filter(|claim| is_new || claim.has_begun()) {
-            let is_lease = |(directory, name): &(usize, &str)| *directory == LEASES && Claim::is_lease(name);
+        if let Some(claim) = self
+            .claim
+            .as_ref()
+            .filter(|claim| is_new || claim.has_begun())
+        {
+            let is_lease =
+                |(directory, name): &(usize, &str)| *directory == LEASES && Claim::is_lease(name);
             let leases = stuck.iter().filter(|node| is_lease(node)).count();
-            let blocking = stuck.iter().position(is_lease).filter(|_| claim.is_blocked_by(leases));
+            let blocking = stuck
+                .iter()
+                .position(is_lease)
+                .filter(|_| claim.is_blocked_by(leases));
             if blocking.is_some() || !is_new {
                 return blocking;
             }
@@ -222,9 +297,11 @@ impl Contest {
         let blocks_us = |(directory, name): &(usize, &str)| match self.entries.get(*directory) {
             Some(Entry { own: Some(own), .. }) => blocks(driver, name, &own.name),
             // A new node comes after all others.
-            Some(Entry { id, .. }) if is_new => {
-                blocks(driver, name, &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1))
-            }
+            Some(Entry { id, .. }) if is_new => blocks(
+                driver,
+                name,
+                &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1),
+            ),
             _ => false,
         };
         stuck.iter().position(blocks_us)
@@ -244,11 +321,19 @@ impl Contest {
                 Err(End::Failed(error)) => return Step::Failed { queue, error },
             }
         }
-        if is_refused { Step::Refused } else { self.settle() }
+        if is_refused {
+            Step::Refused
+        } else {
+            self.settle()
+        }
     }
 
     fn settle(&mut self) -> Step {
-        let owned = self.entries.iter().map(Entry::owned).collect::<Option<Vec<_>>>();
+        let owned = self
+            .entries
+            .iter()
+            .map(Entry::owned)
+            .collect::<Option<Vec<_>>>();
         let (requests, pace) = match (owned, &mut self.claim) {
             (None, _) => match self.pending_of_entries() {
                 Some(pending) => pending,
@@ -278,16 +363,22 @@ impl Contest {
         step
     }
 
-    /// Ends the contest after a call out of turn. The call concerns no particular queue; the error names the first.
+    /// Ends the contest after a call out of turn. The call concerns no particular queue; the error
+    /// names the first.
     fn misused(&mut self, detail: &str) -> Step {
         let detail = detail.to_owned();
-        self.over(Step::Failed { queue: 0, error: ContestError::Protocol { detail } })
+        self.over(Step::Failed {
+            queue: 0,
+            error: ContestError::Protocol { detail },
+        })
     }
 
-    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is missing.
+    /// The next requests of all entries, as one pipeline. `None` if one of several nodes is
+    /// missing.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
-        let finds = |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
+        let finds =
+            |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
             // A node created alone would have a different place than the others.
             return None;
@@ -306,13 +397,16 @@ impl Contest {
         }
         // Without waiting, each list needs the number of leases.
         let reads_leases = |claim: &&Claim| {
-            let is_decisive = |request: &Request| request.is_create() || !claim.waits && *request == Request::List;
+            let is_decisive = |request: &Request| {
+                request.is_create() || !claim.waits && *request == Request::List
+            };
             requests.iter().any(|(_, request)| is_decisive(request))
         };
         if let Some(claim) = self.claim.as_ref().filter(reads_leases) {
             requests.extend(claim.early_reads());
         }
-        // A stable sort: within each class the requests keep their order. `Contender::send` relies on the classes.
+        // A stable sort: within each class the requests keep their order. `Contender::send` relies
+        // on the classes.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create | Request::CreateWithParents => 0,
             Request::List | Request::Limit => 2,
@@ -324,13 +418,17 @@ impl Contest {
 
 /// Whether `own` cannot own the lock as long as `other` exists.
 ///
-/// The verdict in a queue of these two nodes decides this. Every driver guarantees: if `own` does not own the lock
-/// there, it does not own the lock in any queue that contains both.
+/// The verdict in a queue of these two nodes decides this. Every driver guarantees: if `own` does
+/// not own the lock there, it does not own the lock in any queue that contains both.
 fn blocks(driver: &dyn LockInternalsDriver, other: &str, own: &str) -> bool {
     if other == own {
         return false;
     }
-    let Ok(queue) = Queue::of([other, own], driver) else { return false };
-    let Some(place) = queue.position(own) else { return false };
+    let Ok(queue) = Queue::of([other, own], driver) else {
+        return false;
+    };
+    let Some(place) = queue.position(own) else {
+        return false;
+    };
     queue.len() == 2 && driver.verdict(&queue, place) != Verdict::Owns
 }

@@ -5,24 +5,30 @@ use crate::queue::SequenceOverflow;
 /// The next action of the runner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use = "the contest continues only if its runner performs the step"]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum Step {
-    /// Send one pipeline: all requests without waiting for answers; then report all answers in one call.
+    /// Send one pipeline: all requests without waiting for answers; then report all answers in one
+    /// call.
     Send {
-        /// The requests, each with the index of its directory: that of a queue, or, for the leases, the one after the
-        /// queues. All creates come first and are one transaction; all plain reads come last and are one `multiRead`.
+        /// The requests, each with the index of its directory: that of a queue, or, for the leases,
+        /// the one after the queues. All creates come first and are one transaction; all plain
+        /// reads come last and are one `multiRead`.
         requests: Vec<(usize, Request)>,
         /// When to send them.
         pace: Pace,
     },
     /// Wait for an event of a watch.
     Wait,
-    /// The contest is won. The nodes are in the order of the queues. For a semaphore they are the leases, and the place
-    /// in the queue is deleted.
+    /// The contest is won. The nodes are in the order of the queues. For a semaphore they are the
+    /// leases, and the place in the queue is deleted.
     Won(Vec<OwnNode>),
     /// The contest does not wait, and another contender is before us, or too few leases are left.
     Refused,
-    /// A node of ours was deleted: start a new contest with a new id, if the retry policy allows it.
+    /// A node of ours was deleted: start a new contest with a new id, if the retry policy allows
+    /// it.
     Restart,
     /// The contest cannot continue.
     Failed {
@@ -35,32 +41,39 @@ pub enum Step {
 
 /// When to send a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum Pace {
     /// Immediately.
     Now,
-    /// After a pause: other clients or the server keep creating and deleting a directory, or the limit. This is never a
-    /// reason to give up, unless the contest may not wait.
+    /// After a pause: other clients or the server keep creating and deleting a directory, or the
+    /// limit. This is never a reason to give up, unless the contest may not wait.
     Pause,
     /// When the retry policy allows it, or never: a request has failed.
     Retry,
 }
 
-/// How many attempts in a row that fail because directories are created or deleted meanwhile are followed by an
-/// immediate attempt.
+/// How many attempts in a row that fail because directories are created or deleted meanwhile are
+/// followed by an immediate attempt.
 ///
-/// While directories are only created, each such attempt finds more of them created, so there are at most as many as
-/// directories were missing. 64 contenders that began together, each for 32 of 256 fresh paths, needed at most 9.
+/// While directories are only created, each such attempt finds more of them created, so there are
+/// at most as many as directories were missing. 64 contenders that began together, each for 32 of
+/// 256 fresh paths, needed at most 9.
 pub(super) const IMMEDIATE_ATTEMPTS: u8 = 16;
 
 /// A request to the server, about a directory or a child of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum Request {
     /// Create our node: ephemeral and sequential.
     Create,
-    /// As `Create`, and create the missing directories in the same transaction, because the server never removes a
-    /// directory that is created alone and never gets a child.
+    /// As `Create`, and create the missing directories in the same transaction, because the server
+    /// never removes a directory that is created alone and never gets a child.
     CreateWithParents,
     /// Make the connected server catch up with the leader.
     Sync,
@@ -91,11 +104,12 @@ pub enum Request {
     WatchLimit,
     /// Create the node that contains the limit.
     CreateLimit,
-    /// In one transaction: create the directory if it is missing, check that the limit still has its version, create
-    /// the leases, and delete our place in the queue unless another client has written to it.
+    /// In one transaction: create the directory if it is missing, check that the limit still has
+    /// its version, create the leases, and delete our place in the queue unless another client has
+    /// written to it.
     Take {
-        /// Whether to create the directory. It has the same parent as the queue's directory, so where our place exists,
-        /// the parent exists.
+        /// Whether to create the directory. It has the same parent as the queue's directory, so
+        /// where our place exists, the parent exists.
         with_directory: bool,
         /// How many leases.
         quantity: usize,
@@ -103,7 +117,8 @@ pub enum Request {
         limit: Limit,
         /// The name of our place in queue 0.
         place: String,
-        /// The last version of its data that was read. Other clients write the data only to request a revocation.
+        /// The last version of its data that was read. Other clients write the data only to request
+        /// a revocation.
         place_version: i32,
     },
 }
@@ -118,7 +133,10 @@ impl Request {
 
 /// The limit: how many leases there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a runner of contests constructs it")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a runner of contests constructs it"
+)]
 pub struct Limit {
     /// The number.
     pub leases: usize,
@@ -128,21 +146,27 @@ pub struct Limit {
 
 /// The server's answer to a [`Request`].
 ///
-/// Other failures (no permission, a full disk) are not reported to the contest: the runner gives up.
+/// Other failures (no permission, a full disk) are not reported to the contest: the runner gives
+/// up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum Answer {
     /// To `Create` and `CreateWithParents`.
     Created(OwnNode),
-    /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not exist. To
-    /// `CreateWithParents` and a `Take` with the directory: a directory was missing that the runner did not try to
-    /// create, or one existed that it tried to create. Nothing was created.
+    /// To `Create`, `List`, `WatchList` and `Take`: the directory, or a parent of it, does not
+    /// exist. To `CreateWithParents` and a `Take` with the directory: a directory was missing that
+    /// the runner did not try to create, or one existed that it tried to create. Nothing was
+    /// created.
     NoParent,
     /// To `CreateLimit` and `Sync`.
     Done,
     /// To `List` and `WatchList`.
     Children(Vec<String>),
-    /// To `Inspect`, `WatchAhead` and `WatchOwn`: the node exists, and the watch, if one was requested, is placed.
+    /// To `Inspect`, `WatchAhead` and `WatchOwn`: the node exists, and the watch, if one was
+    /// requested, is placed.
     Node {
         /// The session that it belongs to.
         ephemeral_owner: i64,
@@ -151,8 +175,9 @@ pub enum Answer {
         /// How many times its data has been written.
         version: i32,
     },
-    /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: the node does not exist, and no watch was
-    /// placed. To `Take`: our place in the queue does not exist, and nothing was done.
+    /// To `Inspect`, `WatchAhead`, `WatchOwn`, `Limit` and `WatchLimit`: the node does not exist,
+    /// and no watch was placed. To `Take`: our place in the queue does not exist, and nothing was
+    /// done.
     Missing,
     /// To `Limit` and `WatchLimit`.
     Limit(Limit),
@@ -162,18 +187,21 @@ pub enum Answer {
     LimitChanged,
     /// To `Take`: another client has written to our place in the queue. Nothing was done.
     PlaceWritten,
-    /// To any request: the connection was lost or the request timed out, so its outcome is unknown. No watch is in
-    /// force.
+    /// To any request: the connection was lost or the request timed out, so its outcome is unknown.
+    /// No watch is in force.
     Unknown,
 }
 
 /// The event of a watch. Watches are one-shot: the event uses up the watch.
 ///
-/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server sent them, and queues
-/// those that arrive at other times. It must not report an `AheadDeleted` before an `OwnDeleted` that the server sent
-/// earlier: see [`Contest`](crate::Contest).
+/// The runner reports events while [`Step::Wait`] is in force, in the order in which the server
+/// sent them, and queues those that arrive at other times. It must not report an `AheadDeleted`
+/// before an `OwnDeleted` that the server sent earlier: see [`Contest`](crate::Contest).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "a runner of contests must handle every case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
 pub enum Event {
     /// A node before ours was deleted.
     AheadDeleted {
@@ -217,11 +245,15 @@ pub struct Standing<'a> {
 
 /// A node of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a runner of contests constructs it")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a runner of contests constructs it"
+)]
 pub struct OwnNode {
     /// Its name within the directory.
     pub name: String,
-    /// The transaction that created the node. It increases from holder to holder, and so serves as a fencing token.
+    /// The transaction that created the node. It increases from holder to holder, and so serves as
+    /// a fencing token.
     pub czxid: i64,
 }
 
@@ -232,8 +264,8 @@ pub enum ContestError {
     /// The directory's counter is exhausted, so the order of the queue is lost.
     #[error(transparent)]
     SequenceOverflow(#[from] SequenceOverflow),
-    /// The answers do not match the requests, or the call does not match the step: a defect of the runner or of the
-    /// server.
+    /// The answers do not match the requests, or the call does not match the step: a defect of the
+    /// runner or of the server.
     #[error("the lock protocol was broken: {detail}")]
     Protocol {
         /// What does not match.
@@ -251,7 +283,9 @@ pub(super) enum End {
 
 impl End {
     pub(super) fn protocol(detail: impl Into<String>) -> Self {
-        Self::Failed(ContestError::Protocol { detail: detail.into() })
+        Self::Failed(ContestError::Protocol {
+            detail: detail.into(),
+        })
     }
 
     pub(super) fn unexpected_answer(request: &Request, answer: &Answer) -> Self {

@@ -1,4 +1,5 @@
-//! Waiting in the queue: decides by a list, places the watches, waits for their events, lists again.
+//! Waiting in the queue: decides by a list, places the watches, waits for their events, lists
+//! again.
 
 use super::entry::{Entry, Outcome, State, Watches};
 use super::plan::{Next, Plan};
@@ -6,7 +7,8 @@ use super::step::{Answer, End, Event, Pace, Request};
 use crate::driver::LockInternalsDriver;
 use crate::queue::Queue;
 
-/// What the answers of a pipeline show about the watched nodes. Not used if our own node is missing: the contest ends.
+/// What the answers of a pipeline show about the watched nodes. Not used if our own node is
+/// missing: the contest ends.
 #[derive(Default)]
 struct WatchReport {
     gone: Vec<String>,
@@ -18,8 +20,12 @@ struct WatchReport {
 impl Entry {
     /// Decides by a list that is newer than our node.
     pub(super) fn decide(&mut self, driver: &dyn LockInternalsDriver, queue: Queue) -> Outcome {
-        let Some(own) = &self.own else { return Err(End::protocol("no own node to decide about")) };
-        let Some(place) = queue.position(&own.name) else { return self.restart() };
+        let Some(own) = &self.own else {
+            return Err(End::protocol("no own node to decide about"));
+        };
+        let Some(place) = queue.position(&own.name) else {
+            return self.restart();
+        };
         self.place = place;
         let plan = match self.spare {
             Some(spare) => Plan::while_leases_are_left(driver, &queue, place, spare),
@@ -37,11 +43,19 @@ impl Entry {
             return Err(End::Refused);
         }
         let missing = self.missing_watches(&plan);
-        let state = if missing.is_empty() { State::Waiting { plan } } else { State::PlacingWatches { plan } };
+        let state = if missing.is_empty() {
+            State::Waiting { plan }
+        } else {
+            State::PlacingWatches { plan }
+        };
         self.request(state, missing, Pace::Now)
     }
 
-    pub(super) fn watches_placed(&mut self, mut plan: Plan, answers: Vec<(Request, Answer)>) -> Outcome {
+    pub(super) fn watches_placed(
+        &mut self,
+        mut plan: Plan,
+        answers: Vec<(Request, Answer)>,
+    ) -> Outcome {
         let seen = self.note_watches(answers)?;
         if seen.has_unknown_answer {
             return self.look(Some(plan), Pace::Retry);
@@ -90,14 +104,18 @@ impl Entry {
                 self.watches = Watches::default();
                 self.look(Some(plan), Pace::Now)
             }
-            Event::LeasesChanged | Event::LimitChanged => Err(End::protocol("an event that belongs to no queue")),
+            Event::LeasesChanged | Event::LimitChanged => {
+                Err(End::protocol("an event that belongs to no queue"))
+            }
         }
     }
 
-    /// Lists again. The watches precede the list in the pipeline, so a node that is missing at its watch is missing
-    /// from the list too.
+    /// Lists again. The watches precede the list in the pipeline, so a node that is missing at its
+    /// watch is missing from the list too.
     fn look(&mut self, expected: Option<Plan>, pace: Pace) -> Outcome {
-        let mut requests = expected.as_ref().map_or_else(Vec::new, |plan| self.missing_watches(plan));
+        let mut requests = expected
+            .as_ref()
+            .map_or_else(Vec::new, |plan| self.missing_watches(plan));
         requests.push(Request::List);
         self.request(State::Looking { expected }, requests, pace)
     }
@@ -108,7 +126,9 @@ impl Entry {
         expected: Option<Plan>,
         mut answers: Vec<(Request, Answer)>,
     ) -> Outcome {
-        let Some((_, listed)) = answers.pop() else { return Err(End::protocol("no answers")) };
+        let Some((_, listed)) = answers.pop() else {
+            return Err(End::protocol("no answers"));
+        };
         let seen = self.note_watches(answers)?;
         if seen.has_unknown_answer {
             return self.look(expected, Pace::Retry);
@@ -116,7 +136,8 @@ impl Entry {
         self.take_listing(driver, expected, listed)
     }
 
-    /// Decides by a list that was sent after the answer to our create, or after the create in the same pipeline.
+    /// Decides by a list that was sent after the answer to our create, or after the create in the
+    /// same pipeline.
     pub(super) fn take_listing(
         &mut self,
         driver: &dyn LockInternalsDriver,
@@ -134,18 +155,29 @@ impl Entry {
 
 /// Owning this queue while the contest waits in others.
 impl Entry {
-    /// The queue is owned. If our node is not watched yet, the watch is requested, but sent only while there is another
-    /// queue to wait for. With `Pace::Retry`, ownership is not certain until the answer.
+    /// The queue is owned. If our node is not watched yet, the watch is requested, but sent only
+    /// while there is another queue to wait for. With `Pace::Retry`, ownership is not certain until
+    /// the answer.
     fn take_ownership(&mut self, pace: Pace) -> Outcome {
         self.place = 0;
         let own = self.missing_own_watch().into_iter().collect::<Vec<_>>();
-        self.request(State::Owned { is_certain: pace == Pace::Now }, own, pace)
+        self.request(
+            State::Owned {
+                is_certain: pace == Pace::Now,
+            },
+            own,
+            pace,
+        )
     }
 
     /// Takes the answer about our own node.
     pub(super) fn own_watched(&mut self, answers: Vec<(Request, Answer)>) -> Outcome {
         let seen = self.note_watches(answers)?;
-        self.take_ownership(if seen.has_unknown_answer { Pace::Retry } else { Pace::Now })
+        self.take_ownership(if seen.has_unknown_answer {
+            Pace::Retry
+        } else {
+            Pace::Now
+        })
     }
 
     pub(super) fn event_while_owner(&mut self, event: &Event) -> Outcome {
@@ -162,16 +194,24 @@ impl Entry {
 
 /// The watches.
 impl Entry {
-    /// Watches on nodes ahead come first: when the answer for our own node arrives, the others are already answered.
+    /// Watches on nodes ahead come first: when the answer for our own node arrives, the others are
+    /// already answered.
     fn missing_watches(&self, plan: &Plan) -> Vec<Request> {
-        let ahead = plan.ahead().iter().filter(|name| !self.watches.ahead.contains(*name));
+        let ahead = plan
+            .ahead()
+            .iter()
+            .filter(|name| !self.watches.ahead.contains(*name));
         let ahead = ahead.map(|name| Request::WatchAhead { name: name.clone() });
-        ahead.chain(self.missing_own_watch().filter(|_| plan.needs_own())).collect()
+        ahead
+            .chain(self.missing_own_watch().filter(|_| plan.needs_own()))
+            .collect()
     }
 
     fn missing_own_watch(&self) -> Option<Request> {
         let own = self.own.as_ref().filter(|_| !self.watches.own)?;
-        Some(Request::WatchOwn { name: own.name.clone() })
+        Some(Request::WatchOwn {
+            name: own.name.clone(),
+        })
     }
 
     fn note_watches(&mut self, answers: Vec<(Request, Answer)>) -> Result<WatchReport, End> {

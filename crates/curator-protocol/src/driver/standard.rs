@@ -7,9 +7,11 @@ use uuid::Uuid;
 use super::{LockInternalsDriver, Verdict, protected_prefix, sequence_after};
 use crate::queue::Queue;
 
-/// The exclusive lock: owned by the first in the queue; each other contender waits for the one before it.
+/// The exclusive lock: owned by the first in the queue; each other contender waits for the one
+/// before it.
 ///
-/// Modelled on Curator's class of the same name; the nodes are called `_c_<uuid>-<lock name><sequence>`.
+/// Modelled on Curator's class of the same name; the nodes are called `_c_<uuid>-<lock
+/// name><sequence>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StandardLockInternalsDriver {
     lock_name: Cow<'static, str>,
@@ -20,19 +22,25 @@ impl StandardLockInternalsDriver {
     pub const LOCK_NAME: &'static str = "lock-";
 
     /// The driver of the leases of Curator's `InterProcessSemaphoreV2`.
-    pub const LEASES: Self = Self { lock_name: Cow::Borrowed("lease-") };
+    pub const LEASES: Self = Self {
+        lock_name: Cow::Borrowed("lease-"),
+    };
 
     /// The driver of Curator's `InterProcessMutex`.
     #[must_use]
     pub const fn new() -> Self {
-        Self { lock_name: Cow::Borrowed(Self::LOCK_NAME) }
+        Self {
+            lock_name: Cow::Borrowed(Self::LOCK_NAME),
+        }
     }
 
     /// A driver with another lock name. kazoo's `Lock` uses `__lock__`, and so does
     /// `InterProcessMutex::compatible_with_kazoo` in `curator-recipes`.
     #[must_use]
     pub fn with_lock_name(lock_name: impl Into<Cow<'static, str>>) -> Self {
-        Self { lock_name: lock_name.into() }
+        Self {
+            lock_name: lock_name.into(),
+        }
     }
 }
 

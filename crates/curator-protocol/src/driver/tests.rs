@@ -5,7 +5,11 @@ use super::*;
 fn number() -> impl Strategy<Value = String> {
     let spelled = |number: i32| format!("{number:010}");
     // Numbers from -1,000,000,000 down have ten digits after the minus sign.
-    prop_oneof![any::<i32>().prop_map(spelled), (i32::MIN..=-1_000_000_000).prop_map(spelled), "[0-9]{8,11}"]
+    prop_oneof![
+        any::<i32>().prop_map(spelled),
+        (i32::MIN..=-1_000_000_000).prop_map(spelled),
+        "[0-9]{8,11}"
+    ]
 }
 
 proptest! {
@@ -25,13 +29,21 @@ proptest! {
 /// Checks the guarantees of [`LockInternalsDriver`] for one queue, at every place in it.
 ///
 /// `gone` marks the nodes that are deleted after the verdict.
-pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[String], gone: &[bool]) {
+pub(crate) fn check_guarantees(
+    driver: &dyn LockInternalsDriver,
+    children: &[String],
+    gone: &[bool],
+) {
     let queue = Queue::of(children.iter().cloned(), driver).unwrap();
     for (own, entry) in queue.iter().enumerate() {
         let verdict = driver.verdict(&queue, own);
         let only_before = queue.iter().take(own + 1).map(|entry| entry.name.clone());
         let only_before = Queue::of(only_before, driver).unwrap();
-        assert_eq!(driver.verdict(&only_before, own), verdict, "nodes behind {own} matter in {queue:?}");
+        assert_eq!(
+            driver.verdict(&only_before, own),
+            verdict,
+            "nodes behind {own} matter in {queue:?}"
+        );
 
         let blocker = match verdict {
             Verdict::Owns => own,
@@ -40,8 +52,14 @@ pub(crate) fn check_guarantees(driver: &dyn LockInternalsDriver, children: &[Str
                 blocker
             }
         };
-        let stay = |&(i, _): &(usize, _)| i == own || i == blocker || !gone.get(i).copied().unwrap_or(false);
-        let later = queue.iter().enumerate().filter(stay).map(|(_, entry)| entry.name.clone());
+        let stay = |&(i, _): &(usize, _)| {
+            i == own || i == blocker || !gone.get(i).copied().unwrap_or(false)
+        };
+        let later = queue
+            .iter()
+            .enumerate()
+            .filter(stay)
+            .map(|(_, entry)| entry.name.clone());
         let later = Queue::of(later, driver).unwrap();
         let later_verdict = driver.verdict(&later, later.position(&entry.name).unwrap());
         assert_eq!(

@@ -1,6 +1,8 @@
 //! What the server does for a call, and which watches fire.
 
-use curator_protocol::{Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver};
+use curator_protocol::{
+    Answer, Limit, LockInternalsDriver as _, OwnNode, Request, StandardLockInternalsDriver,
+};
 
 use super::client::{Call, Client, Watch, contender_id};
 use super::defect::Defect;
@@ -12,30 +14,53 @@ use super::world::World;
 
 impl World {
     /// Applies a call. Returns one answer per request.
-    pub(super) fn apply(&mut self, scenario: &Scenario, who: usize, session: i64, call: &Call) -> Vec<Answer> {
+    pub(super) fn apply(
+        &mut self,
+        scenario: &Scenario,
+        who: usize,
+        session: i64,
+        call: &Call,
+    ) -> Vec<Answer> {
         match call {
-            Call::Contest { requests, contest, .. } => {
-                let sender = Sender { who, session, contest: *contest };
+            Call::Contest {
+                requests, contest, ..
+            } => {
+                let sender = Sender {
+                    who,
+                    session,
+                    contest: *contest,
+                };
                 if requests.iter().all(|(_, request)| request.is_create()) {
                     return self.create(scenario, sender, requests);
                 }
-                requests.iter().map(|(dir, request)| self.answer(scenario, sender, *dir, request)).collect()
+                requests
+                    .iter()
+                    .map(|(dir, request)| self.answer(scenario, sender, *dir, request))
+                    .collect()
             }
             Call::Delete(dir, name) => {
                 self.delete(scenario, *dir, |node| node.name == *name);
                 Vec::new()
             }
             Call::Sweep(dir, creator) => {
-                self.delete(scenario, *dir, |node| node.creator == *creator && node.session == session);
+                self.delete(scenario, *dir, |node| {
+                    node.creator == *creator && node.session == session
+                });
                 Vec::new()
             }
         }
     }
 
     /// Creates all nodes or none.
-    fn create(&mut self, scenario: &Scenario, sender: Sender, requests: &[(usize, Request)]) -> Vec<Answer> {
+    fn create(
+        &mut self,
+        scenario: &Scenario,
+        sender: Sender,
+        requests: &[(usize, Request)],
+    ) -> Vec<Answer> {
         let all = &mut self.server.directories;
-        let is_missing = |(dir, request): &(usize, Request)| *request == Request::Create && !all[*dir].exists;
+        let is_missing =
+            |(dir, request): &(usize, Request)| *request == Request::Create && !all[*dir].exists;
         if requests.iter().any(is_missing) {
             return vec![Answer::NoParent; requests.len()];
         }
@@ -46,25 +71,43 @@ impl World {
         }
         let directories = requests.iter().map(|(dir, _)| *dir);
         let client = &mut *self.clients[sender.who];
-        let prefix = scenario.clients[sender.who].driver.node_prefix(&contender_id(client.number, sender.contest));
-        let creator = Creator::Contest { client: client.number, contest: sender.contest };
+        let prefix = scenario.clients[sender.who]
+            .driver
+            .node_prefix(&contender_id(client.number, sender.contest));
+        let creator = Creator::Contest {
+            client: client.number,
+            contest: sender.contest,
+        };
         if client.creator() == creator {
-            // The contest gets new nodes. What happened to its earlier nodes does not count any more.
+            // The contest gets new nodes. What happened to its earlier nodes does not count any
+            // more.
             client.was_first = false;
-            directories.clone().for_each(|dir| client.node_deleted[dir] = false);
+            directories
+                .clone()
+                .for_each(|dir| client.node_deleted[dir] = false);
         }
         let all = &mut self.server.directories;
         let created = directories.map(|dir| {
-            let is_kept = |node: &&Node| scenario.has(Defect::ReentersOneQueue) && node.session == sender.session;
+            let is_kept = |node: &&Node| {
+                scenario.has(Defect::ReentersOneQueue) && node.session == sender.session
+            };
             let kept = all[dir].nodes.iter().find(is_kept).cloned();
             let node = kept.or_else(|| all[dir].create(&prefix, sender.session, creator));
             // Each contest has a unique prefix, so the name is free.
-            node.map_or(Answer::Unknown, |Node { name, czxid, .. }| Answer::Created(OwnNode { name, czxid }))
+            node.map_or(Answer::Unknown, |Node { name, czxid, .. }| {
+                Answer::Created(OwnNode { name, czxid })
+            })
         });
         created.collect()
     }
 
-    fn answer(&mut self, scenario: &Scenario, sender: Sender, dir: usize, request: &Request) -> Answer {
+    fn answer(
+        &mut self,
+        scenario: &Scenario,
+        sender: Sender,
+        dir: usize,
+        request: &Request,
+    ) -> Answer {
         let directory = &mut self.server.directories[dir];
         match request {
             // Not reached: `create` answers the creates of all queues together.
@@ -72,28 +115,54 @@ impl World {
             Request::Sync => Answer::Done,
             Request::List | Request::WatchList if !directory.exists => Answer::NoParent,
             Request::List | Request::WatchList => Answer::Children(directory.children()),
-            Request::Inspect { name } | Request::WatchAhead { name } | Request::WatchOwn { name } => {
-                let Some(node) = self.server.node(dir, name) else { return Answer::Missing };
+            Request::Inspect { name }
+            | Request::WatchAhead { name }
+            | Request::WatchOwn { name } => {
+                let Some(node) = self.server.node(dir, name) else {
+                    return Answer::Missing;
+                };
                 let client = &self.clients[sender.who];
                 let adopts = scenario.has(Defect::AdoptsOverSessions) && client.sessions > 1;
-                let ephemeral_owner = if adopts { client.session() - 1 } else { node.session };
-                Answer::Node { ephemeral_owner, czxid: node.czxid, version: node.version }
+                let ephemeral_owner = if adopts {
+                    client.session() - 1
+                } else {
+                    node.session
+                };
+                Answer::Node {
+                    ephemeral_owner,
+                    czxid: node.czxid,
+                    version: node.version,
+                }
             }
-            Request::Limit | Request::WatchLimit => self.server.limit.map_or(Answer::Missing, Answer::Limit),
+            Request::Limit | Request::WatchLimit => {
+                self.server.limit.map_or(Answer::Missing, Answer::Limit)
+            }
             Request::CreateLimit => {
-                self.server.limit.get_or_insert(Limit { leases: scenario.limit, version: Some(0) });
+                self.server.limit.get_or_insert(Limit {
+                    leases: scenario.limit,
+                    version: Some(0),
+                });
                 Answer::Done
             }
-            Request::Take { with_directory, quantity, limit, place, place_version } => {
+            Request::Take {
+                with_directory,
+                quantity,
+                limit,
+                place,
+                place_version,
+            } => {
                 let is_checked = !scenario.has(Defect::IgnoresTheLimitsVersion);
-                if is_checked && limit.version != self.server.limit.and_then(|limit| limit.version) {
+                if is_checked && limit.version != self.server.limit.and_then(|limit| limit.version)
+                {
                     return Answer::LimitChanged;
                 }
                 if self.server.directories[LEASES].exists == *with_directory {
                     return Answer::NoParent;
                 }
                 if !keeps_its_place(scenario) {
-                    let Some(node) = self.server.node(0, place) else { return Answer::Missing };
+                    let Some(node) = self.server.node(0, place) else {
+                        return Answer::Missing;
+                    };
                     let is_unread = node.version != *place_version;
                     if is_unread && !scenario.has(Defect::IgnoresThePlacesVersion) {
                         return Answer::PlaceWritten;
@@ -109,11 +178,17 @@ impl World {
 
     fn take(&mut self, scenario: &Scenario, sender: Sender, quantity: usize) -> Answer {
         let client = self.clients[sender.who].number;
-        let creator = Creator::Contest { client, contest: sender.contest };
-        let prefix = StandardLockInternalsDriver::LEASES.node_prefix(&contender_id(client, sender.contest));
+        let creator = Creator::Contest {
+            client,
+            contest: sender.contest,
+        };
+        let prefix =
+            StandardLockInternalsDriver::LEASES.node_prefix(&contender_id(client, sender.contest));
         let leases = &mut self.server.directories[LEASES];
         let taken = (0..quantity).filter_map(|_| leases.create(&prefix, sender.session, creator));
-        let taken = taken.map(|Node { name, czxid, .. }| OwnNode { name, czxid }).collect();
+        let taken = taken
+            .map(|Node { name, czxid, .. }| OwnNode { name, czxid })
+            .collect();
         let count = leases.nodes.len();
         self.server.exceeded |= count > self.limit(scenario);
         self.leases_changed(scenario);
@@ -121,13 +196,20 @@ impl World {
     }
 
     pub(super) fn limit(&self, scenario: &Scenario) -> usize {
-        self.server.limit.map_or(scenario.limit, |limit| limit.leases)
+        self.server
+            .limit
+            .map_or(scenario.limit, |limit| limit.leases)
     }
 }
 
 /// Effects on other clients.
 impl World {
-    pub(super) fn delete(&mut self, scenario: &Scenario, dir: usize, which: impl Fn(&Node) -> bool) {
+    pub(super) fn delete(
+        &mut self,
+        scenario: &Scenario,
+        dir: usize,
+        which: impl Fn(&Node) -> bool,
+    ) {
         let nodes = &mut self.server.directories[dir].nodes;
         if !nodes.iter().any(&which) {
             return;
@@ -147,17 +229,28 @@ impl World {
     }
 
     /// Fires these watches of all connected clients.
-    pub(super) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
-        let has_one = |client: &&mut Part<Client>| client.connected && client.watches.iter().any(&which);
-        self.clients.iter_mut().filter(has_one).for_each(|client| client.fire(scenario, deleted, &which));
+    pub(super) fn fire(
+        &mut self,
+        scenario: &Scenario,
+        deleted: bool,
+        which: impl Fn(&Watch) -> bool,
+    ) {
+        let has_one =
+            |client: &&mut Part<Client>| client.connected && client.watches.iter().any(&which);
+        self.clients
+            .iter_mut()
+            .filter(has_one)
+            .for_each(|client| client.fire(scenario, deleted, &which));
     }
 
-    /// Records which contests have, at some moment, been first in all their queues (readers: behind read nodes only).
+    /// Records which contests have, at some moment, been first in all their queues (readers: behind
+    /// read nodes only).
     pub(super) fn note_the_first(&mut self, scenario: &Scenario) {
         let directories = &self.server.directories;
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
             let is_first = |dir: &usize| directories[*dir].is_entitled(client.creator());
-            let was_first = client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
+            let was_first =
+                client.contends() && (client.was_first || wanted.queues.iter().all(is_first));
             if was_first != client.was_first {
                 client.was_first = was_first;
             }
@@ -166,7 +259,10 @@ impl World {
 
     /// Records for which contests that may not wait too few leases are left.
     pub(super) fn note_too_few_leases(&mut self, scenario: &Scenario) {
-        let (limit, leases) = (self.limit(scenario), self.server.directories[LEASES].nodes.len());
+        let (limit, leases) = (
+            self.limit(scenario),
+            self.server.directories[LEASES].nodes.len(),
+        );
         for (client, wanted) in self.clients.iter_mut().zip(&scenario.clients) {
             let can_be_refused = !wanted.waits && wanted.leases > 0 && client.contends();
             if can_be_refused && !client.saw_too_few && leases + wanted.leases > limit {

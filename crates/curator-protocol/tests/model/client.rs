@@ -1,11 +1,12 @@
-//! The modelled client: one attempt to acquire (`Contest`), and the state of its runner, which sends the requests.
+//! The modelled client: one attempt to acquire (`Contest`), and the state of its runner, which
+//! sends the requests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use curator_protocol::{
-    Answer, Contest, Event, LockInternalsDriver as _, ParticipantKind, Request, Uuid, WriteLockInternalsDriver,
-    downgraded_read_name,
+    Answer, Contest, Event, LockInternalsDriver as _, ParticipantKind, Request, Uuid,
+    WriteLockInternalsDriver, downgraded_read_name,
 };
 
 use super::defect::Defect;
@@ -25,8 +26,8 @@ pub(crate) struct Client {
     /// `None` once the contest is over.
     pub(crate) contest: Option<Contest>,
     pub(crate) phase: Phase,
-    /// Requests that were sent, but that the server has not applied yet. While there is no connection, requests wait
-    /// here for the next one.
+    /// Requests that were sent, but that the server has not applied yet. While there is no
+    /// connection, requests wait here for the next one.
     pub(crate) wire: VecDeque<Call>,
     /// The answers to the pipeline in flight, so far.
     pub(crate) answers: Vec<Answer>,
@@ -36,8 +37,8 @@ pub(crate) struct Client {
     pub(crate) events: VecDeque<Seen>,
     /// Whether the connection broke and the contest has not been notified.
     pub(crate) interrupted: bool,
-    /// Whether at some moment all nodes of this contest were first in their queues (a reader's: behind read nodes
-    /// only). Only then may the contest become the owner.
+    /// Whether at some moment all nodes of this contest were first in their queues (a reader's:
+    /// behind read nodes only). Only then may the contest become the owner.
     pub(crate) was_first: bool,
     /// Whether at some moment of this contest too few leases were left for it.
     pub(crate) saw_too_few: bool,
@@ -50,8 +51,9 @@ pub(crate) enum Phase {
     /// A pipeline of this many requests is in flight.
     InFlight(usize),
     Waiting,
-    /// The client considers itself the owner. `nodes`: the nodes through which it owns the lock, each with its
-    /// directory. `rightful`: the client `was_first`, or an event that reports the loss of a node is on its way.
+    /// The client considers itself the owner. `nodes`: the nodes through which it owns the lock,
+    /// each with its directory. `rightful`: the client `was_first`, or an event that reports the
+    /// loss of a node is on its way.
     ///
     /// A writer has one node or two: the write lock's, then the read lock's.
     Owning {
@@ -70,14 +72,19 @@ pub(crate) enum Phase {
 /// A request in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Call {
-    /// One request of a contest, or several that are sent as one, each with its directory. If not `wanted`, the contest
-    /// ignores the answers.
-    Contest { requests: Vec<(usize, Request)>, contest: u8, wanted: bool },
-    /// A delete of the node with this name in this directory, by the janitor, which repeats it until it is answered.
+    /// One request of a contest, or several that are sent as one, each with its directory. If not
+    /// `wanted`, the contest ignores the answers.
+    Contest {
+        requests: Vec<(usize, Request)>,
+        contest: u8,
+        wanted: bool,
+    },
+    /// A delete of the node with this name in this directory, by the janitor, which repeats it
+    /// until it is answered.
     Delete(usize, String),
-    /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them. In reality, a sweep
-    /// is several requests. One step suffices here, because only this session could create such a node in between, and
-    /// it creates none.
+    /// A sweep by the janitor: find the nodes of this contest in this directory, and delete them.
+    /// In reality, a sweep is several requests. One step suffices here, because only this session
+    /// could create such a node in between, and it creates none.
     Sweep(usize, Creator),
 }
 
@@ -99,7 +106,12 @@ pub(crate) struct Seen {
 
 impl Client {
     pub(crate) fn new(number: u8) -> Self {
-        Self { number, sessions: 1, connected: true, ..Self::default() }
+        Self {
+            number,
+            sessions: 1,
+            connected: true,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn session(&self) -> i64 {
@@ -108,7 +120,10 @@ impl Client {
 
     /// Identifies the nodes of the current contest.
     pub(crate) fn creator(&self) -> Creator {
-        Creator::Contest { client: self.number, contest: self.contests }
+        Creator::Contest {
+            client: self.number,
+            contest: self.contests,
+        }
     }
 
     pub(crate) fn next_contest(&mut self, scenario: &Scenario) {
@@ -122,7 +137,11 @@ impl Client {
             0 => Contest::new(id, session, wanted.queues.len()),
             quantity => Contest::for_leases(id, session, quantity, scenario.lease_limit()),
         };
-        self.contest = Some(if wanted.waits { contest } else { contest.without_waiting() });
+        self.contest = Some(if wanted.waits {
+            contest
+        } else {
+            contest.without_waiting()
+        });
         self.was_first = false;
         self.saw_too_few = false;
         self.node_deleted = [false; 2];
@@ -138,7 +157,8 @@ impl Client {
 
     /// Stops waiting for answers. Requests that only read are dropped.
     pub(crate) fn forget_answers(&mut self) {
-        self.wire.retain(|call| !matches!(call, Call::Contest { .. }) || call.has_effect());
+        self.wire
+            .retain(|call| !matches!(call, Call::Contest { .. }) || call.has_effect());
         for call in &mut self.wire {
             if let Call::Contest { wanted, .. } = call {
                 *wanted = false;
@@ -152,7 +172,8 @@ impl Client {
         self.interrupted = false;
     }
 
-    /// Whether the client has left. Its janitor may be at work, and its node may still exist in a lost session.
+    /// Whether the client has left. Its janitor may be at work, and its node may still exist in a
+    /// lost session.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.phase, Phase::Cleaning | Phase::Done)
     }
@@ -163,8 +184,17 @@ impl Client {
 
     /// Whether the next request creates directories.
     pub(crate) fn creates_directories(&self) -> bool {
-        let Some(Call::Contest { requests, wanted: true, .. }) = self.wire.front() else { return false };
-        requests.iter().any(|(_, request)| *request == Request::CreateWithParents)
+        let Some(Call::Contest {
+            requests,
+            wanted: true,
+            ..
+        }) = self.wire.front()
+        else {
+            return false;
+        };
+        requests
+            .iter()
+            .any(|(_, request)| *request == Request::CreateWithParents)
     }
 
     pub(crate) fn is_owner(&self) -> bool {
@@ -173,7 +203,11 @@ impl Client {
 
     /// Whether the client owns the lock only as a reader, and so may share it with other readers.
     pub(crate) fn shares(&self) -> bool {
-        self.is_owner() && self.owned_nodes().iter().all(|(_, name)| kind(name) == ParticipantKind::Read)
+        self.is_owner()
+            && self
+                .owned_nodes()
+                .iter()
+                .all(|(_, name)| kind(name) == ParticipantKind::Read)
     }
 
     /// The nodes through which the client owns the lock.
@@ -184,10 +218,14 @@ impl Client {
         }
     }
 
-    /// The name of the read node beside a write node. It sorts before the write node for clients with an even number,
-    /// and after it for the others.
+    /// The name of the read node beside a write node. It sorts before the write node for clients
+    /// with an even number, and after it for the others.
     pub(crate) fn downgraded_name(&self, sequence: i32) -> String {
-        let contest = if self.number.is_multiple_of(2) { 0 } else { u8::MAX };
+        let contest = if self.number.is_multiple_of(2) {
+            0
+        } else {
+            u8::MAX
+        };
         downgraded_read_name(&contender_id(self.number, contest), sequence)
     }
 
@@ -200,15 +238,25 @@ impl Client {
         self.watches.push(watch);
     }
 
-    pub(crate) fn fire(&mut self, scenario: &Scenario, deleted: bool, which: impl Fn(&Watch) -> bool) {
+    pub(crate) fn fire(
+        &mut self,
+        scenario: &Scenario,
+        deleted: bool,
+        which: impl Fn(&Watch) -> bool,
+    ) {
         let (fired, kept): (Vec<_>, _) = mem::take(&mut self.watches).into_iter().partition(which);
         self.watches = kept;
-        // While an interruption is unreported, the watches that fire are those of the next connection. Their events are
-        // dropped, because the contest will set all watches again; except events of own nodes, because a runner may
-        // check its own nodes first.
+        // While an interruption is unreported, the watches that fire are those of the next
+        // connection. Their events are dropped, because the contest will set all watches again;
+        // except events of own nodes, because a runner may check its own nodes first.
         let are_all_kept = !self.interrupted || scenario.has(Defect::ReportsInterruptionsLate);
         let is_kept = |watch: &Watch| are_all_kept || matches!(watch, Watch::Own(..));
-        self.events.extend(fired.into_iter().filter(is_kept).map(|watch| Seen { watch, deleted }));
+        self.events.extend(
+            fired
+                .into_iter()
+                .filter(is_kept)
+                .map(|watch| Seen { watch, deleted }),
+        );
     }
 
     pub(crate) fn watches_each_node_once(&self) -> bool {
@@ -222,18 +270,20 @@ impl Client {
 
     /// The events that the runner may report next.
     pub(crate) fn deliverable(&self, scenario: &Scenario) -> impl Iterator<Item = usize> {
-        let any_order = scenario.has(Defect::ForgetsOrderOfEvents) || scenario.has(Defect::KeepsWatchesOverConnections);
+        let any_order = scenario.has(Defect::ForgetsOrderOfEvents)
+            || scenario.has(Defect::KeepsWatchesOverConnections);
         (0..self.events.len()).filter(move |&i| {
-            // The first event; and events of own nodes, which the runner checks first, and of the leases and the limit,
-            // which have separate watchers.
+            // The first event; and events of own nodes, which the runner checks first, and of the
+            // leases and the limit, which have separate watchers.
             i == 0 || any_order || !matches!(self.events[i].watch, Watch::Ahead(..))
         })
     }
 
-    /// Whether the client will learn that this own node was deleted: its event is queued, or the interruption makes the
-    /// owner read its nodes.
+    /// Whether the client will learn that this own node was deleted: its event is queued, or the
+    /// interruption makes the owner read its nodes.
     pub(crate) fn will_learn_of_loss(&self, dir: usize, name: &str) -> bool {
-        let is_it = |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
+        let is_it =
+            |seen: &Seen| matches!(seen.watch, Watch::Own(..)) && seen.watch.is_on(dir, name);
         self.interrupted || self.events.iter().any(is_it)
     }
 }
@@ -241,9 +291,12 @@ impl Client {
 impl Call {
     /// Whether the call can change nodes on the server; false if it only reads or sets watches.
     pub(crate) fn has_effect(&self) -> bool {
-        let Self::Contest { requests, .. } = self else { return true };
-        let changes =
-            |request: &Request| request.is_create() || matches!(request, Request::CreateLimit | Request::Take { .. });
+        let Self::Contest { requests, .. } = self else {
+            return true;
+        };
+        let changes = |request: &Request| {
+            request.is_create() || matches!(request, Request::CreateLimit | Request::Take { .. })
+        };
         requests.iter().any(|(_, request)| changes(request))
     }
 }
@@ -269,12 +322,23 @@ impl Watch {
 impl Seen {
     /// The event as reported to a contest for these queues.
     pub(crate) fn event(self, queues: &[usize]) -> Event {
-        let queue_of = |dir| queues.iter().position(|queue| *queue == dir).unwrap_or(usize::MAX);
+        let queue_of = |dir| {
+            queues
+                .iter()
+                .position(|queue| *queue == dir)
+                .unwrap_or(usize::MAX)
+        };
         match (self.watch, self.deleted) {
             (Watch::Own(dir, _), true) => Event::OwnDeleted(queue_of(dir)),
             (Watch::Own(dir, _), false) => Event::OwnChanged(queue_of(dir)),
-            (Watch::Ahead(dir, name), true) => Event::AheadDeleted { queue: queue_of(dir), name },
-            (Watch::Ahead(dir, name), false) => Event::AheadChanged { queue: queue_of(dir), name },
+            (Watch::Ahead(dir, name), true) => Event::AheadDeleted {
+                queue: queue_of(dir),
+                name,
+            },
+            (Watch::Ahead(dir, name), false) => Event::AheadChanged {
+                queue: queue_of(dir),
+                name,
+            },
             (Watch::Leases, _) => Event::LeasesChanged,
             (Watch::Limit, _) => Event::LimitChanged,
         }

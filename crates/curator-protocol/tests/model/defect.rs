@@ -23,13 +23,15 @@ pub(crate) enum Defect {
     HidesInterruptions,
     /// A broken connection is reported after events of watches on the next one.
     ReportsInterruptionsLate,
-    /// The deletion of any watched node counts as ownership, whichever other nodes are before the own one.
+    /// The deletion of any watched node counts as ownership, whichever other nodes are before the
+    /// own one.
     TakesAnyDeletionForOwnership,
     /// A cancelled acquire is dropped without a clean-up.
     HasNoJanitor,
     /// A refused contest is dropped without a clean-up.
     LeavesNodesWhenRefused,
-    /// The nodes are created one after another, in the order in which the contender names its queues.
+    /// The nodes are created one after another, in the order in which the contender names its
+    /// queues.
     EntersOneByOne,
     /// The directories are created before the first node, in a separate request.
     CreatesDirectoriesAlone,

@@ -14,8 +14,14 @@ impl World {
     pub(super) fn apply_fault(&mut self, scenario: &Scenario, fault: Action) {
         match fault {
             Action::ChangeLimit => {
-                let (Some(leases), Some(limit)) = (self.change.take(), &mut self.server.limit) else { return };
-                *limit = Limit { leases, version: limit.version.map(|version| version + 1) };
+                let (Some(leases), Some(limit)) = (self.change.take(), &mut self.server.limit)
+                else {
+                    return;
+                };
+                *limit = Limit {
+                    leases,
+                    version: limit.version.map(|version| version + 1),
+                };
                 self.fire(scenario, false, |watch| *watch == Watch::Limit);
             }
             Action::Disconnect { who, done, lost } => {
@@ -56,7 +62,9 @@ impl World {
                 client.has_acted = true;
                 let calls = client.wire.clone();
                 client.forget_answers();
-                calls.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
+                calls
+                    .iter()
+                    .for_each(|call| self.leave_unanswered(scenario, who, call));
             }
         }
     }
@@ -85,8 +93,8 @@ impl World {
         }
     }
 
-    /// Ends a connection and its watches. The runner may still report earlier events of these watches, until it reports
-    /// the break.
+    /// Ends a connection and its watches. The runner may still report earlier events of these
+    /// watches, until it reports the break.
     fn disconnect(&mut self, scenario: &Scenario, who: usize, done: usize, lost: usize) {
         let client = &mut *self.clients[who];
         client.has_acted = true;
@@ -114,10 +122,14 @@ impl World {
     pub(super) fn reconnect(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut *self.clients[who];
         client.connected = true;
-        // There are watches only with the defect `KeepsWatchesOverConnections`. They are set again, and report the
-        // deletions that they missed.
-        for (dir, name) in
-            client.watches.iter().map(Watch::node).map(|(dir, name)| (dir, name.to_owned())).collect::<Vec<_>>()
+        // There are watches only with the defect `KeepsWatchesOverConnections`. They are set again,
+        // and report the deletions that they missed.
+        for (dir, name) in client
+            .watches
+            .iter()
+            .map(Watch::node)
+            .map(|(dir, name)| (dir, name.to_owned()))
+            .collect::<Vec<_>>()
         {
             if self.server.node(dir, &name).is_none() {
                 client.fire(scenario, true, |watch| watch.is_on(dir, &name));
@@ -126,10 +138,21 @@ impl World {
     }
 
     fn leave_unanswered(&mut self, scenario: &Scenario, who: usize, call: &Call) {
-        let Call::Contest { requests, wanted: true, .. } = call else { return };
-        let skips_recovery =
-            scenario.has(Defect::TakesAgainWithoutRecovery) && matches!(requests[..], [(_, Request::Take { .. })]);
-        let answer = if skips_recovery { Answer::LimitChanged } else { Answer::Unknown };
+        let Call::Contest {
+            requests,
+            wanted: true,
+            ..
+        } = call
+        else {
+            return;
+        };
+        let skips_recovery = scenario.has(Defect::TakesAgainWithoutRecovery)
+            && matches!(requests[..], [(_, Request::Take { .. })]);
+        let answer = if skips_recovery {
+            Answer::LimitChanged
+        } else {
+            Answer::Unknown
+        };
         self.take_answers(scenario, who, vec![answer; requests.len()]);
     }
 
@@ -142,10 +165,12 @@ impl World {
         let wire = mem::take(&mut client.wire);
         // Of the requests in flight, only those that create nodes can do harm.
         let creates = |call: &&Call| {
-            let creates = |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
+            let creates =
+                |request: &Request| request.is_create() || matches!(request, Request::Take { .. });
             matches!(call, Call::Contest { requests, .. } if requests.iter().any(|(_, request)| creates(request)))
         };
-        let mut calls: std::collections::VecDeque<_> = wire.iter().filter(creates).cloned().collect();
+        let mut calls: std::collections::VecDeque<_> =
+            wire.iter().filter(creates).cloned().collect();
         for call in &mut calls {
             if let Call::Contest { wanted, .. } = call {
                 *wanted = false;
@@ -155,7 +180,8 @@ impl World {
             self.server.dying.push(DyingSession { id, who, calls });
         }
         if scenario.has(Defect::AdoptsOverSessions) && matches!(client.phase, Phase::InFlight(_)) {
-            wire.iter().for_each(|call| self.leave_unanswered(scenario, who, call));
+            wire.iter()
+                .for_each(|call| self.leave_unanswered(scenario, who, call));
         } else if client.contends() {
             self.begin(scenario, who);
         } else if client.is_owner() && scenario.has(Defect::OwnsOverSessions) {
@@ -170,7 +196,11 @@ impl World {
     fn delete_contenders_node(&mut self, scenario: &Scenario, dir: usize, place: usize) {
         let node = &self.server.directories[dir].nodes[place];
         let (name, creator) = (node.name.clone(), node.creator);
-        if let Some(client) = self.clients.iter_mut().find(|client| client.creator() == creator) {
+        if let Some(client) = self
+            .clients
+            .iter_mut()
+            .find(|client| client.creator() == creator)
+        {
             client.node_deleted[dir] = true;
         }
         self.delete(scenario, dir, |node| node.name == name);

@@ -1,4 +1,5 @@
-//! Contenders that may not wait: they own or are refused immediately, leave no node behind, and do not block others.
+//! Contenders that may not wait: they own or are refused immediately, leave no node behind, and do
+//! not block others.
 
 use super::defect::Defect;
 use super::scenario::{Fault, KINDS, Scenario};
@@ -18,9 +19,13 @@ fn scenarios() -> [Scenario; 12] {
         Scenario::of_leases(&[1, 1], 1).with_impatient(2),
         Scenario::of_leases(&[1, 1], 2).with_impatient(2),
         Scenario::of_leases(&[2, 1], 2).with_impatient(2),
-        Scenario::of_leases(&[1, 1], 2).with_limit_node(false).with_impatient(2),
+        Scenario::of_leases(&[1, 1], 2)
+            .with_limit_node(false)
+            .with_impatient(2),
         Scenario::of_leases(&[2, 1], 2).with_impatient(1),
-        Scenario::of_leases(&[1, 2], 2).changed_to(1).with_impatient(1),
+        Scenario::of_leases(&[1, 2], 2)
+            .changed_to(1)
+            .with_impatient(1),
     ]
 }
 
@@ -32,15 +37,25 @@ fn contests_without_waiting_own_or_are_refused() {
         Scenario::of_leases(&[1, 1, 1], 3).with_impatient(3),
         Scenario::of_leases(&[1, 1, 2], 3).with_impatient(2),
     ]);
-    assert_properties(Scenario::rows_of_readers_and_writers(3).skip(1).map(|row| row.with_impatient(1)));
+    assert_properties(
+        Scenario::rows_of_readers_and_writers(3)
+            .skip(1)
+            .map(|row| row.with_impatient(1)),
+    );
 }
 
 #[test]
 fn contests_without_waiting_own_or_are_refused_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
-        let is_small = |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
-        assert_properties(scenarios().into_iter().filter(is_small).map(|scenario| scenario.with(&[fault])));
+        let is_small =
+            |scenario: &Scenario| fault != Fault::LostSession || scenario.clients.len() < 3;
+        assert_properties(
+            scenarios()
+                .into_iter()
+                .filter(is_small)
+                .map(|scenario| scenario.with(&[fault])),
+        );
     }
 }
 
@@ -61,6 +76,11 @@ fn deliberate_defects_of_contests_without_waiting_are_found() {
         (STUCK_WAITER, Scenario::of_leases(&[1, 1, 1], 1)),
     ];
     assert_violations(cases.map(|(property, scenario)| {
-        (property, scenario.with_impatient(1).with_defect(Defect::LeavesNodesWhenRefused))
+        (
+            property,
+            scenario
+                .with_impatient(1)
+                .with_defect(Defect::LeavesNodesWhenRefused),
+        )
     }));
 }

@@ -1,24 +1,28 @@
-//! Exhaustive search of the acquire protocol, within bounds: every order of events, and every fault at every moment.
+//! Exhaustive search of the acquire protocol, within bounds: every order of events, and every fault
+//! at every moment.
 //!
-//! Only this suite finds errors that need a particular order of events: two owners, a waiter that misses its turn, a
-//! node left behind.
+//! Only this suite finds errors that need a particular order of events: two owners, a waiter that
+//! misses its turn, a node left behind.
 //!
-//! The contest and the drivers are the published code. The model adds a server with two directories (queues, or a queue
-//! and the leases of a semaphore) and, for each contender, a session: requests that keep their order, one-shot watches
-//! on one connection whose events keep their order, and the simplest runner of a contest. See `runner.rs`, `writer.rs`
-//! and `faults.rs` for the actions, and `world.rs` for the properties.
+//! The contest and the drivers are the published code. The model adds a server with two directories
+//! (queues, or a queue and the leases of a semaphore) and, for each contender, a session: requests
+//! that keep their order, one-shot watches on one connection whose events keep their order, and the
+//! simplest runner of a contest. See `runner.rs`, `writer.rs` and `faults.rs` for the actions, and
+//! `world.rs` for the properties.
 //!
 //! Bounds, and their reasons:
 //!
-//! - Four contenders, or a contender behind nodes of other clients, cover all plans of a waiter (none, one, two or more
-//!   nodes before it) and one node more, so that the queue changes between two reads.
-//! - Each fault alone with the most contenders, then each pair of faults with fewer: protocols break at a fault during
-//!   the recovery from another.
-//! - Readers and writers (a writer may also take the read lock, or downgrade to it): up to four contenders without
-//!   faults, three with one fault, two with two faults.
+//! - Four contenders, or a contender behind nodes of other clients, cover all plans of a waiter
+//!   (none, one, two or more nodes before it) and one node more, so that the queue changes between
+//!   two reads.
+//! - Each fault alone with the most contenders, then each pair of faults with fewer: protocols
+//!   break at a fault during the recovery from another.
+//! - Readers and writers (a writer may also take the read lock, or downgrade to it): up to four
+//!   contenders without faults, three with one fault, two with two faults.
 //! - Three faults, and one fault of each kind together, take minutes: see `deep.rs`.
 //!
-//! The last test builds defects into the runner or the driver: a search that misses them proves nothing.
+//! The last test builds defects into the runner or the driver: a search that misses them proves
+//! nothing.
 
 mod answers;
 mod client;
@@ -53,16 +57,26 @@ fn properties_hold_with_one_fault() {
     for fault in KINDS {
         // A lost session stays alive on the server for a while, which multiplies the states.
         let most = if fault == Fault::LostSession { 3 } else { 4 };
-        assert_properties([Scenario::of(most), Scenario::of(2).behind(3)].map(|scenario| scenario.with(&[fault])));
+        assert_properties(
+            [Scenario::of(most), Scenario::of(2).behind(3)].map(|scenario| scenario.with(&[fault])),
+        );
     }
 }
 
 #[test]
 fn properties_hold_with_two_faults() {
     for faults in pairs_of_kinds() {
-        // These two pairs have by far the most states; `deep.rs` searches them with three contenders.
-        let is_large = matches!(faults, [Fault::LostSession | Fault::Disconnect, Fault::LostSession]);
-        let most = if is_large { Scenario::of(2).behind(1) } else { Scenario::of(3) };
+        // These two pairs have by far the most states; `deep.rs` searches them with three
+        // contenders.
+        let is_large = matches!(
+            faults,
+            [Fault::LostSession | Fault::Disconnect, Fault::LostSession]
+        );
+        let most = if is_large {
+            Scenario::of(2).behind(1)
+        } else {
+            Scenario::of(3)
+        };
         assert_properties([most, Scenario::of(1).behind(3)].map(|scenario| scenario.with(&faults)));
     }
 }
@@ -82,10 +96,16 @@ fn properties_hold_if_a_directory_is_missing_or_removed() {
 fn properties_hold_with_a_driver_without_final_predecessors() {
     for fault in KINDS {
         let downgraded = Scenario::of(1).behind(2).with(&[fault, Fault::Downgrade]);
-        assert_properties([downgraded, Scenario::of(3).with(&[fault])].map(|scenario| scenario.driven_by(LISTS_AGAIN)));
+        assert_properties(
+            [downgraded, Scenario::of(3).with(&[fault])]
+                .map(|scenario| scenario.driven_by(LISTS_AGAIN)),
+        );
     }
     // The mutex's driver declares predecessors final, which a downgrade contradicts.
-    assert_violations([(WRONG_OWNER, Scenario::of(1).behind(1).with(&[Fault::Downgrade]))]);
+    assert_violations([(
+        WRONG_OWNER,
+        Scenario::of(1).behind(1).with(&[Fault::Downgrade]),
+    )]);
 }
 
 #[test]
@@ -107,12 +127,14 @@ fn properties_hold_for_readers_and_writers_with_two_faults() {
     }
 }
 
-/// More nodes are before the contender than a few contenders could create, and they are deleted in any order.
+/// More nodes are before the contender than a few contenders could create, and they are deleted in
+/// any order.
 #[test]
 fn properties_hold_for_readers_and_writers_behind_others() {
     for fault in KINDS {
         assert_properties(
-            Scenario::rows_of_readers_and_writers(1).map(|row| row.behind(3).with(&[fault, Fault::Downgrade])),
+            Scenario::rows_of_readers_and_writers(1)
+                .map(|row| row.behind(3).with(&[fault, Fault::Downgrade])),
         );
     }
 }
@@ -124,24 +146,34 @@ fn sequence_numbers_that_run_out() {
         for left in 1..=2 {
             assert_properties([Scenario::of(3).with_numbers_left(left).with(&[fault])]);
         }
-        assert_properties(Scenario::rows_of_readers_and_writers(2).map(|row| row.with_numbers_left(2).with(&[fault])));
+        assert_properties(
+            Scenario::rows_of_readers_and_writers(2)
+                .map(|row| row.with_numbers_left(2).with(&[fault])),
+        );
     }
     assert_violations([(
         TWO_OWNERS,
-        Scenario::of_readers_and_writers(&[IGNORES_OVERFLOW, IGNORES_OVERFLOW]).with_numbers_left(0),
+        Scenario::of_readers_and_writers(&[IGNORES_OVERFLOW, IGNORES_OVERFLOW])
+            .with_numbers_left(0),
     )]);
 }
 
-/// Some properties are checked only in the final state of a run. A run in which a contender repeats a request for ever
-/// has no final state.
+/// Some properties are checked only in the final state of a run. A run in which a contender repeats
+/// a request for ever has no final state.
 #[test]
 fn every_run_ends() {
     for fault in KINDS {
-        assert_runs_end([Scenario::of(3), Scenario::of(2).behind(2)].map(|scenario| scenario.with(&[fault])));
+        assert_runs_end(
+            [Scenario::of(3), Scenario::of(2).behind(2)].map(|scenario| scenario.with(&[fault])),
+        );
     }
     assert_runs_end((2..=3).flat_map(Scenario::rows_of_readers_and_writers));
     let missing = Scenario::of(2).in_directories([false, false]);
-    assert_runs_end([missing.with(&[Fault::Directories]), missing, Scenario::of(3).driven_by(LISTS_AGAIN)]);
+    assert_runs_end([
+        missing.with(&[Fault::Directories]),
+        missing,
+        Scenario::of(3).driven_by(LISTS_AGAIN),
+    ]);
 }
 
 #[test]
@@ -149,21 +181,73 @@ fn deliberate_defects_are_found() {
     use Fault::{Cancel, Delete, Disconnect, LostSession, Write};
     let behind_one = |faults| Scenario::of(1).behind(1).with(faults);
     let cases = [
-        (TWO_OWNERS, Scenario::of(2).with(&[LostSession]).with_defect(Defect::AdoptsOverSessions)),
-        (WRONG_OWNER, behind_one(&[Delete]).with_defect(Defect::IgnoresOwnWatch)),
-        (STUCK_WAITER, Scenario::of(2).with_defect(Defect::LosesAheadEvents)),
-        (WRONG_OWNER, behind_one(&[Delete, Disconnect]).with_defect(Defect::KeepsWatchesOverConnections)),
-        (STUCK_WAITER, Scenario::of(2).with(&[Disconnect]).with_defect(Defect::HidesInterruptions)),
-        (WRONG_OWNER, behind_one(&[Write, Disconnect, Delete]).with_defect(Defect::ReportsInterruptionsLate)),
-        (WRONG_OWNER, behind_one(&[Delete]).with_defect(Defect::ForgetsOrderOfEvents)),
-        (STUCK_WAITER, behind_one(&[Write]).with_defect(Defect::ForgetsOneOfTwoEvents)),
-        (STUCK_WAITER, Scenario::of(2).with(&[Cancel]).with_defect(Defect::HasNoJanitor)),
-        (LEFTOVER, Scenario::of(1).with(&[Cancel]).with_defect(Defect::HasNoJanitor)),
-        (UNUSED_DIRECTORY, Scenario::of(1).in_directories([false, false]).with_defect(Defect::CreatesDirectoriesAlone)),
+        (
+            TWO_OWNERS,
+            Scenario::of(2)
+                .with(&[LostSession])
+                .with_defect(Defect::AdoptsOverSessions),
+        ),
+        (
+            WRONG_OWNER,
+            behind_one(&[Delete]).with_defect(Defect::IgnoresOwnWatch),
+        ),
+        (
+            STUCK_WAITER,
+            Scenario::of(2).with_defect(Defect::LosesAheadEvents),
+        ),
+        (
+            WRONG_OWNER,
+            behind_one(&[Delete, Disconnect]).with_defect(Defect::KeepsWatchesOverConnections),
+        ),
+        (
+            STUCK_WAITER,
+            Scenario::of(2)
+                .with(&[Disconnect])
+                .with_defect(Defect::HidesInterruptions),
+        ),
+        (
+            WRONG_OWNER,
+            behind_one(&[Write, Disconnect, Delete]).with_defect(Defect::ReportsInterruptionsLate),
+        ),
+        (
+            WRONG_OWNER,
+            behind_one(&[Delete]).with_defect(Defect::ForgetsOrderOfEvents),
+        ),
+        (
+            STUCK_WAITER,
+            behind_one(&[Write]).with_defect(Defect::ForgetsOneOfTwoEvents),
+        ),
+        (
+            STUCK_WAITER,
+            Scenario::of(2)
+                .with(&[Cancel])
+                .with_defect(Defect::HasNoJanitor),
+        ),
+        (
+            LEFTOVER,
+            Scenario::of(1)
+                .with(&[Cancel])
+                .with_defect(Defect::HasNoJanitor),
+        ),
+        (
+            UNUSED_DIRECTORY,
+            Scenario::of(1)
+                .in_directories([false, false])
+                .with_defect(Defect::CreatesDirectoriesAlone),
+        ),
         // Wrong drivers: another node may still be before the own one.
-        (WRONG_OWNER, Scenario::of(1).behind(2).driven_by(OWNS_TOO_EARLY)),
-        (TWO_OWNERS, Scenario::of(3).with(&[Cancel]).driven_by(OWNS_TOO_EARLY)),
-        (TWO_OWNERS, Scenario::of_readers_and_writers(&[WRITER, TRUSTS_PREDECESSORS])),
+        (
+            WRONG_OWNER,
+            Scenario::of(1).behind(2).driven_by(OWNS_TOO_EARLY),
+        ),
+        (
+            TWO_OWNERS,
+            Scenario::of(3).with(&[Cancel]).driven_by(OWNS_TOO_EARLY),
+        ),
+        (
+            TWO_OWNERS,
+            Scenario::of_readers_and_writers(&[WRITER, TRUSTS_PREDECESSORS]),
+        ),
         (
             TWO_OWNERS,
             Scenario::of_readers_and_writers(&[WRITER, WRITER, READER])

@@ -3,8 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A part of a state: states that were derived from each other share it until one of them changes it. A search clones each state
-/// for each of its actions, and most actions change one client only.
+/// A part of a state: states that were derived from each other share it until one of them changes
+/// it. A search clones each state for each of its actions, and most actions change one client only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Part<T>(Arc<T>);
 

@@ -28,7 +28,8 @@ impl World {
             }
             Action::Expire(index) => {
                 let session = self.server.dying.remove(index).id;
-                (0..self.server.directories.len()).for_each(|dir| self.delete(scenario, dir, |n| n.session == session));
+                (0..self.server.directories.len())
+                    .for_each(|dir| self.delete(scenario, dir, |n| n.session == session));
             }
             Action::Leave(dir, index) => {
                 let name = self.server.directories[dir].nodes[index].name.clone();
@@ -41,21 +42,29 @@ impl World {
     pub(super) fn begin(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut *self.clients[who];
         client.next_contest(scenario);
-        let Some(contest) = &mut client.contest else { return };
+        let Some(contest) = &mut client.contest else {
+            return;
+        };
         let step = contest.start();
         self.perform(scenario, who, step);
     }
 
-    /// Performs the contest's step after these answers, or after an event without answers. Fails the contest if the
-    /// pace is wrong: `Retry` although no answer is unknown, `Pause` although nothing was missing, or `Now` although all
-    /// answers are unknown.
+    /// Performs the contest's step after these answers, or after an event without answers. Fails
+    /// the contest if the pace is wrong: `Retry` although no answer is unknown, `Pause` although
+    /// nothing was missing, or `Now` although all answers are unknown.
     fn perform_in_pace(&mut self, scenario: &Scenario, who: usize, step: Step, answers: &[Answer]) {
         let is_lost = |answer: &Answer| *answer == Answer::Unknown;
         let is_missing = |answer: &Answer| matches!(answer, Answer::NoParent | Answer::Missing);
         let is_in_pace = match step {
-            Step::Send { pace: Pace::Now, .. } => answers.is_empty() || !answers.iter().all(is_lost),
-            Step::Send { pace: Pace::Retry, .. } => answers.iter().any(is_lost),
-            Step::Send { pace: Pace::Pause, .. } => answers.iter().any(is_missing),
+            Step::Send {
+                pace: Pace::Now, ..
+            } => answers.is_empty() || !answers.iter().all(is_lost),
+            Step::Send {
+                pace: Pace::Retry, ..
+            } => answers.iter().any(is_lost),
+            Step::Send {
+                pace: Pace::Pause, ..
+            } => answers.iter().any(is_missing),
             _ => true,
         };
         if is_in_pace {
@@ -72,11 +81,19 @@ impl World {
             Step::Send { requests, .. } => {
                 client.answers.clear();
                 client.phase = Phase::InFlight(requests.len());
-                let requests = requests.into_iter().map(|(number, request)| (scenario.directory(who, number), request));
+                let requests = requests
+                    .into_iter()
+                    .map(|(number, request)| (scenario.directory(who, number), request));
                 let requests: Vec<_> = requests.collect();
-                for together in requests.chunk_by(|one, next| are_one_call(scenario, &one.1, &next.1)) {
+                for together in
+                    requests.chunk_by(|one, next| are_one_call(scenario, &one.1, &next.1))
+                {
                     let (requests, contest) = (together.to_vec(), client.contests);
-                    client.wire.push_back(Call::Contest { requests, contest, wanted: true });
+                    client.wire.push_back(Call::Contest {
+                        requests,
+                        contest,
+                        wanted: true,
+                    });
                     if let [(_, Request::Take { place, .. })] = together
                         && keeps_its_place(scenario)
                     {
@@ -90,16 +107,21 @@ impl World {
                     0 => scenario.clients[who].queues.to_vec(),
                     quantity => vec![LEASES; quantity],
                 };
-                let nodes: Vec<_> = directories.into_iter().zip(nodes.into_iter().map(|node| node.name)).collect();
+                let nodes: Vec<_> = directories
+                    .into_iter()
+                    .zip(nodes.into_iter().map(|node| node.name))
+                    .collect();
                 let surplus = client.contest.iter().flat_map(Contest::surplus);
-                let delete =
-                    |(number, name): (usize, &str)| Call::Delete(scenario.directory(who, number), name.to_owned());
+                let delete = |(number, name): (usize, &str)| {
+                    Call::Delete(scenario.directory(who, number), name.to_owned())
+                };
                 client.wire.extend(surplus.map(delete));
-                // With several queues, the contest can be won before the event of a deleted node in another queue
-                // arrives. With one queue, that event arrives first.
+                // With several queues, the contest can be won before the event of a deleted node in
+                // another queue arrives. With one queue, that event arrives first.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
-                let is_lost =
-                    |dir, name: &str| self.server.node(dir, name).is_none() && client.will_learn_of_loss(dir, name);
+                let is_lost = |dir, name: &str| {
+                    self.server.node(dir, name).is_none() && client.will_learn_of_loss(dir, name)
+                };
                 let will_learn = may_be_late && nodes.iter().any(|(dir, name)| is_lost(*dir, name));
                 let rightful = client.was_first || will_learn;
                 client.drop_contest();
@@ -109,7 +131,10 @@ impl World {
                 let is_left = scenario.has(Defect::LeavesNodesWhenRefused);
                 self.end(scenario, who, Phase::Refused, is_left);
             }
-            Step::Restart if scenario.has(Defect::LeavesNodesOnRestart) || scenario.has(Defect::ReentersOneQueue) => {
+            Step::Restart
+                if scenario.has(Defect::LeavesNodesOnRestart)
+                    || scenario.has(Defect::ReentersOneQueue) =>
+            {
                 self.begin(scenario, who);
             }
             Step::Restart => {
@@ -118,19 +143,31 @@ impl World {
                 // The sweeps are late: the create of the next contest is sent before them.
                 self.clients[who].wire.extend(sweeps);
             }
-            Step::Failed { error: ContestError::SequenceOverflow(_), .. } if scenario.can_overflow() => {
+            Step::Failed {
+                error: ContestError::SequenceOverflow(_),
+                ..
+            } if scenario.can_overflow() => {
                 self.cancel(scenario, who);
             }
-            Step::Failed { queue, error } => client.phase = Phase::Failed(format!("{queue}: {error}")),
+            Step::Failed { queue, error } => {
+                client.phase = Phase::Failed(format!("{queue}: {error}"))
+            }
         }
     }
 
     fn serve(&mut self, scenario: &Scenario, who: usize) {
         self.clients[who].has_acted = true;
-        let Some(call) = self.clients[who].wire.pop_front() else { return };
+        let Some(call) = self.clients[who].wire.pop_front() else {
+            return;
+        };
         let session = self.clients[who].session();
         let answers = self.apply(scenario, who, session, &call);
-        if let Call::Contest { requests, wanted: true, .. } = call {
+        if let Call::Contest {
+            requests,
+            wanted: true,
+            ..
+        } = call
+        {
             for ((dir, request), answer) in requests.into_iter().zip(&answers) {
                 self.place_watch(scenario, who, dir, request, answer);
             }
@@ -139,7 +176,14 @@ impl World {
         self.finish_cleaning(who);
     }
 
-    fn place_watch(&mut self, scenario: &Scenario, who: usize, dir: usize, request: Request, answer: &Answer) {
+    fn place_watch(
+        &mut self,
+        scenario: &Scenario,
+        who: usize,
+        dir: usize,
+        request: Request,
+        answer: &Answer,
+    ) {
         let watch = match (request, answer) {
             (Request::WatchAhead { name }, Answer::Node { .. }) => Watch::Ahead(dir, name),
             (Request::WatchOwn { name }, Answer::Node { .. }) => Watch::Own(dir, name),
@@ -149,7 +193,12 @@ impl World {
         };
         let client = &mut *self.clients[who];
         // A client owns a queue if it watches its own node there, and no node ahead of it.
-        let is_owned = |dir| !client.watches.iter().any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir));
+        let is_owned = |dir| {
+            !client
+                .watches
+                .iter()
+                .any(|watch| matches!(watch, Watch::Ahead(of, _) if *of == dir))
+        };
         let is_ignored = match &watch {
             Watch::Own(dir, _) => match scenario.defect {
                 Some(Defect::IgnoresOwnWatch) => true,
@@ -165,7 +214,12 @@ impl World {
         }
     }
 
-    pub(super) fn take_answers(&mut self, scenario: &Scenario, who: usize, answers: impl IntoIterator<Item = Answer>) {
+    pub(super) fn take_answers(
+        &mut self,
+        scenario: &Scenario,
+        who: usize,
+        answers: impl IntoIterator<Item = Answer>,
+    ) {
         let client = &mut *self.clients[who];
         client.answers.extend(answers);
         if client.phase == Phase::InFlight(client.answers.len())
@@ -179,15 +233,30 @@ impl World {
 
     fn observe(&mut self, scenario: &Scenario, who: usize, event: usize) {
         let client = &mut *self.clients[who];
-        let Some(seen) = client.events.remove(event) else { return };
-        let Some(contest) = &mut client.contest else { return };
-        if scenario.has(Defect::ForgetsOneOfTwoEvents) && matches!(seen.watch, Watch::Own(..)) && event > 0 {
+        let Some(seen) = client.events.remove(event) else {
+            return;
+        };
+        let Some(contest) = &mut client.contest else {
+            return;
+        };
+        if scenario.has(Defect::ForgetsOneOfTwoEvents)
+            && matches!(seen.watch, Watch::Own(..))
+            && event > 0
+        {
             client.events.clear();
         }
-        if scenario.has(Defect::TakesAnyDeletionForOwnership) && matches!(seen.watch, Watch::Ahead(..)) && seen.deleted
+        if scenario.has(Defect::TakesAnyDeletionForOwnership)
+            && matches!(seen.watch, Watch::Ahead(..))
+            && seen.deleted
         {
-            let nodes = contest.nodes().map(|(queue, node)| (queue, node.name.clone())).collect();
-            client.phase = Phase::Owning { nodes, rightful: client.was_first };
+            let nodes = contest
+                .nodes()
+                .map(|(queue, node)| (queue, node.name.clone()))
+                .collect();
+            client.phase = Phase::Owning {
+                nodes,
+                rightful: client.was_first,
+            };
             client.drop_contest();
             return;
         }
@@ -198,7 +267,9 @@ impl World {
     pub(super) fn interrupt(&mut self, scenario: &Scenario, who: usize) {
         let client = &mut *self.clients[who];
         client.stop_watching();
-        let Some(contest) = &mut client.contest else { return };
+        let Some(contest) = &mut client.contest else {
+            return;
+        };
         let step = contest.observed(Event::Interrupted);
         self.perform_in_pace(scenario, who, step, &[]);
     }
@@ -206,14 +277,28 @@ impl World {
     /// Releases the lock. An owner that is notified of the loss of its node does the same.
     fn release(&mut self, who: usize) {
         let client = &mut *self.clients[who];
-        let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning) else { return };
-        // Of a writer's two nodes, the second is deleted first. `ReleaseWrite` covers the other order.
-        client.wire.extend(nodes.into_iter().rev().map(|(dir, name)| Call::Delete(dir, name)));
+        let Phase::Owning { nodes, .. } = std::mem::replace(&mut client.phase, Phase::Cleaning)
+        else {
+            return;
+        };
+        // Of a writer's two nodes, the second is deleted first. `ReleaseWrite` covers the other
+        // order.
+        client.wire.extend(
+            nodes
+                .into_iter()
+                .rev()
+                .map(|(dir, name)| Call::Delete(dir, name)),
+        );
     }
 
     pub(super) fn cancel(&mut self, scenario: &Scenario, who: usize) {
         self.clients[who].has_acted = true;
-        self.end(scenario, who, Phase::Cleaning, scenario.has(Defect::HasNoJanitor));
+        self.end(
+            scenario,
+            who,
+            Phase::Cleaning,
+            scenario.has(Defect::HasNoJanitor),
+        );
     }
 
     fn end(&mut self, scenario: &Scenario, who: usize, phase: Phase, leaves_its_nodes: bool) {
@@ -229,12 +314,24 @@ impl World {
     /// Deletes the nodes that the contest knows, and returns the sweeps for the others.
     fn clean_up(&mut self, scenario: &Scenario, who: usize) -> Vec<Call> {
         let client = &mut *self.clients[who];
-        let (creator, Some(contest)) = (client.creator(), &client.contest) else { return Vec::new() };
+        let (creator, Some(contest)) = (client.creator(), &client.contest) else {
+            return Vec::new();
+        };
         let directory = |number| scenario.directory(who, number);
-        let nodes = contest.nodes().map(|(number, node)| (number, node.name.as_str())).chain(contest.surplus());
-        client.wire.extend(nodes.map(|(number, name)| Call::Delete(directory(number), name.to_owned())));
-        let is_left = |dir: &usize| scenario.is_semaphore() && *dir == LEASES && scenario.has(Defect::LeavesLeases);
-        let unknown = contest.unknown_nodes().map(directory).filter(|dir| !is_left(dir));
+        let nodes = contest
+            .nodes()
+            .map(|(number, node)| (number, node.name.as_str()))
+            .chain(contest.surplus());
+        client
+            .wire
+            .extend(nodes.map(|(number, name)| Call::Delete(directory(number), name.to_owned())));
+        let is_left = |dir: &usize| {
+            scenario.is_semaphore() && *dir == LEASES && scenario.has(Defect::LeavesLeases)
+        };
+        let unknown = contest
+            .unknown_nodes()
+            .map(directory)
+            .filter(|dir| !is_left(dir));
         unknown.map(|dir| Call::Sweep(dir, creator)).collect()
     }
 
@@ -245,15 +342,18 @@ impl World {
         }
     }
 
-    /// Resets clients that are done, unless clients may return. How their contests ended does not matter any more, so
-    /// this reduces the number of states.
+    /// Resets clients that are done, unless clients may return. How their contests ended does not
+    /// matter any more, so this reduces the number of states.
     pub(super) fn reset_done_clients(&mut self) {
         if self.faults.contains(&Fault::Return) {
             return;
         }
         for client in &mut self.clients {
             if client.phase == Phase::Done && client.wire.is_empty() {
-                let reset = Client { has_acted: true, ..Client::new(client.number) };
+                let reset = Client {
+                    has_acted: true,
+                    ..Client::new(client.number)
+                };
                 if **client != reset {
                     *client = Part::new(reset);
                 }
@@ -262,8 +362,8 @@ impl World {
     }
 }
 
-/// Whether these two consecutive requests are sent in one call. Consecutive creates are, and so are consecutive plain
-/// reads.
+/// Whether these two consecutive requests are sent in one call. Consecutive creates are, and so are
+/// consecutive plain reads.
 fn are_one_call(scenario: &Scenario, one: &Request, next: &Request) -> bool {
     match (one, next) {
         (one, next) if one.is_create() && next.is_create() => !scenario.has(Defect::EntersOneByOne),

@@ -18,8 +18,8 @@ pub(crate) const LEASES: usize = 1;
 pub(crate) struct Scenario {
     /// The contenders, each in a separate session. Equal contenders are adjacent.
     pub(crate) clients: Vec<Wanted>,
-    /// How many nodes of others are in each queue at the beginning. They are deleted in any order: others release,
-    /// cancel and crash.
+    /// How many nodes of others are in each queue at the beginning. They are deleted in any order:
+    /// others release, cancel and crash.
     pub(crate) others: [u8; 2],
     /// Which directories exist at the beginning.
     pub(crate) directories: [bool; 2],
@@ -56,8 +56,8 @@ pub(crate) struct Wanted {
 pub(crate) enum Fault {
     /// A connection is lost. Requests in flight may or may not have been applied.
     Disconnect,
-    /// The runner stops waiting for the answers to a pipeline. The connection is open, and the server applies all
-    /// requests.
+    /// The runner stops waiting for the answers to a pipeline. The connection is open, and the
+    /// server applies all requests.
     TimeOut,
     /// A runner cannot rely on its watches any more, and drops them.
     LostWatches,
@@ -75,8 +75,8 @@ pub(crate) enum Fault {
     Directories,
     /// A contender that has left, or has lost ownership, contends again, as a leader latch does.
     Return,
-    /// A client outside the search creates a second node with the number of its first: a write lock becomes a read
-    /// lock.
+    /// A client outside the search creates a second node with the number of its first: a write lock
+    /// becomes a read lock.
     Downgrade,
 }
 
@@ -89,34 +89,69 @@ impl Scenario {
 
     /// Every row of readers and writers of this length.
     ///
-    /// Contenders first act in the order of their numbers, so all rows are needed to cover every order of readers and
-    /// writers.
+    /// Contenders first act in the order of their numbers, so all rows are needed to cover every
+    /// order of readers and writers.
     pub(crate) fn rows_of_readers_and_writers(length: u32) -> impl Iterator<Item = Self> {
         let driver = |writes| if writes { WRITER } else { READER };
-        let row = move |row| (0..length).map(|place| driver(row & (1 << place) != 0)).collect::<Vec<_>>();
+        let row = move |row| {
+            (0..length)
+                .map(|place| driver(row & (1 << place) != 0))
+                .collect::<Vec<_>>()
+        };
         (0..1_u32 << length).map(move |number| Self::of_readers_and_writers(&row(number)))
     }
 
     /// One contest for each driver, of readers and writers. The others are writers.
     pub(crate) fn of_readers_and_writers(drivers: &[&'static dyn LockInternalsDriver]) -> Self {
-        let clients = drivers.iter().map(|driver| Wanted { driver: *driver, ..Wanted::MUTEX }).collect();
-        Self { lock_name: WriteLockInternalsDriver::LOCK_NAME, ..Self::of_each(clients) }
+        let clients = drivers
+            .iter()
+            .map(|driver| Wanted {
+                driver: *driver,
+                ..Wanted::MUTEX
+            })
+            .collect();
+        Self {
+            lock_name: WriteLockInternalsDriver::LOCK_NAME,
+            ..Self::of_each(clients)
+        }
     }
 
     /// Contests for several queues each.
     pub(crate) fn of_queues(wants: &[&'static [usize]]) -> Self {
-        Self::of_each(wants.iter().map(|queues| Wanted { queues, ..Wanted::MUTEX }).collect())
+        Self::of_each(
+            wants
+                .iter()
+                .map(|queues| Wanted {
+                    queues,
+                    ..Wanted::MUTEX
+                })
+                .collect(),
+        )
     }
 
     /// Contests for this many leases each, of a fixed limit.
     pub(crate) fn of_leases(quantities: &[usize], limit: usize) -> Self {
-        let clients = quantities.iter().map(|leases| Wanted { leases: *leases, ..Wanted::MUTEX }).collect();
-        Self { limit, ..Self::of_each(clients) }
+        let clients = quantities
+            .iter()
+            .map(|leases| Wanted {
+                leases: *leases,
+                ..Wanted::MUTEX
+            })
+            .collect();
+        Self {
+            limit,
+            ..Self::of_each(clients)
+        }
     }
 
     fn of_each(clients: Vec<Wanted>) -> Self {
         let lock_name = StandardLockInternalsDriver::LOCK_NAME;
-        Self { clients, directories: [true, true], lock_name, ..Self::default() }
+        Self {
+            clients,
+            directories: [true, true],
+            lock_name,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn behind(self, others: u8) -> Self {
@@ -128,41 +163,65 @@ impl Scenario {
     }
 
     pub(crate) fn with(&self, faults: &[Fault]) -> Self {
-        Self { faults: faults.to_vec(), ..self.clone() }
+        Self {
+            faults: faults.to_vec(),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn in_directories(self, directories: [bool; 2]) -> Self {
-        Self { directories, ..self }
+        Self {
+            directories,
+            ..self
+        }
     }
 
-    /// Leaves the first directory only this many usable numbers. A contest that then fails for lack of a number is
-    /// correct if it cleans up.
+    /// Leaves the first directory only this many usable numbers. A contest that then fails for lack
+    /// of a number is correct if it cleans up.
     pub(crate) fn with_numbers_left(self, left: i32) -> Self {
-        Self { counter: i32::MAX - left, ..self }
+        Self {
+            counter: i32::MAX - left,
+            ..self
+        }
     }
 
     pub(crate) fn with_defect(self, defect: Defect) -> Self {
-        Self { defect: Some(defect), ..self }
+        Self {
+            defect: Some(defect),
+            ..self
+        }
     }
 
     pub(crate) fn driven_by(mut self, driver: &'static dyn LockInternalsDriver) -> Self {
-        self.clients.iter_mut().for_each(|client| client.driver = driver);
+        self.clients
+            .iter_mut()
+            .for_each(|client| client.driver = driver);
         self
     }
 
     /// A node contains the limit, and may be changed to this limit at some time.
     pub(crate) fn changed_to(self, limit: usize) -> Self {
-        Self { change: Some(limit), ..self.with_limit_node(true) }
+        Self {
+            change: Some(limit),
+            ..self.with_limit_node(true)
+        }
     }
 
     /// A node contains the limit. If not `exists`, a contender has to create it first.
     pub(crate) fn with_limit_node(self, exists: bool) -> Self {
-        Self { limit_node: Some(exists), ..self }
+        Self {
+            limit_node: Some(exists),
+            ..self
+        }
     }
 
     /// The last `last` contenders may not wait.
     pub(crate) fn with_impatient(mut self, last: usize) -> Self {
-        self.clients.iter_mut().rev().take(last).for_each(|client| client.waits = false);
+        self.clients
+            .iter_mut()
+            .rev()
+            .take(last)
+            .for_each(|client| client.waits = false);
         self
     }
 }
@@ -184,7 +243,11 @@ impl Scenario {
     /// Whether there are enough leases for all contenders together.
     pub(crate) fn has_enough_leases(&self) -> bool {
         let wanted: usize = self.clients.iter().map(|client| client.leases).sum();
-        self.is_semaphore() && wanted <= self.change.map_or(self.limit, |change| change.min(self.limit))
+        self.is_semaphore()
+            && wanted
+                <= self
+                    .change
+                    .map_or(self.limit, |change| change.min(self.limit))
     }
 
     pub(crate) fn has(&self, defect: Defect) -> bool {
@@ -192,16 +255,24 @@ impl Scenario {
     }
 
     pub(crate) fn lease_limit(&self) -> LeaseLimit {
-        if self.limit_node.is_some() { LeaseLimit::Shared } else { LeaseLimit::Fixed(self.limit) }
+        if self.limit_node.is_some() {
+            LeaseLimit::Shared
+        } else {
+            LeaseLimit::Fixed(self.limit)
+        }
     }
 
     /// The directory behind a contest's directory index.
     pub(crate) fn directory(&self, who: usize, number: usize) -> usize {
-        self.clients[who].queues.get(number).copied().unwrap_or(LEASES)
+        self.clients[who]
+            .queues
+            .get(number)
+            .copied()
+            .unwrap_or(LEASES)
     }
 
-    /// Whether these two contenders are the same except for their numbers. Drivers are not compared, because rows of
-    /// readers and writers are searched in every order.
+    /// Whether these two contenders are the same except for their numbers. Drivers are not
+    /// compared, because rows of readers and writers are searched in every order.
     pub(crate) fn are_alike(&self, one: usize, other: usize) -> bool {
         let [one, other] = [one, other].map(|who| &self.clients[who]);
         (one.queues, one.leases, one.waits) == (other.queues, other.leases, other.waits)
@@ -215,16 +286,24 @@ impl Scenario {
         }
     }
 
-    /// Whether two contenders can own the lock together: a reader, and before it another reader, or a writer that
-    /// becomes a reader.
+    /// Whether two contenders can own the lock together: a reader, and before it another reader, or
+    /// a writer that becomes a reader.
     pub(crate) fn can_be_shared(&self) -> bool {
         let prefix = |client: &Wanted| client.driver.node_prefix(&Uuid::nil());
-        self.clients.iter().skip(1).any(|client| prefix(client).ends_with(ReadLockInternalsDriver::LOCK_NAME))
+        self.clients
+            .iter()
+            .skip(1)
+            .any(|client| prefix(client).ends_with(ReadLockInternalsDriver::LOCK_NAME))
     }
 }
 
 impl Wanted {
-    const MUTEX: Self = Self { queues: &[0], leases: 0, waits: true, driver: &StandardLockInternalsDriver::new() };
+    const MUTEX: Self = Self {
+        queues: &[0],
+        leases: 0,
+        waits: true,
+        driver: &StandardLockInternalsDriver::new(),
+    };
 }
 
 /// The faults that can happen to any lock.

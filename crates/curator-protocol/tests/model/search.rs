@@ -8,7 +8,8 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::scenario::Scenario;
 
-/// Searches all states of each scenario. Fails if a property is violated, or an expected state is never reached.
+/// Searches all states of each scenario. Fails if a property is violated, or an expected state is
+/// never reached.
 #[track_caller]
 pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
@@ -16,7 +17,10 @@ pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
         let checker = scenario.checker().threads(2).spawn_bfs().join();
         let (states, depth) = (checker.unique_state_count(), checker.max_depth());
         // If a property fails, the line printed before names the scenario.
-        println!("{name}: {states} states, depth {depth}, {:.1?}", started.elapsed());
+        println!(
+            "{name}: {states} states, depth {depth}, {:.1?}",
+            started.elapsed()
+        );
         checker.assert_properties();
     }
 }
@@ -26,16 +30,23 @@ pub(crate) fn assert_properties(scenarios: impl IntoIterator<Item = Scenario>) {
 pub(crate) fn assert_violations(cases: impl IntoIterator<Item = (&'static str, Scenario)>) {
     for (property, scenario) in cases {
         let (name, started) = (format!("{scenario:?}"), Instant::now());
-        let search = scenario.checker().threads(2).finish_when(HasDiscoveries::AnyOf([property].into()));
+        let search = scenario
+            .checker()
+            .threads(2)
+            .finish_when(HasDiscoveries::AnyOf([property].into()));
         let checker = search.spawn_bfs().join();
-        println!("{name}: {} states, {:.1?}", checker.unique_state_count(), started.elapsed());
+        println!(
+            "{name}: {} states, {:.1?}",
+            checker.unique_state_count(),
+            started.elapsed()
+        );
         let path = checker.assert_any_discovery(property).into_actions();
         println!("violated: {property}: {path:?}");
     }
 }
 
-/// Checks that no run is infinite. So every run reaches a final state, in which `LEFTOVER` and `STUCK_WAITER` are
-/// checked.
+/// Checks that no run is infinite. So every run reaches a final state, in which `LEFTOVER` and
+/// `STUCK_WAITER` are checked.
 #[track_caller]
 pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
     for scenario in scenarios {
@@ -43,7 +54,11 @@ pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
         let hasher = RandomState::new();
         // By fingerprint: whether the state is on the current path.
         let mut on_path = HashMap::new();
-        let mut stack: Vec<_> = scenario.init_states().into_iter().map(Visit::Enter).collect();
+        let mut stack: Vec<_> = scenario
+            .init_states()
+            .into_iter()
+            .map(Visit::Enter)
+            .collect();
         while let Some(visit) = stack.pop() {
             match visit {
                 Visit::Leave(fingerprint) => {
@@ -52,7 +67,11 @@ pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
                 Visit::Enter(state) => {
                     let fingerprint = hasher.hash_one(&state);
                     let seen = on_path.get(&fingerprint);
-                    assert_ne!(seen, Some(&true), "{scenario:?}: a run returns to {state:#?}");
+                    assert_ne!(
+                        seen,
+                        Some(&true),
+                        "{scenario:?}: a run returns to {state:#?}"
+                    );
                     if seen.is_some() {
                         continue;
                     }
@@ -60,12 +79,18 @@ pub(crate) fn assert_runs_end(scenarios: impl IntoIterator<Item = Scenario>) {
                     stack.push(Visit::Leave(fingerprint));
                     let mut actions = Vec::new();
                     scenario.actions(&state, &mut actions);
-                    let next = actions.into_iter().filter_map(|action| scenario.next_state(&state, action));
+                    let next = actions
+                        .into_iter()
+                        .filter_map(|action| scenario.next_state(&state, action));
                     stack.extend(next.map(Visit::Enter));
                 }
             }
         }
-        println!("{scenario:?}: every run ends, {} states, {:.1?}", on_path.len(), started.elapsed());
+        println!(
+            "{scenario:?}: every run ends, {} states, {:.1?}",
+            on_path.len(),
+            started.elapsed()
+        );
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) struct Directory {
     pub(crate) exists: bool,
     /// The number of the next node.
     next: i32,
-    /// How many nodes were created; also the `czxid` of the last. The `czxid`s of two directories are never compared.
+    /// How many nodes were created; also the `czxid` of the last. The `czxid`s of two directories
+    /// are never compared.
     created: i64,
     /// In the order of the queue.
     pub(crate) nodes: Vec<Node>,
@@ -43,7 +44,8 @@ pub(crate) struct Node {
     pub(crate) creator: Creator,
     /// Whether this is a read node: readers can own the lock together with it.
     pub(crate) reads: bool,
-    /// How often the node was written; counted only in a semaphore's queue, where the version matters.
+    /// How often the node was written; counted only in a semaphore's queue, where the version
+    /// matters.
     pub(crate) version: i32,
 }
 
@@ -69,22 +71,46 @@ pub(crate) const OTHERS: i64 = -1;
 
 impl Server {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let directory = |exists| Part::new(Directory { exists, next: 0, created: 0, nodes: Vec::new() });
+        let directory = |exists| {
+            Part::new(Directory {
+                exists,
+                next: 0,
+                created: 0,
+                nodes: Vec::new(),
+            })
+        };
         let mut directories = scenario.directories.map(directory);
         directories[0].next = scenario.counter;
         let exists = scenario.limit_node == Some(true);
-        let limit = exists.then_some(Limit { leases: scenario.limit, version: Some(0) });
-        Self { directories, limit, dying: Vec::new(), exceeded: false, unread: false }
+        let limit = exists.then_some(Limit {
+            leases: scenario.limit,
+            version: Some(0),
+        });
+        Self {
+            directories,
+            limit,
+            dying: Vec::new(),
+            exceeded: false,
+            unread: false,
+        }
     }
 
     pub(crate) fn node(&self, dir: usize, name: &str) -> Option<&Node> {
-        self.directories[dir].nodes.iter().find(|node| node.name == name)
+        self.directories[dir]
+            .nodes
+            .iter()
+            .find(|node| node.name == name)
     }
 
     /// All nodes, each with its directory and place.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (usize, usize, &Node)> {
         let directories = self.directories.iter().enumerate();
-        directories.flat_map(|(dir, all)| all.nodes.iter().enumerate().map(move |(place, node)| (dir, place, node)))
+        directories.flat_map(|(dir, all)| {
+            all.nodes
+                .iter()
+                .enumerate()
+                .map(move |(place, node)| (dir, place, node))
+        })
     }
 }
 
@@ -100,7 +126,15 @@ impl Directory {
         // An exhausted counter repeats its last number.
         self.next = self.next.saturating_add(1);
         let reads = prefix.ends_with(ReadLockInternalsDriver::LOCK_NAME);
-        let node = Node { sequence, name, czxid, session, creator, reads, version: 0 };
+        let node = Node {
+            sequence,
+            name,
+            czxid,
+            session,
+            creator,
+            reads,
+            version: 0,
+        };
         self.nodes.push(node.clone());
         Some(node)
     }
@@ -109,16 +143,28 @@ impl Directory {
     pub(crate) fn create_second(&mut self, place: usize, name: String) {
         self.created += 1;
         let reads = name.contains(ReadLockInternalsDriver::LOCK_NAME);
-        let node = Node { name, czxid: self.created, reads, ..self.nodes[place].clone() };
+        let node = Node {
+            name,
+            czxid: self.created,
+            reads,
+            ..self.nodes[place].clone()
+        };
         self.nodes.insert(place, node);
     }
 
-    /// Whether a node of this contest is first in the queue, or is a read node with only read nodes before it.
+    /// Whether a node of this contest is first in the queue, or is a read node with only read nodes
+    /// before it.
     pub(crate) fn is_entitled(&self, creator: Creator) -> bool {
-        self.nodes.iter().filter(|node| node.creator == creator).any(|own| {
-            let before = self.nodes.iter().take_while(|node| node.sequence < own.sequence);
-            own.reads && before.clone().all(|node| node.reads) || before.count() == 0
-        })
+        self.nodes
+            .iter()
+            .filter(|node| node.creator == creator)
+            .any(|own| {
+                let before = self
+                    .nodes
+                    .iter()
+                    .take_while(|node| node.sequence < own.sequence);
+                own.reads && before.clone().all(|node| node.reads) || before.count() == 0
+            })
     }
 
     pub(crate) fn is_missing_or_used(&self) -> bool {
@@ -127,7 +173,11 @@ impl Directory {
 
     pub(crate) fn children(&self) -> Vec<String> {
         // Reversed: the server's lists have no order.
-        self.nodes.iter().rev().map(|node| node.name.clone()).collect()
+        self.nodes
+            .iter()
+            .rev()
+            .map(|node| node.name.clone())
+            .collect()
     }
 
     /// Removes the empty directory. If it is recreated, its numbers start from 0.

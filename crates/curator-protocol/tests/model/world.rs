@@ -17,12 +17,15 @@ pub(crate) struct World {
     pub(crate) change: Option<usize>,
 }
 
-pub(crate) const TWO_OWNERS: &str = "there are never two owners of a queue, unless all of them are readers";
+pub(crate) const TWO_OWNERS: &str =
+    "there are never two owners of a queue, unless all of them are readers";
 pub(crate) const WRONG_OWNER: &str = "a client considers itself the owner only if all its nodes were first at the \
                                       same time (a reader's: behind read nodes only), or if the loss of one of them is \
                                       yet to be reported to it";
-pub(crate) const STUCK_WAITER: &str = "no contender misses its turn, and no contenders wait for each other";
-pub(crate) const LEFTOVER: &str = "at the end of a run, only waiting contenders have nodes, and only in their queues";
+pub(crate) const STUCK_WAITER: &str =
+    "no contender misses its turn, and no contenders wait for each other";
+pub(crate) const LEFTOVER: &str =
+    "at the end of a run, only waiting contenders have nodes, and only in their queues";
 pub(crate) const UNUSED_DIRECTORY: &str = "no directory is created without a node";
 pub(crate) const OWNED: &str = "a contender owns the lock or its leases at some time";
 pub(crate) const SHARED: &str = "two contenders own the lock together at some time";
@@ -32,8 +35,10 @@ pub(crate) const REFUSED_UNDULY: &str =
     "a contender is refused leases only if, at some moment, too few were left for it";
 pub(crate) const REFUSED: &str = "a contender is refused at some time";
 pub(crate) const LIMIT_EXCEEDED: &str = "leases are taken only within the limit";
-pub(crate) const WRONG_LEASES: &str = "an owner of leases has exactly as many as it wants, and knows their names";
-pub(crate) const UNREAD_WRITE: &str = "a contender takes leases only if it has read the latest data of its queue node";
+pub(crate) const WRONG_LEASES: &str =
+    "an owner of leases has exactly as many as it wants, and knows their names";
+pub(crate) const UNREAD_WRITE: &str =
+    "a contender takes leases only if it has read the latest data of its queue node";
 
 /// Clients, directories, nodes and dying sessions are given by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +48,12 @@ pub(crate) enum Action {
     Serve(usize),
     /// A runner reports this event to its contest.
     Observe(usize, usize),
-    /// A runner reports to its contest that the connection broke, and drops the events that it has not reported yet.
+    /// A runner reports to its contest that the connection broke, and drops the events that it has
+    /// not reported yet.
     Interrupt(usize),
     Release(usize),
-    /// The holder of a write lock downgrades to the read lock: one transaction creates the read node and deletes the
-    /// write node.
+    /// The holder of a write lock downgrades to the read lock: one transaction creates the read
+    /// node and deletes the write node.
     Downgrade(usize),
     /// The holder of a write lock takes the read lock too.
     TakeRead(usize),
@@ -61,8 +67,8 @@ pub(crate) enum Action {
     Leave(usize, usize),
     // Faults, and other actions that may or may not happen.
     ChangeLimit,
-    /// The connection breaks. The first `lost` requests in flight get no answer; the server has applied the first
-    /// `done` of them. The other requests wait for the next connection.
+    /// The connection breaks. The first `lost` requests in flight get no answer; the server has
+    /// applied the first `done` of them. The other requests wait for the next connection.
     Disconnect {
         who: usize,
         done: usize,
@@ -80,8 +86,16 @@ impl Model for Scenario {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let clients = (0_u8..).zip(&self.clients).map(|(number, _)| Part::new(Client::new(number))).collect();
-        let mut world = World { server: Server::new(self), clients, faults: self.faults.clone(), change: self.change };
+        let clients = (0_u8..)
+            .zip(&self.clients)
+            .map(|(number, _)| Part::new(Client::new(number)))
+            .collect();
+        let mut world = World {
+            server: Server::new(self),
+            clients,
+            faults: self.faults.clone(),
+            change: self.change,
+        };
         for (dir, others) in self.others.into_iter().enumerate() {
             for i in 0..others {
                 let prefix = format!("_c_other{i}-{}", self.lock_name);
@@ -111,36 +125,61 @@ impl Model for Scenario {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always(WRONG_OWNER, |_, world: &World| {
-                !world.clients().any(|client| matches!(client.phase, Phase::Owning { rightful: false, .. }))
+                !world.clients().any(|client| {
+                    matches!(
+                        client.phase,
+                        Phase::Owning {
+                            rightful: false,
+                            ..
+                        }
+                    )
+                })
             }),
-            Property::always("no contest fails, and each step has the right pace", |_, world: &World| {
-                !world.clients().any(|client| matches!(client.phase, Phase::Failed(_)))
-            }),
-            Property::always("no node is watched twice by one contender", |_, world: &World| {
-                world.clients().all(Client::watches_each_node_once)
-            }),
+            Property::always(
+                "no contest fails, and each step has the right pace",
+                |_, world: &World| {
+                    !world
+                        .clients()
+                        .any(|client| matches!(client.phase, Phase::Failed(_)))
+                },
+            ),
+            Property::always(
+                "no node is watched twice by one contender",
+                |_, world: &World| world.clients().all(Client::watches_each_node_once),
+            ),
             // These two are checked in the states in which nothing can happen except another fault.
             Property::always(STUCK_WAITER, |scenario: &Self, world: &World| {
                 !world.is_quiet(scenario) || world.no_waiter_is_stuck(scenario)
             }),
             Property::always(LEFTOVER, |scenario: &Self, world: &World| {
-                !world.is_quiet(scenario) || world.server.nodes().all(|(dir, _, node)| world.is_of_a_waiter(dir, node))
+                !world.is_quiet(scenario)
+                    || world
+                        .server
+                        .nodes()
+                        .all(|(dir, _, node)| world.is_of_a_waiter(dir, node))
             }),
             // The server removes a container only if it has had a child.
             Property::always(UNUSED_DIRECTORY, |scenario: &Self, world: &World| {
                 let mut directories = world.server.directories.iter().zip(scenario.directories);
-                directories.all(|(directory, was_there)| was_there || directory.is_missing_or_used())
+                directories
+                    .all(|(directory, was_there)| was_there || directory.is_missing_or_used())
             }),
-            Property::sometimes(OWNED, |_, world: &World| world.clients().any(Client::is_owner)),
+            Property::sometimes(OWNED, |_, world: &World| {
+                world.clients().any(Client::is_owner)
+            }),
         ];
         if self.is_semaphore() {
             properties.extend([
                 Property::always(LIMIT_EXCEEDED, |_, world: &World| !world.server.exceeded),
                 Property::always(UNREAD_WRITE, |_, world: &World| !world.server.unread),
-                Property::always(WRONG_LEASES, |scenario: &Self, world: &World| world.holds_exactly(scenario)),
+                Property::always(WRONG_LEASES, |scenario: &Self, world: &World| {
+                    world.holds_exactly(scenario)
+                }),
             ]);
         } else {
-            properties.push(Property::always(TWO_OWNERS, |_, world: &World| world.owners_are_alone_or_share()));
+            properties.push(Property::always(TWO_OWNERS, |_, world: &World| {
+                world.owners_are_alone_or_share()
+            }));
         }
         if self.can_be_shared() {
             properties.push(Property::sometimes(SHARED, |_, world: &World| {
@@ -151,10 +190,16 @@ impl Model for Scenario {
             properties.extend([
                 Property::always(FORBIDDEN_WAIT, |scenario: &Self, world: &World| {
                     let mut clients = world.clients().zip(&scenario.clients);
-                    let is_queued =
-                        |client: &Client| client.contest.as_ref().is_some_and(|contest| contest.standing().is_some());
+                    let is_queued = |client: &Client| {
+                        client
+                            .contest
+                            .as_ref()
+                            .is_some_and(|contest| contest.standing().is_some())
+                    };
                     clients.all(|(client, wanted)| {
-                        wanted.waits || client.phase != Phase::Waiting || wanted.leases > 0 && is_queued(client)
+                        wanted.waits
+                            || client.phase != Phase::Waiting
+                            || wanted.leases > 0 && is_queued(client)
                     })
                 }),
                 Property::always(REFUSED_UNDULY, |scenario: &Self, world: &World| {
@@ -185,8 +230,9 @@ impl World {
     fn owners_are_alone_or_share(&self) -> bool {
         (0..self.server.directories.len()).all(|dir| {
             // An owner whose node was deleted by another client does not count.
-            let owns =
-                |client: &&Client| !client.node_deleted[dir] && client.owned_nodes().iter().any(|node| node.0 == dir);
+            let owns = |client: &&Client| {
+                !client.node_deleted[dir] && client.owned_nodes().iter().any(|node| node.0 == dir)
+            };
             let mut owners = self.clients().filter(owns);
             owners.clone().count() <= 1 || owners.all(Client::shares)
         })
@@ -196,26 +242,38 @@ impl World {
         let (limit, queue) = (self.limit(scenario), &self.server.directories[0]);
         // A contender for more leases than the final limit waits for ever, and so do all behind it.
         let is_hopeless = |who: usize| scenario.clients[who].leases > limit;
-        let is_at_rest = |client: &Client| client.phase == Phase::Done || is_hopeless(usize::from(client.number));
+        let is_at_rest = |client: &Client| {
+            client.phase == Phase::Done || is_hopeless(usize::from(client.number))
+        };
         let is_first_hopeless = matches!(queue.nodes.first().map(|node| node.creator),
             Some(Creator::Contest { client, .. }) if is_hopeless(usize::from(client)));
         is_first_hopeless || self.clients().all(is_at_rest)
     }
 
     fn is_of_a_waiter(&self, dir: usize, node: &super::server::Node) -> bool {
-        let is_it = |client: &Client| client.phase == Phase::Waiting && client.creator() == node.creator;
+        let is_it =
+            |client: &Client| client.phase == Phase::Waiting && client.creator() == node.creator;
         dir != LEASES && self.clients().any(is_it)
     }
 
     fn holds_exactly(&self, scenario: &Scenario) -> bool {
         let leases = &self.server.directories[LEASES].nodes;
-        self.clients().zip(&scenario.clients).filter(|(client, _)| client.is_owner()).all(|(client, wanted)| {
-            let owned = client.owned_nodes();
-            let mut there = leases.iter().filter(|node| node.creator == client.creator());
-            owned.len() == wanted.leases
-                && there.clone().count() == wanted.leases
-                && there.all(|node| owned.iter().any(|(dir, name)| *dir == LEASES && *name == node.name))
-        })
+        self.clients()
+            .zip(&scenario.clients)
+            .filter(|(client, _)| client.is_owner())
+            .all(|(client, wanted)| {
+                let owned = client.owned_nodes();
+                let mut there = leases
+                    .iter()
+                    .filter(|node| node.creator == client.creator());
+                owned.len() == wanted.leases
+                    && there.clone().count() == wanted.leases
+                    && there.all(|node| {
+                        owned
+                            .iter()
+                            .any(|(dir, name)| *dir == LEASES && *name == node.name)
+                    })
+            })
     }
 }
 
@@ -228,7 +286,11 @@ impl World {
             }
             match client.phase {
                 Phase::Waiting => {
-                    actions.extend(client.deliverable(scenario).map(|event| Action::Observe(who, event)));
+                    actions.extend(
+                        client
+                            .deliverable(scenario)
+                            .map(|event| Action::Observe(who, event)),
+                    );
                     actions.extend(client.interrupted.then_some(Action::Interrupt(who)));
                 }
                 Phase::Owning { .. } => {
@@ -247,7 +309,10 @@ impl World {
             }
             actions.push(Action::Expire(index));
         }
-        let others = self.server.nodes().filter(|(_, _, node)| node.creator == Creator::Other);
+        let others = self
+            .server
+            .nodes()
+            .filter(|(_, _, node)| node.creator == Creator::Other);
         actions.extend(others.map(|(dir, index, _)| Action::Leave(dir, index)));
     }
 
@@ -260,7 +325,8 @@ impl World {
             let busy = !matches!(client.phase, Phase::Done | Phase::Failed(_));
             if may(Fault::Disconnect) && client.connected && busy {
                 let under_way = client.wire.len();
-                let cuts = (0..=under_way).flat_map(|lost| (0..=lost).map(move |done| (done, lost)));
+                let cuts =
+                    (0..=under_way).flat_map(|lost| (0..=lost).map(move |done| (done, lost)));
                 actions.extend(cuts.map(|(done, lost)| Action::Disconnect { who, done, lost }));
             }
             let strikes = [
@@ -269,21 +335,35 @@ impl World {
                 (Fault::LostSession, busy),
                 (Fault::Cancel, client.contends()),
                 (Fault::Return, client.is_gone()),
-                (Fault::Directories, client.connected && client.creates_directories()),
+                (
+                    Fault::Directories,
+                    client.connected && client.creates_directories(),
+                ),
             ];
-            let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
+            let strikes = strikes
+                .into_iter()
+                .filter(|(fault, can_be)| may(*fault) && *can_be);
             actions.extend(strikes.map(|(fault, _)| Action::Strike(fault, who)));
         }
         for (dir, place, node) in self.server.nodes() {
-            let (is_other, is_lease) = (node.creator == Creator::Other, scenario.is_semaphore() && dir == LEASES);
-            // A write affects clients that watch the node, and a take, which checks the version of its place.
-            let matters = scenario.is_semaphore() || self.clients().any(|client| client.watches_node(dir, &node.name));
+            let (is_other, is_lease) = (
+                node.creator == Creator::Other,
+                scenario.is_semaphore() && dir == LEASES,
+            );
+            // A write affects clients that watch the node, and a take, which checks the version of
+            // its place.
+            let matters = scenario.is_semaphore()
+                || self
+                    .clients()
+                    .any(|client| client.watches_node(dir, &node.name));
             let strikes = [
                 (Fault::Delete, !is_other && !is_lease),
                 (Fault::Write, matters && !is_lease),
                 (Fault::Downgrade, is_other),
             ];
-            let strikes = strikes.into_iter().filter(|(fault, can_be)| may(*fault) && *can_be);
+            let strikes = strikes
+                .into_iter()
+                .filter(|(fault, can_be)| may(*fault) && *can_be);
             actions.extend(strikes.map(|(fault, _)| Action::StrikeNode(fault, dir, place)));
         }
         for (dir, directory) in self.server.directories.iter().enumerate() {
@@ -295,11 +375,14 @@ impl World {
 
     /// The clients that may act.
     ///
-    /// Clients that want the same are interchangeable at the beginning. So only the runs in which they first act in the
-    /// order of their numbers are searched; any other run is one of these, renumbered.
+    /// Clients that want the same are interchangeable at the beginning. So only the runs in which
+    /// they first act in the order of their numbers are searched; any other run is one of these,
+    /// renumbered.
     fn active(&self, scenario: &Scenario) -> impl Iterator<Item = (usize, &Client)> {
         self.clients().enumerate().filter(|(who, _)| {
-            let alike = who.checked_sub(1).filter(|before| scenario.are_alike(*before, *who));
+            let alike = who
+                .checked_sub(1)
+                .filter(|before| scenario.are_alike(*before, *who));
             alike.is_none_or(|before| self.clients[before].has_acted)
         })
     }

@@ -1,7 +1,7 @@
 //! Actions of a write lock's holder, other than its release.
 //!
-//! Taking the read lock too, and downgrading to it, are one transaction each, so one action each. Recovery from a lost
-//! answer is outside the contest.
+//! Taking the read lock too, and downgrading to it, are one transaction each, so one action each.
+//! Recovery from a lost answer is outside the contest.
 
 use curator_protocol::ParticipantKind;
 
@@ -13,9 +13,14 @@ impl World {
     pub(super) fn steps_of_a_writer(&self, who: usize, actions: &mut Vec<Action>) {
         let client = &self.clients[who];
         match client.owned_nodes() {
-            [(_, write), _] if kind(write) == ParticipantKind::Write => actions.push(Action::ReleaseWrite(who)),
+            [(_, write), _] if kind(write) == ParticipantKind::Write => {
+                actions.push(Action::ReleaseWrite(who))
+            }
             // The transaction checks that the write node exists.
-            [_] if client.connected && client.wire.is_empty() && self.place_of_write_node(who).is_some() => {
+            [_] if client.connected
+                && client.wire.is_empty()
+                && self.place_of_write_node(who).is_some() =>
+            {
                 actions.extend([Action::Downgrade(who), Action::TakeRead(who)]);
             }
             _ => {}
@@ -30,7 +35,9 @@ impl World {
     }
 
     pub(super) fn take_read(&mut self, who: usize) {
-        let Some((dir, place)) = self.place_of_write_node(who) else { return };
+        let Some((dir, place)) = self.place_of_write_node(who) else {
+            return;
+        };
         let (client, directory) = (&mut *self.clients[who], &mut self.server.directories[dir]);
         let name = client.downgraded_name(directory.nodes[place].sequence);
         directory.create_second(place, name.clone());
@@ -41,7 +48,9 @@ impl World {
 
     pub(super) fn release_write(&mut self, who: usize) {
         let write = self.give_up_write(who);
-        self.clients[who].wire.extend(write.map(|(dir, name)| Call::Delete(dir, name)));
+        self.clients[who]
+            .wire
+            .extend(write.map(|(dir, name)| Call::Delete(dir, name)));
     }
 
     fn give_up_write(&mut self, who: usize) -> Option<(usize, String)> {
@@ -52,9 +61,14 @@ impl World {
     }
 
     fn place_of_write_node(&self, who: usize) -> Option<(usize, usize)> {
-        let (dir, name) =
-            self.clients[who].owned_nodes().first().filter(|(_, name)| kind(name) == ParticipantKind::Write)?;
-        let place = self.server.directories[*dir].nodes.iter().position(|node| node.name == *name)?;
+        let (dir, name) = self.clients[who]
+            .owned_nodes()
+            .first()
+            .filter(|(_, name)| kind(name) == ParticipantKind::Write)?;
+        let place = self.server.directories[*dir]
+            .nodes
+            .iter()
+            .position(|node| node.name == *name)?;
         Some((*dir, place))
     }
 }

@@ -1,11 +1,11 @@
-//! Changes the node of an atomic value: reads it, computes the new data, and writes it if the version is still the
-//! same.
+//! Changes the node of an atomic value: reads it, computes the new data, and writes it if the
+//! version is still the same.
 
 use std::sync::Arc;
 
 use curator_client::{
-    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, Stat, TransactionOperation,
-    ZPath,
+    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, Stat,
+    TransactionOperation, ZPath,
 };
 
 use super::receipt::{Receipt, Settlement, is_conflict};
@@ -16,7 +16,8 @@ use crate::shared::ANY_VERSION;
 
 type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
 
-/// The values of an attempt that was applied; `None` if another client has changed the node since the read.
+/// The values of an attempt that was applied; `None` if another client has changed the node since
+/// the read.
 type AttemptResult<T> = Option<AtomicValue<T>>;
 
 /// An attempt that was sent with a receipt. Its reply may be lost.
@@ -38,24 +39,42 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
             None => None,
         };
         let mut attempts = 0;
-        if let Some(values) = self.contend(change, receipt.as_deref_mut(), &mut attempts).await? {
+        if let Some(values) = self
+            .contend(change, receipt.as_deref_mut(), &mut attempts)
+            .await?
+        {
             return Ok(values);
         }
-        let contended = |attempts| ValueError::Contended { path: self.path().clone(), attempts };
-        let Some(mutex) = &self.mutex else { return Err(contended(attempts)) };
-        let guard = mutex.acquire().await.map_err(|cause| self.not_locked(cause))?;
-        // Clients in their first attempts do not acquire the mutex, so there may still be conflicts.
-        let changed = self.contend(change, receipt.as_deref_mut(), &mut attempts).await;
+        let contended = |attempts| ValueError::Contended {
+            path: self.path().clone(),
+            attempts,
+        };
+        let Some(mutex) = &self.mutex else {
+            return Err(contended(attempts));
+        };
+        let guard = mutex
+            .acquire()
+            .await
+            .map_err(|cause| self.not_locked(cause))?;
+        // Clients in their first attempts do not acquire the mutex, so there may still be
+        // conflicts.
+        let changed = self
+            .contend(change, receipt.as_deref_mut(), &mut attempts)
+            .await;
         // The mutex is released in the background, because the change does not depend on it.
         drop(guard);
         changed?.ok_or_else(|| contended(attempts))
     }
 
     pub(super) fn not_locked(&self, cause: Error) -> ValueError {
-        ValueError::Lock { path: self.path().clone(), cause: Box::new(cause) }
+        ValueError::Lock {
+            path: self.path().clone(),
+            cause: Box::new(cause),
+        }
     }
 
-    /// Attempts the change until it is applied or fails. Returns `None` when the policy for conflicts gives up.
+    /// Attempts the change until it is applied or fails. Returns `None` when the policy for
+    /// conflicts gives up.
     async fn contend(
         &self,
         change: &Change<'_, T>,
@@ -67,7 +86,10 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         // The last attempt with a receipt.
         let mut sent = None;
         loop {
-            match self.attempt(change, receipt.as_deref_mut(), *attempts > 0, &mut sent).await {
+            match self
+                .attempt(change, receipt.as_deref_mut(), *attempts > 0, &mut sent)
+                .await
+            {
                 Ok(None) => {
                     *attempts += 1;
                     failures.reset();
@@ -79,7 +101,10 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                     let paused = failures.pause(error).await;
                     paused.map_err(|cause| match receipt.as_deref() {
                         Some(receipt) if sent.is_some() && receipt.is_in_doubt() => {
-                            ValueError::OutcomeUnknown { path: self.path().clone(), cause }
+                            ValueError::OutcomeUnknown {
+                                path: self.path().clone(),
+                                cause,
+                            }
                         }
                         _ => cause.into(),
                     })?;
@@ -114,11 +139,16 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         }?;
         let version = read.map(|(_, stat)| stat.version);
         if version == Some(ANY_VERSION) {
-            return Err(ValueError::VersionExhausted { path: self.path().clone() });
+            return Err(ValueError::VersionExhausted {
+                path: self.path().clone(),
+            });
         }
         match receipt {
             None => self.write(&session, version, &data, values).await,
-            Some(receipt) => self.write_with(receipt, &session, version, &data, values, sent).await,
+            Some(receipt) => {
+                self.write_with(receipt, &session, version, &data, values, sent)
+                    .await
+            }
         }
     }
 
@@ -134,10 +164,17 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         let data = self.value.encode(&change(&pre_value)?);
         // Decoded before the write, because a codec may reject the data that it has encoded.
         let post_value = self.value.decode(&data)?;
-        Ok((data, AtomicValue { pre_value, post_value }))
+        Ok((
+            data,
+            AtomicValue {
+                pre_value,
+                post_value,
+            },
+        ))
     }
 
-    /// Reads the node. If `needs_sync`, sends a `sync` first, because the last read may have been outdated.
+    /// Reads the node. If `needs_sync`, sends a `sync` first, because the last read may have been
+    /// outdated.
     async fn read(&self, session: &Session, needs_sync: bool) -> ClientResult<Read> {
         let sync = || needs_sync.then(|| session.sync(self.path()));
         let (synced, read) = session.pipelined(|| (sync(), session.get_data(self.path())));
@@ -160,7 +197,11 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ) -> Result<AttemptResult<T>> {
         let written = match version {
             Some(_) => session.set_data(self.path(), data, version).await.map(drop),
-            None => self.client().create_with_containers(session, &self.value.new_node(data)).await.map(drop),
+            None => self
+                .client()
+                .create_with_containers(session, &self.value.new_node(data))
+                .await
+                .map(drop),
         };
         match written {
             Ok(()) => Ok(Some(values)),
@@ -179,17 +220,31 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         sent: &mut Option<Sent<T>>,
     ) -> Result<AttemptResult<T>> {
         if receipt.is_exhausted() {
-            return Err(ValueError::VersionExhausted { path: receipt.path.clone() });
+            return Err(ValueError::VersionExhausted {
+                path: receipt.path.clone(),
+            });
         }
         let mut operation = match version {
-            Some(_) => TransactionOperation::SetData { path: self.path().clone(), data: data.into(), version },
+            Some(_) => TransactionOperation::SetData {
+                path: self.path().clone(),
+                data: data.into(),
+                version,
+            },
             None => TransactionOperation::Create(self.value.new_node(data)),
         };
         let mut has_created_parents = false;
         loop {
-            let Some((attempt, receipt_write)) = receipt.attempt(self.client()) else { return Ok(None) };
-            *sent = Some(Sent { attempt, values: values.clone() });
-            match session.transact(vec![operation.clone(), receipt_write]).await {
+            let Some((attempt, receipt_write)) = receipt.attempt(self.client()) else {
+                return Ok(None);
+            };
+            *sent = Some(Sent {
+                attempt,
+                values: values.clone(),
+            });
+            match session
+                .transact(vec![operation.clone(), receipt_write])
+                .await
+            {
                 Ok(results) => {
                     receipt.answered(results.get(RECEIPT_INDEX));
                     return Ok(Some(values));
@@ -198,10 +253,18 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                     receipt.answered(None);
                     if matches!(*cause, ClientError::NoNode { .. }) && !has_created_parents {
                         if version.is_none() && receipt.path.strip_prefix(self.path()).is_some() {
-                            // Otherwise the value would be a parent of the receipt, and so a container.
-                            let Some(seeded) = self.create_with_seed(session).await? else { return Ok(None) };
-                            let (path, data, version) = (self.path().clone(), data.into(), Some(seeded.version));
-                            operation = TransactionOperation::SetData { path, data, version };
+                            // Otherwise the value would be a parent of the receipt, and so a
+                            // container.
+                            let Some(seeded) = self.create_with_seed(session).await? else {
+                                return Ok(None);
+                            };
+                            let (path, data, version) =
+                                (self.path().clone(), data.into(), Some(seeded.version));
+                            operation = TransactionOperation::SetData {
+                                path,
+                                data,
+                                version,
+                            };
                         }
                         self.ensure_parent(session, self.path()).await?;
                         self.ensure_parent(session, &receipt.path).await?;
@@ -247,12 +310,18 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                 Ok(sent.map(|sent| sent.values.clone()))
             }
             Settlement::NotApplied => Ok(None),
-            Settlement::Unsuitable(cause) => {
-                Err(ValueError::Unsuitable { path: receipt.path.clone(), cause, is_written: false })
-            }
+            Settlement::Unsuitable(cause) => Err(ValueError::Unsuitable {
+                path: receipt.path.clone(),
+                cause,
+                is_written: false,
+            }),
             Settlement::InUse { is_in_doubt } => {
                 let (path, receipt) = (self.path().clone(), receipt.path.clone());
-                Err(ValueError::ReceiptInUse { path, receipt, is_in_doubt: is_in_doubt && sent.is_some() })
+                Err(ValueError::ReceiptInUse {
+                    path,
+                    receipt,
+                    is_in_doubt: is_in_doubt && sent.is_some(),
+                })
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Generates ids that are unique across processes, from blocks that are reserved with one atomic add each.
+//! Generates ids that are unique across processes, from blocks that are reserved with one atomic
+//! add each.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use super::{DistributedAtomicLong, Result, ValueError};
 use crate::debug::debug_line;
 use crate::forked::check_fork;
 
-/// Generates ids that are unique among all generators on the same path, starting at 0. It reserves ids in blocks: one
-/// change of a [`DistributedAtomicLong`], with two requests, reserves a whole block.
+/// Generates ids that are unique among all generators on the same path, starting at 0. It reserves
+/// ids in blocks: one change of a [`DistributedAtomicLong`], with two requests, reserves a whole
+/// block.
 ///
-/// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use `preValue()` as the id: its
-/// `postValue()` is the first id of the next block.
+/// Curator's `CachedAtomicLong`, with the same node. A Java program that shares it must use
+/// `preValue()` as the id: its `postValue()` is the first id of the next block.
 ///
 /// ```no_run
 /// use curator_recipes::IdGenerator;
@@ -30,13 +32,14 @@ use crate::forked::check_fork;
 ///
 /// # Guarantees
 ///
-/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the node, and the ensemble is
-///   not restored from an older copy: it then has an older number. Before you use the generator again, raise the number
-///   past all ids that were returned, with [`DistributedAtomicLong::force_set`].
-/// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order in which they were
-///   reserved.
-/// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the reply to its change is
-///   lost.
+/// - *Unique*: no id is returned twice, in any process, as long as no client deletes or sets the
+///   node, and the ensemble is not restored from an older copy: it then has an older number. Before
+///   you use the generator again, raise the number past all ids that were returned, with
+///   [`DistributedAtomicLong::force_set`].
+/// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order
+///   in which they were reserved.
+/// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the
+///   reply to its change is lost.
 ///
 /// Clones share the block.
 #[derive(Clone)]
@@ -50,8 +53,8 @@ pub struct IdGenerator {
 debug_line!(IdGenerator, |ids| path: ids.path(), block: ids.block);
 
 impl IdGenerator {
-    /// Creates a generator with the counter at `path`, which reserves `block` ids at a time; 0 counts as 1. Sends
-    /// nothing.
+    /// Creates a generator with the counter at `path`, which reserves `block` ids at a time; 0
+    /// counts as 1. Sends nothing.
     ///
     /// # Errors
     ///
@@ -60,11 +63,15 @@ impl IdGenerator {
         Ok(Self::of(DistributedAtomicLong::new(client, path)?, block))
     }
 
-    /// Like [`new`](Self::new), with a configured counter, for example with a retry policy. A receipt has no benefit: a
-    /// block with an unknown outcome is skipped.
+    /// Like [`new`](Self::new), with a configured counter, for example with a retry policy. A
+    /// receipt has no benefit: a block with an unknown outcome is skipped.
     #[must_use]
     pub fn of(counter: DistributedAtomicLong, block: u32) -> Self {
-        Self { counter, block: block.max(1), left: Arc::default() }
+        Self {
+            counter,
+            block: block.max(1),
+            left: Arc::default(),
+        }
     }
 
     /// The counter's full path on the server, including chroot and namespace.
@@ -73,21 +80,23 @@ impl IdGenerator {
         self.counter.path()
     }
 
-    /// Returns the next id. Sends nothing, unless the block is used up; then one caller reserves the next block, and
-    /// the others wait for it.
+    /// Returns the next id. Sends nothing, unless the block is used up; then one caller reserves
+    /// the next block, and the others wait for it.
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`], such as [`Unsuitable`](crate::ValueError::Unsuitable) at the path of a lock.
-    /// After [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this
-    /// reserves another block, as often as the client's retry policy permits. The last ids below `i64::MAX`, up to one
-    /// block, cannot be used. In a forked child, this fails.
+    /// Those of [`DistributedAtomicLong::add`], such as
+    /// [`Unsuitable`](crate::ValueError::Unsuitable) at the path of a lock. After
+    /// [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this reserves another block, as often
+    /// as the client's retry policy permits. The last ids below `i64::MAX`, up to one block, cannot
+    /// be used. In a forked child, this fails.
     ///
     /// # Cancel safety
     ///
     /// A dropped future uses no id. If it was reserving a block, that block may be skipped.
     pub async fn next(&self) -> Result<i64> {
-        // In a forked child, the copied block would repeat ids, and the copied mutex may stay locked.
+        // In a forked child, the copied block would repeat ids, and the copied mutex may stay
+        // locked.
         check_fork(self.counter.client())?;
         let mut left = self.left.lock().await;
         check_fork(self.counter.client())?;
@@ -107,7 +116,10 @@ impl IdGenerator {
             match self.counter.add(i64::from(self.block)).await {
                 Ok(taken) => return Ok(taken.post_value),
                 Err(ValueError::OutcomeUnknown { cause, .. }) => {
-                    let unknown = |cause| ValueError::OutcomeUnknown { path: self.path().clone(), cause };
+                    let unknown = |cause| ValueError::OutcomeUnknown {
+                        path: self.path().clone(),
+                        cause,
+                    };
                     failures.pause(cause).await.map_err(unknown)?;
                 }
                 Err(error) => return Err(error),

@@ -7,9 +7,9 @@ use crate::codec::BigEndian;
 
 /// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
 ///
-/// Curator's `DistributedAtomicLong`; both can use the same path. The node's data is the number in eight big-endian
-/// bytes. A node that does not exist, or has no data, has the value 0; but a node without data that has or had children
-/// is [`Unsuitable`](ValueError::Unsuitable).
+/// Curator's `DistributedAtomicLong`; both can use the same path. The node's data is the number in
+/// eight big-endian bytes. A node that does not exist, or has no data, has the value 0; but a node
+/// without data that has or had children is [`Unsuitable`](ValueError::Unsuitable).
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicLong;
@@ -65,14 +65,20 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`: then nothing is written. Curator's
-    /// `DistributedAtomicLong` wraps around. Also the errors of [`update`](Self::update), except `Declined`.
+    /// [`Overflow`](ValueError::Overflow) when the sum overflows an `i64`: then nothing is written.
+    /// Curator's `DistributedAtomicLong` wraps around. Also the errors of [`update`](Self::update),
+    /// except `Declined`.
     ///
     /// # Cancel safety
     ///
     /// The same as `update`.
     pub async fn add(&self, delta: i64) -> Result<AtomicValue<i64>> {
-        let overflow = |value| ValueError::Overflow { path: self.path().clone(), value, delta };
-        self.try_update(|&value| value.checked_add(delta).ok_or_else(|| overflow(value))).await
+        let overflow = |value| ValueError::Overflow {
+            path: self.path().clone(),
+            value,
+            delta,
+        };
+        self.try_update(|&value| value.checked_add(delta).ok_or_else(|| overflow(value)))
+            .await
     }
 }

@@ -8,7 +8,9 @@ mod receipt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError, NodePath, RetryNTimes, RetryPolicy, ZPath};
+use curator_client::{
+    CuratorClient, Error as ClientError, NodePath, RetryNTimes, RetryPolicy, ZPath,
+};
 use derive_where::derive_where;
 use tokio::sync::Mutex;
 
@@ -27,11 +29,11 @@ type Result<T> = std::result::Result<T, ValueError>;
 const RETRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A value in one node, which many processes change: each change reads the value, computes the new one, and writes it
-/// if no other client has written in between.
+/// A value in one node, which many processes change: each change reads the value, computes the new
+/// one, and writes it if no other client has written in between.
 ///
-/// Curator's `DistributedAtomicValue`; both can share a path if the [codec](ValueCodec) encodes the value in the same
-/// way. For a number, use [`DistributedAtomicLong`].
+/// Curator's `DistributedAtomicValue`; both can share a path if the [codec](ValueCodec) encodes the
+/// value in the same way. For a number, use [`DistributedAtomicLong`].
 ///
 /// ```no_run
 /// use curator_recipes::DistributedAtomicValue;
@@ -49,23 +51,27 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Guarantees
 ///
-/// - A change that returns `Ok` was applied exactly once, and the values before and after it are those of the node. No
-///   two changes replace the same state of the node.
-/// - On an error, [`outcome`](ValueError::outcome) returns whether the change may have been applied. After
-///   [`Contended`](ValueError::Contended), it was not.
-/// - If the reply to a change is lost, the change returns [`OutcomeUnknown`](ValueError::OutcomeUnknown), and is
-///   not retried. Curator retries it, mistakes its first write for that of another client, and adds twice.
-/// - With a [receipt](Self::exactly_once), the outcome is determined after a lost reply, and the change is applied
-///   exactly once, even across lost connections and sessions; if its future is dropped, at most once.
+/// - A change that returns `Ok` was applied exactly once, and the values before and after it are
+///   those of the node. No two changes replace the same state of the node.
+/// - On an error, [`outcome`](ValueError::outcome) returns whether the change may have been
+///   applied. After [`Contended`](ValueError::Contended), it was not.
+/// - If the reply to a change is lost, the change returns
+///   [`OutcomeUnknown`](ValueError::OutcomeUnknown), and is not retried. Curator retries it,
+///   mistakes its first write for that of another client, and adds twice.
+/// - With a [receipt](Self::exactly_once), the outcome is determined after a lost reply, and the
+///   change is applied exactly once, even across lost connections and sessions; if its future is
+///   dropped, at most once.
 ///
 /// # Caveats
 ///
-/// ZooKeeper compares versions, which restart if the node is created again: if the node is deleted between the read and
-/// the write of a change, and created again with as many writes, the change replaces a value that it has not read.
+/// ZooKeeper compares versions, which restart if the node is created again: if the node is deleted
+/// between the read and the write of a change, and created again with as many writes, the change
+/// replaces a value that it has not read.
 ///
-/// [`get`](Self::get) can miss a recent write of another client: where that matters, call [`CuratorClient::sync`]
-/// before it. A change is never based on an outdated read: the server rejects the write that follows such a read, and
-/// the change is retried. Before a change is declined, the value is read again after a `sync`.
+/// [`get`](Self::get) can miss a recent write of another client: where that matters, call
+/// [`CuratorClient::sync`] before it. A change is never based on an outdated read: the server
+/// rejects the write that follows such a read, and the change is retried. Before a change is
+/// declined, the value is read again after a `sync`.
 ///
 /// Each change sends two requests, one after the other: a read and a write.
 ///
@@ -95,8 +101,8 @@ pub struct AtomicValue<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
-    /// Creates a handle to the value at `path`. A node that does not exist has the value `absent`, and is created by
-    /// the first change. Sends nothing.
+    /// Creates a handle to the value at `path`. A node that does not exist has the value `absent`,
+    /// and is created by the first change. Sends nothing.
     ///
     /// # Errors
     ///
@@ -109,11 +115,16 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ) -> Result<Self> {
         let contention = RetryNTimes::new(RETRIES, PAUSE).map_err(ClientError::from)?;
         let value = SharedValue::with_codec(client, path, codec, absent)?;
-        Ok(Self { value, contention: Arc::new(contention), mutex: None, receipt: None })
+        Ok(Self {
+            value,
+            contention: Arc::new(contention),
+            mutex: None,
+            receipt: None,
+        })
     }
 
-    /// Sets the policy for retries after a conflict with another client. Defaults to 30 retries, each after 5 ms.
-    /// Failed requests are retried by the policy of the client, or of the
+    /// Sets the policy for retries after a conflict with another client. Defaults to 30 retries,
+    /// each after 5 ms. Failed requests are retried by the policy of the client, or of the
     /// [view](CuratorClient::using_retry_policy) with which the handle was made.
     ///
     /// A conflict is no failure of a request: the policy gets no error.
@@ -123,11 +134,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self
     }
 
-    /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and then retries as often again.
-    /// This helps if many clients change the value all the time; clients in their first attempts do not acquire the
-    /// mutex, and can still cause conflicts.
+    /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and then
+    /// retries as often again. This helps if many clients change the value all the time; clients in
+    /// their first attempts do not acquire the mutex, and can still cause conflicts.
     ///
-    /// Curator's `PromotedToLock`; both can use the same path. The wait for the mutex has no deadline.
+    /// Curator's `PromotedToLock`; both can use the same path. The wait for the mutex has no
+    /// deadline.
     ///
     /// # Errors
     ///
@@ -136,20 +148,26 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         let path = self.client().resolve(lock_path)?;
         if path == *self.path() {
             let reason = "the lock must be at another path than the value".to_owned();
-            return Err(ClientError::InvalidRequest { operation: "promote to a lock", path, reason }.into());
+            return Err(ClientError::InvalidRequest {
+                operation: "promote to a lock",
+                path,
+                reason,
+            }
+            .into());
         }
         let mutex = InterProcessMutex::non_reentrant(self.client(), &path);
         self.mutex = Some(mutex.map_err(|cause| self.not_locked(cause))?);
         Ok(self)
     }
 
-    /// Applies each change exactly once, even if its reply is lost: the transaction of the change also writes the node
-    /// at `receipt_path`, which records the last applied change. Each handle needs a different path: one for each value
-    /// in each process. Use the same path in each run, so that nodes do not accumulate. Missing parents are created as
-    /// containers.
+    /// Applies each change exactly once, even if its reply is lost: the transaction of the change
+    /// also writes the node at `receipt_path`, which records the last applied change. Each handle
+    /// needs a different path: one for each value in each process. Use the same path in each run,
+    /// so that nodes do not accumulate. Missing parents are created as containers.
     ///
-    /// Other clients, including Curator's, do not need the receipt. The changes of one handle and its clones run one
-    /// after another. The first change reads the receipt, with two additional requests.
+    /// Other clients, including Curator's, do not need the receipt. The changes of one handle and
+    /// its clones run one after another. The first change reads the receipt, with two additional
+    /// requests.
     ///
     /// [`force_set`](Self::force_set) and [`initialize`](Self::initialize) do not use the receipt.
     ///
@@ -160,7 +178,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         let path = self.client().resolve(receipt_path)?;
         if path == *self.path() {
             let reason = "the receipt must be another node than the value".to_owned();
-            return Err(ClientError::InvalidRequest { operation: "keep a receipt at", path, reason }.into());
+            return Err(ClientError::InvalidRequest {
+                operation: "keep a receipt at",
+                path,
+                reason,
+            }
+            .into());
         }
         self.receipt = Some(Arc::new(Mutex::new(Receipt::new(path))));
         Ok(self)
@@ -180,14 +203,18 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable), and errors of the client.
+    /// [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable), and errors of the
+    /// client.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn get(&self) -> Result<T> {
         match self.client().get_data(self.path()).await {
-            Ok((data, stat)) => self.value.check(&stat).and_then(|()| self.value.decode(&data)),
+            Ok((data, stat)) => self
+                .value
+                .check(&stat)
+                .and_then(|()| self.value.decode(&data)),
             Err(ClientError::NoNode { .. }) => Ok(self.value.seed().clone()),
             Err(error) => Err(error.into()),
         }
@@ -197,27 +224,33 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) if the reply is lost, and errors of the client.
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) if the reply is lost, and errors of the
+    /// client.
     ///
     /// # Cancel safety
     ///
     /// A dropped future may still create the node.
     pub async fn initialize(&self, value: T) -> Result<bool> {
         let create = self.client().create().creating_parent_containers();
-        match create.for_path(self.path(), self.value.encode(&value)).await {
+        match create
+            .for_path(self.path(), self.value.encode(&value))
+            .await
+        {
             Ok(_) => Ok(true),
             Err(ClientError::NodeExists { .. }) => Ok(false),
             Err(error) => Err(self.value.write_error(error)),
         }
     }
 
-    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it does not exist.
+    /// Sets the value unconditionally, even if the node's data was invalid. Creates the node if it
+    /// does not exist.
     ///
     /// Curator's `forceSet`.
     ///
     /// # Errors
     ///
-    /// Those of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost is retried, and can overwrite a value that another client has written since.
+    /// Those of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost is
+    /// retried, and can overwrite a value that another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -226,8 +259,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self.value.set(value).await
     }
 
-    /// Sets the value if the current value equals `expected`; returns `false` otherwise. A node that does not exist has
-    /// the value `absent` of the handle.
+    /// Sets the value if the current value equals `expected`; returns `false` otherwise. A node
+    /// that does not exist has the value `absent` of the handle.
     ///
     /// # Errors
     ///
@@ -240,39 +273,52 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     where
         T: PartialEq,
     {
-        match self.update(|current| (current == expected).then(|| value.clone())).await {
+        match self
+            .update(|current| (current == expected).then(|| value.clone()))
+            .await
+        {
             Ok(_) => Ok(true),
             Err(ValueError::Declined { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Changes the value to the result of `change`, which is called for each attempt, and can decline by returning
-    /// `None`.
+    /// Changes the value to the result of `change`, which is called for each attempt, and can
+    /// decline by returning `None`.
     ///
     /// # Errors
     ///
     /// - [`Declined`](ValueError::Declined) when `change` has returned `None`.
-    /// - [`Contended`](ValueError::Contended) when other clients caused conflicts until the retry policy gave up.
+    /// - [`Contended`](ValueError::Contended) when other clients caused conflicts until the retry
+    ///   policy gave up.
     /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply was lost. With a
-    ///   [receipt](Self::exactly_once): when the client's retry policy gave up before the receipt could be read, or the
-    ///   client was closed.
+    ///   [receipt](Self::exactly_once): when the client's retry policy gave up before the receipt
+    ///   could be read, or the client was closed.
     /// - [`ReceiptInUse`](ValueError::ReceiptInUse) when another handle has the same receipt.
     /// - [`VersionExhausted`](ValueError::VersionExhausted) after 2^32 - 1 writes.
-    /// - [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable), [`Lock`](ValueError::Lock), and errors
-    ///   of the client.
+    /// - [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable),
+    ///   [`Lock`](ValueError::Lock), and errors of the client.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future may still change the value, once. With a receipt, the next change of this handle first
-    /// determines its outcome.
-    pub async fn update(&self, change: impl Fn(&T) -> Option<T> + Send + Sync) -> Result<AtomicValue<T>> {
-        let declined = || ValueError::Declined { path: self.path().clone() };
-        self.try_update(|value| change(value).ok_or_else(declined)).await
+    /// A dropped future may still change the value, once. With a receipt, the next change of this
+    /// handle first determines its outcome.
+    pub async fn update(
+        &self,
+        change: impl Fn(&T) -> Option<T> + Send + Sync,
+    ) -> Result<AtomicValue<T>> {
+        let declined = || ValueError::Declined {
+            path: self.path().clone(),
+        };
+        self.try_update(|value| change(value).ok_or_else(declined))
+            .await
     }
 
     /// Like [`update`](Self::update), for a `change` that returns an error.
-    async fn try_update(&self, change: impl Fn(&T) -> Result<T> + Send + Sync) -> Result<AtomicValue<T>> {
+    async fn try_update(
+        &self,
+        change: impl Fn(&T) -> Result<T> + Send + Sync,
+    ) -> Result<AtomicValue<T>> {
         Box::pin(self.change(&change)).await
     }
 }

@@ -1,18 +1,19 @@
-//! The receipt of a writer: a node that records its last applied change, to determine the outcome of a change whose
-//! reply is lost.
+//! The receipt of a writer: a node that records its last applied change, to determine the outcome
+//! of a change whose reply is lost.
 //!
-//! The transaction of a change also writes the receipt, and requires the version of the receipt that was last read or
-//! written. The receipt's data is the number of applied changes, the id of the handle that wrote it, and the number of
-//! the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8 9`.
+//! The transaction of a change also writes the receipt, and requires the version of the receipt
+//! that was last read or written. The receipt's data is the number of applied changes, the id of
+//! the handle that wrote it, and the number of the attempt: `7 6ba7b810-9dad-11d1-80b4-00c04fd430c8
+//! 9`.
 //!
-//! If the reply to a change is lost, the writer reads the receipt. If the change was not applied, the writer first
-//! writes the receipt alone: its version increases, so that the lost change cannot be applied later. Without this
-//! write, a retry could be wrong: a `compare_and_set` could read the value that the lost change has set in the
-//! meantime, and decline.
+//! If the reply to a change is lost, the writer reads the receipt. If the change was not applied,
+//! the writer first writes the receipt alone: its version increases, so that the lost change cannot
+//! be applied later. Without this write, a retry could be wrong: a `compare_and_set` could read the
+//! value that the lost change has set in the meantime, and decline.
 
 use curator_client::{
-    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session, Stat,
-    TransactionOperation, TransactionResult, ZPath,
+    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session,
+    Stat, TransactionOperation, TransactionResult, ZPath,
 };
 
 use crate::error::UnsuitableNode;
@@ -35,7 +36,8 @@ enum State {
     Unread,
     /// The receipt has this content, and no attempt is in doubt.
     Settled(Content),
-    /// The receipt had this content before the attempt with this number, whose reply has not arrived.
+    /// The receipt had this content before the attempt with this number, whose reply has not
+    /// arrived.
     InDoubt(Content, u64),
 }
 
@@ -66,7 +68,12 @@ pub(super) enum Settlement {
 
 impl Receipt {
     pub(super) fn new(path: ZPath) -> Self {
-        Self { path, handle: ProtectionId::new().to_string(), state: State::Unread, attempts: 0 }
+        Self {
+            path,
+            handle: ProtectionId::new().to_string(),
+            state: State::Unread,
+            attempts: 0,
+        }
     }
 
     /// Whether a change may begin. Otherwise, call [`settle`](Self::settle) first.
@@ -79,21 +86,39 @@ impl Receipt {
         matches!(self.state, State::InDoubt(..))
     }
 
-    /// Begins an attempt. Returns its number, and the operation for its transaction; `None` if the receipt is not
-    /// settled.
-    pub(super) fn attempt(&mut self, client: &CuratorClient) -> Option<(u64, TransactionOperation)> {
-        let State::Settled(content) = self.state else { return None };
+    /// Begins an attempt. Returns its number, and the operation for its transaction; `None` if the
+    /// receipt is not settled.
+    pub(super) fn attempt(
+        &mut self,
+        client: &CuratorClient,
+    ) -> Option<(u64, TransactionOperation)> {
+        let State::Settled(content) = self.state else {
+            return None;
+        };
         self.attempts += 1;
         self.state = State::InDoubt(content, self.attempts);
-        Some((self.attempts, self.write(client, content, content.number.saturating_add(1), self.attempts)))
+        Some((
+            self.attempts,
+            self.write(
+                client,
+                content,
+                content.number.saturating_add(1),
+                self.attempts,
+            ),
+        ))
     }
 
-    /// Records the reply to the attempt: the result of the receipt's operation, or `None` if an error shows that the
-    /// attempt was not applied.
+    /// Records the reply to the attempt: the result of the receipt's operation, or `None` if an
+    /// error shows that the attempt was not applied.
     pub(super) fn answered(&mut self, result: Option<&TransactionResult>) {
-        let State::InDoubt(content, _) = self.state else { return };
+        let State::InDoubt(content, _) = self.state else {
+            return;
+        };
         let written = |stat: &Stat| {
-            State::Settled(Content { node: Some((stat.czxid, stat.version)), number: content.number.saturating_add(1) })
+            State::Settled(Content {
+                node: Some((stat.czxid, stat.version)),
+                number: content.number.saturating_add(1),
+            })
         };
         self.state = match result {
             Some(TransactionResult::DataSet(stat)) => written(stat),
@@ -106,14 +131,24 @@ impl Receipt {
 
     /// Whether servers would treat the expected version as any version.
     pub(super) fn is_exhausted(&self) -> bool {
-        let (State::Settled(content) | State::InDoubt(content, _)) = self.state else { return false };
-        content.node.is_some_and(|(_, version)| version == ANY_VERSION)
+        let (State::Settled(content) | State::InDoubt(content, _)) = self.state else {
+            return false;
+        };
+        content
+            .node
+            .is_some_and(|(_, version)| version == ANY_VERSION)
     }
 
-    /// Reads the receipt after a `sync`. If an attempt was not applied, ensures that it cannot be applied later.
-    pub(super) async fn settle(&mut self, client: &CuratorClient, session: &Session) -> Result<Settlement> {
+    /// Reads the receipt after a `sync`. If an attempt was not applied, ensures that it cannot be
+    /// applied later.
+    pub(super) async fn settle(
+        &mut self,
+        client: &CuratorClient,
+        session: &Session,
+    ) -> Result<Settlement> {
         loop {
-            let (synced, read) = session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
+            let (synced, read) =
+                session.pipelined(|| (session.sync(&self.path), session.get_data(&self.path)));
             synced.await?;
             let found = match read.await {
                 Ok(read) => Some(read),
@@ -122,18 +157,23 @@ impl Receipt {
             };
             let found = found.as_ref().map(|(data, stat)| (&data[..], stat));
             // While an attempt is in doubt, other data means that its outcome is unknown.
-            if let Some(cause) =
-                found.filter(|_| !self.is_in_doubt()).and_then(|(data, stat)| not_for_receipts(data, stat))
+            if let Some(cause) = found
+                .filter(|_| !self.is_in_doubt())
+                .and_then(|(data, stat)| not_for_receipts(data, stat))
             {
                 return Ok(Settlement::Unsuitable(cause));
             }
             if let Some(settled) = self.take(found) {
                 return Ok(settled);
             }
-            let Some(fence) = self.fence(client) else { continue };
+            let Some(fence) = self.fence(client) else {
+                continue;
+            };
             match session.transact(vec![fence]).await {
                 Ok(_) => {}
-                Err(Error::TransactionFailed { cause, .. }) if matches!(*cause, Error::NoNode { .. }) => {
+                Err(Error::TransactionFailed { cause, .. })
+                    if matches!(*cause, Error::NoNode { .. }) =>
+                {
                     if let Some(parent) = self.path.parent() {
                         client.ensure_containers(session, &parent).await?;
                     }
@@ -144,19 +184,29 @@ impl Receipt {
         }
     }
 
-    /// Processes a read of the receipt. Returns `None` if the attempt in doubt has not been applied yet, but may still
-    /// be.
+    /// Processes a read of the receipt. Returns `None` if the attempt in doubt has not been applied
+    /// yet, but may still be.
     fn take(&mut self, found: Option<(&[u8], &Stat)>) -> Option<Settlement> {
-        let text = found.map(|(data, _)| String::from_utf8_lossy(data)).unwrap_or_default();
+        let text = found
+            .map(|(data, _)| String::from_utf8_lossy(data))
+            .unwrap_or_default();
         let mut words = text.split(' ');
-        let number = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
+        let number = words
+            .next()
+            .and_then(|number| number.parse().ok())
+            .unwrap_or_default();
         let is_ours = words.next() == Some(self.handle.as_str());
         let attempt: Option<u64> = words.next().and_then(|attempt| attempt.parse().ok());
-        let now = Content { node: found.map(|(_, stat)| (stat.czxid, stat.version)), number };
+        let now = Content {
+            node: found.map(|(_, stat)| (stat.czxid, stat.version)),
+            number,
+        };
         let before = self.state;
         let settled = match before {
             State::InDoubt(content, _) if content == now => return None,
-            State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => Settlement::Applied(ours),
+            State::InDoubt(_, ours) if is_ours && attempt == Some(ours) => {
+                Settlement::Applied(ours)
+            }
             // Written by `fence`, whose reply may have been lost.
             State::InDoubt(..) if is_ours => Settlement::NotApplied,
             State::InDoubt(..) => Settlement::InUse { is_in_doubt: true },
@@ -169,30 +219,54 @@ impl Receipt {
         Some(settled)
     }
 
-    /// The operation that writes the receipt without a change, which makes the attempt in doubt fail.
+    /// The operation that writes the receipt without a change, which makes the attempt in doubt
+    /// fail.
     fn fence(&mut self, client: &CuratorClient) -> Option<TransactionOperation> {
-        let State::InDoubt(content, _) = self.state else { return None };
+        let State::InDoubt(content, _) = self.state else {
+            return None;
+        };
         self.attempts += 1;
         Some(self.write(client, content, content.number, self.attempts))
     }
 
-    fn write(&self, client: &CuratorClient, content: Content, number: u64, attempt: u64) -> TransactionOperation {
-        let data = format!("{number} {} {attempt}", self.handle).into_bytes().into();
+    fn write(
+        &self,
+        client: &CuratorClient,
+        content: Content,
+        number: u64,
+        attempt: u64,
+    ) -> TransactionOperation {
+        let data = format!("{number} {} {attempt}", self.handle)
+            .into_bytes()
+            .into();
         let path = self.path.clone();
         match content.node {
-            Some((_, version)) => TransactionOperation::SetData { path, data, version: Some(version) },
+            Some((_, version)) => TransactionOperation::SetData {
+                path,
+                data,
+                version: Some(version),
+            },
             None => {
                 let acl = client.acl_for(&path);
-                TransactionOperation::Create(NodeSpec { path, data, mode: CreateMode::Persistent, acl })
+                TransactionOperation::Create(NodeSpec {
+                    path,
+                    data,
+                    mode: CreateMode::Persistent,
+                    acl,
+                })
             }
         }
     }
 }
 
-/// Returns what the node is, if it cannot keep a receipt. A node without data may have been created for it.
+/// Returns what the node is, if it cannot keep a receipt. A node without data may have been created
+/// for it.
 fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
     let is_receipt = || {
-        let words: Vec<_> = str::from_utf8(data).unwrap_or_default().split(' ').collect();
+        let words: Vec<_> = str::from_utf8(data)
+            .unwrap_or_default()
+            .split(' ')
+            .collect();
         matches!(words[..], [number, _, attempt] if number.parse::<u64>().is_ok() && attempt.parse::<u64>().is_ok())
     };
     let cause = unsuitable(stat, || MayBeEmpty::No);
@@ -201,7 +275,10 @@ fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
 
 /// Whether another client has changed, created or deleted the node since it was read.
 pub(super) fn is_conflict(error: &Error) -> bool {
-    matches!(error, Error::BadVersion { .. } | Error::NodeExists { .. } | Error::NoNode { .. })
+    matches!(
+        error,
+        Error::BadVersion { .. } | Error::NodeExists { .. } | Error::NoNode { .. }
+    )
 }
 
 #[cfg(test)]
@@ -210,7 +287,10 @@ mod tests {
 
     fn receipt() -> (CuratorClient, Receipt) {
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
-        (client, Receipt::new(ZPath::on_server("/receipts/w1").unwrap()))
+        (
+            client,
+            Receipt::new(ZPath::on_server("/receipts/w1").unwrap()),
+        )
     }
 
     /// The stat of a node with this version.
@@ -236,10 +316,19 @@ mod tests {
         receipt.take(None);
         let (written, _) = data(receipt.attempt(&client).unwrap().1);
         let of = |data: &[u8]| not_for_receipts(data, &stat(3));
-        assert_eq!([of(b""), of(written.as_bytes()), of(b"7 another 3")], [None; 3]);
-        for data in
-            [&[0; 8][..], &7_i64.to_be_bytes(), b"\xff", b"seven", b"7 another", b"7 another 3 4", b"x another 3"]
-        {
+        assert_eq!(
+            [of(b""), of(written.as_bytes()), of(b"7 another 3")],
+            [None; 3]
+        );
+        for data in [
+            &[0; 8][..],
+            &7_i64.to_be_bytes(),
+            b"\xff",
+            b"seven",
+            b"7 another",
+            b"7 another 3 4",
+            b"x another 3",
+        ] {
             assert_eq!(of(data), Some(UnsuitableNode::NotAReceipt), "{data:?}");
         }
     }
@@ -247,12 +336,21 @@ mod tests {
     #[tokio::test]
     async fn a_receipt_of_an_earlier_run_is_adopted_and_one_in_use_is_reported() {
         let (client, mut receipt) = receipt();
-        assert_eq!(receipt.take(Some((b"7 another 3", &stat(9)))), Some(Settlement::NotApplied));
+        assert_eq!(
+            receipt.take(Some((b"7 another 3", &stat(9)))),
+            Some(Settlement::NotApplied)
+        );
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(9) && written.starts_with("8 "));
         let in_use = |is_in_doubt| Some(Settlement::InUse { is_in_doubt });
-        assert_eq!(receipt.take(Some((b"8 another 4", &stat(10)))), in_use(true));
-        assert_eq!(receipt.take(Some((b"9 another 5", &stat(11)))), in_use(false));
+        assert_eq!(
+            receipt.take(Some((b"8 another 4", &stat(10)))),
+            in_use(true)
+        );
+        assert_eq!(
+            receipt.take(Some((b"9 another 5", &stat(11)))),
+            in_use(false)
+        );
         let (written, version) = data(receipt.attempt(&client).unwrap().1);
         assert!(version == Some(11) && written.starts_with("10 "));
         // Data that is not a receipt's, and then a recreated node with the same version.

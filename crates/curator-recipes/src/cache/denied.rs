@@ -19,9 +19,9 @@ impl Text for ZPath {
 
 /// Nodes, none of which is above another one. Clones share them.
 ///
-/// A path has at most one of them at or above it. In the order of a tree, a node is followed by the nodes below it, and
-/// only by those until the next node beside it; so that one is the last one that is not after the path. One look-up finds
-/// it, however deep the path is.
+/// A path has at most one of them at or above it. In the order of a tree, a node is followed by the
+/// nodes below it, and only by those until the next node beside it; so that one is the last one
+/// that is not after the path. One look-up finds it, however deep the path is.
 #[derive(Clone)]
 pub(super) struct Denied<P: Text = ZPath> {
     nodes: RedBlackTreeSetSync<InTreeOrder<P>>,
@@ -29,7 +29,9 @@ pub(super) struct Denied<P: Text = ZPath> {
 
 impl<P: Text> Denied<P> {
     pub(super) fn none() -> Self {
-        Self { nodes: RedBlackTreeSetSync::new_sync() }
+        Self {
+            nodes: RedBlackTreeSetSync::new_sync(),
+        }
     }
 
     /// Adds a node. None of the others may be at, above or below it.
@@ -127,7 +129,11 @@ mod tests {
                 reads.store(0, Relaxed);
                 let found = denied.at_or_above(&path);
                 // Two for each comparison, of which a search of 1,000 nodes needs at most 20.
-                assert!(reads.load(Relaxed) <= 100, "{} reads for {depth} parts", reads.load(Relaxed));
+                assert!(
+                    reads.load(Relaxed) <= 100,
+                    "{} reads for {depth} parts",
+                    reads.load(Relaxed)
+                );
                 assert_eq!(found.map(|node| &*node.0), expected);
                 denied.insert(counted(parent.clone()));
             }

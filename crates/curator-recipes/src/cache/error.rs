@@ -18,8 +18,8 @@ pub enum CacheError {
         /// The root of the cache.
         path: ZPath,
     },
-    /// There is more to cache than the options allow. The cache has ended: start another one with a higher limit, a
-    /// filter, or fewer levels.
+    /// There is more to cache than the options allow. The cache has ended: start another one with a
+    /// higher limit, a filter, or fewer levels.
     #[error("the cache of {path} has ended: it found more than {limit} {what}")]
     TooLarge {
         /// The root of the cache.
@@ -29,9 +29,12 @@ pub enum CacheError {
         /// The value of the limit.
         limit: usize,
     },
-    /// The server rejects a request that a cache needs: a recursive watch, or several reads in one request. Both need
-    /// ZooKeeper 3.6; a server with the watch manager `WatchManagerOptimized` has no recursive watches.
-    #[error("the cache of {path} has ended: it needs ZooKeeper 3.6 or newer with recursive watches: {cause}")]
+    /// The server rejects a request that a cache needs: a recursive watch, or several reads in one
+    /// request. Both need ZooKeeper 3.6; a server with the watch manager `WatchManagerOptimized`
+    /// has no recursive watches.
+    #[error(
+        "the cache of {path} has ended: it needs ZooKeeper 3.6 or newer with recursive watches: {cause}"
+    )]
     WatchesRefused {
         /// The root of the cache.
         path: ZPath,

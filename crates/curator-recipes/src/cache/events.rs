@@ -27,11 +27,11 @@ pub enum CacheEvent {
     },
     /// The node was deleted, or this client may no longer read it. Contains the last known node.
     Deleted(CachedNode),
-    /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an outage have been
-    /// reported.
+    /// The cache is [current](CacheState::Current): everything is loaded, or the changes of an
+    /// outage have been reported.
     Ready,
-    /// This consumer was too slow, and events were dropped. The snapshot contains the present nodes; later events
-    /// follow it, first [`Ready`](Self::Ready) if it is current.
+    /// This consumer was too slow, and events were dropped. The snapshot contains the present
+    /// nodes; later events follow it, first [`Ready`](Self::Ready) if it is current.
     Resync(Snapshot),
 }
 
@@ -44,22 +44,24 @@ impl PartialEq for Snapshot {
 
 impl Eq for Snapshot {}
 
-/// The changes of a cache, for one consumer; made by [`CuratorCache::events`](crate::CuratorCache::events).
+/// The changes of a cache, for one consumer; made by
+/// [`CuratorCache::events`](crate::CuratorCache::events).
 ///
-/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins with a
-/// [`Created`](CacheEvent::Created) for each node in the cache, and [`Ready`](CacheEvent::Ready) if the cache is
-/// current. It ends with the cache.
+/// A [`Stream`](futures_core::Stream); [`next`](Changes::next) works without the trait. It begins
+/// with a [`Created`](CacheEvent::Created) for each node in the cache, and
+/// [`Ready`](CacheEvent::Ready) if the cache is current. It ends with the cache.
 ///
 /// # Guarantees
 ///
-/// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give the nodes of the
-///   cache: their paths, data, `czxid` and `mzxid`. The rest of a stat can change without an event, so the stat of
-///   `old` may differ from the one reported before.
+/// - Applied from the beginning, or from the last [`Resync`](CacheEvent::Resync), the events give
+///   the nodes of the cache: their paths, data, `czxid` and `mzxid`. The rest of a stat can change
+///   without an event, so the stat of `old` may differ from the one reported before.
 /// - A parent is created before its children, and deleted after them.
 /// - A node's states are reported in order: never an older one after a newer one.
-/// - Fast successive states are merged into the latest one. A node that was deleted and created again is reported as
-///   deleted and created, even if both have the same version.
-/// - A slow consumer blocks neither the cache nor other consumers, and uses a bounded amount of memory.
+/// - Fast successive states are merged into the latest one. A node that was deleted and created
+///   again is reported as deleted and created, even if both have the same version.
+/// - A slow consumer blocks neither the cache nor other consumers, and uses a bounded amount of
+///   memory.
 ///
 /// # Cancel safety
 ///
@@ -74,7 +76,13 @@ pub(super) fn events(
     // Subscribe before taking the snapshot; events that the snapshot includes are skipped.
     let events = events.map(broadcast::Sender::subscribe);
     let snapshot = snapshots.borrow().clone();
-    let consumer = Consumer { process: Process::current(), snapshots, events, snapshot, next: Next::Node(None) };
+    let consumer = Consumer {
+        process: Process::current(),
+        snapshots,
+        events,
+        snapshot,
+        next: Next::Node(None),
+    };
     Changes::new(stream::unfold(consumer, Consumer::next))
 }
 

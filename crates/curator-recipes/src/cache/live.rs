@@ -1,5 +1,5 @@
-//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads each changed node
-//! again.
+//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads
+//! each changed node again.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _, Recovery,
-    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath, source,
+    ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _,
+    Recovery, RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath, source,
 };
 use futures_util::FutureExt as _;
 
@@ -23,8 +23,8 @@ use crate::engine::log::Truncated;
 /// The most requests in flight.
 const IN_FLIGHT: usize = 4;
 
-/// The factor by which a cache may exceed its limits while it reads, because it may find the new nodes of a moved
-/// subtree before it removes the old ones.
+/// The factor by which a cache may exceed its limits while it reads, because it may find the new
+/// nodes of a moved subtree before it removes the old ones.
 const FACTOR_DURING_READS: usize = 2;
 
 /// The commands of the handles.
@@ -50,9 +50,11 @@ pub(super) struct LiveTree {
     /// The session in which a watch was requested last.
     pub(super) session: Option<WatchingSession>,
     pub(super) batches: Batches,
-    /// What remains to be read: everything, or the changes recorded before, with all new descendants.
+    /// What remains to be read: everything, or the changes recorded before, with all new
+    /// descendants.
     pub(super) scan: Wanted,
-    /// The nodes named by events since the scan began. They are only recorded, so that the scan ends.
+    /// The nodes named by events since the scan began. They are only recorded, so that the scan
+    /// ends.
     pub(super) changed: Wanted,
     /// Whether there were too many changes to record since the last request was sent.
     pub(super) has_overflowed: bool,
@@ -68,8 +70,8 @@ pub(super) struct LiveTree {
 
 /// Why a round stopped before all its reads were applied.
 enum Stopped {
-    /// Too many changes were recorded, and everything is read again. Changes of the nodes in flight are forgotten, so
-    /// their replies may be outdated.
+    /// Too many changes were recorded, and everything is read again. Changes of the nodes in flight
+    /// are forgotten, so their replies may be outdated.
     Overflowed,
     Failed(Error),
 }
@@ -79,7 +81,8 @@ impl Followed for LiveTree {
     type State = Option<CacheError>;
 
     async fn changed(&mut self) {
-        // A resync waits until the cache has caught up for earlier calls: the interval may be shorter than a catch-up.
+        // A resync waits until the cache has caught up for earlier calls: the interval may be
+        // shorter than a catch-up.
         if self.resync_at.has_passed() && *self.caught_up.borrow() >= self.resync_after {
             self.rescan();
         }
@@ -99,14 +102,19 @@ impl Followed for LiveTree {
 
     async fn read(&mut self) -> Result<Self::State> {
         match self.advance().await {
-            Err(cause @ Error::Unimplemented { .. }) => {
-                Ok(Some(CacheError::WatchesRefused { path: self.tree.scope.root.clone(), cause }))
-            }
+            Err(cause @ Error::Unimplemented { .. }) => Ok(Some(CacheError::WatchesRefused {
+                path: self.tree.scope.root.clone(),
+                cause,
+            })),
             // The session for recursive watches has ended. The client may continue without it.
             Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
             Ok(end) => {
-                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(source::now()) {
-                    let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
+                if let Some(Recovery {
+                    lasted, failures, ..
+                }) = self.failures.recovered(source::now())
+                {
+                    let (client, path) =
+                        (self.options.client.name(), Truncated(&self.tree.scope.root));
                     tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
                 }
                 Ok(end)
@@ -117,7 +125,9 @@ impl Followed for LiveTree {
 
     fn failed(&mut self, error: &Error) {
         // Before the state: a reader of the state looks for its error.
-        self.publisher.errors.send_replace(Some(error.clone().into()));
+        self.publisher
+            .errors
+            .send_replace(Some(error.clone().into()));
         self.publisher.stale();
         let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
         // The client logs its outages.
@@ -162,7 +172,10 @@ impl LiveTree {
         }
         // The interval starts at the end of a re-read, not of a catch-up.
         if self.resync_at == Deadline::NEVER {
-            self.resync_at = self.options.resync_every.map_or(Deadline::NEVER, Deadline::after);
+            self.resync_at = self
+                .options
+                .resync_every
+                .map_or(Deadline::NEVER, Deadline::after);
             self.resync_after = self.commands.borrow().catch_up;
         }
         let is_current = self.publish_current();
@@ -176,7 +189,8 @@ impl LiveTree {
 
     /// Publishes `Current`, after the scan, if the connection is confirmed. Returns whether it is.
     fn publish_current(&self) -> bool {
-        // The client may be connected again although the end of the watch's connection was not processed yet.
+        // The client may be connected again although the end of the watch's connection was not
+        // processed yet.
         let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
         let is_current = is_watched && self.watching.is_connected();
         if is_current {
@@ -188,7 +202,9 @@ impl LiveTree {
     /// Whether there is something to read.
     fn is_due(&self) -> bool {
         let is_idle = !self.is_full && self.scan.is_empty() && self.changed.is_empty();
-        self.watch.is_none() || !is_idle || (self.is_catch_up_pending() && self.watching.is_connected())
+        self.watch.is_none()
+            || !is_idle
+            || (self.is_catch_up_pending() && self.watching.is_connected())
     }
 
     /// Whether a call of `caught_up` is waiting.
@@ -196,7 +212,8 @@ impl LiveTree {
         self.commands.borrow().catch_up > *self.caught_up.borrow()
     }
 
-    /// Returns the session, with a recursive watch on the root. Setting a new watch starts a rescan.
+    /// Returns the session, with a recursive watch on the root. Setting a new watch starts a
+    /// rescan.
     async fn watch(&mut self) -> Result<WatchingSession> {
         if let (Some(_), Some(session)) = (&self.watch, &self.session) {
             return Ok(session.clone());
@@ -226,14 +243,18 @@ impl LiveTree {
         loop {
             while in_flight.len() < IN_FLIGHT {
                 let max_request = session.max_request_size();
-                let batch = self.batches.take(&mut wanted, &self.tree, max_request, in_flight.len());
+                let batch =
+                    self.batches
+                        .take(&mut wanted, &self.tree, max_request, in_flight.len());
                 if batch.is_empty() {
                     break;
                 }
                 let request = session.read_all(reads(&batch));
                 in_flight.push_back((batch, request));
             }
-            let Some((batch, request)) = in_flight.pop_front() else { return Ok(()) };
+            let Some((batch, request)) = in_flight.pop_front() else {
+                return Ok(());
+            };
             let applied = match self.reply(request).await {
                 Ok(replies) => self.apply(&batch, replies),
                 Err(stopped) => Err(stopped),
@@ -243,7 +264,9 @@ impl LiveTree {
                 if !matches!(stopped, Stopped::Overflowed) {
                     self.batches.fail();
                 }
-                let unread = batch.into_iter().chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
+                let unread = batch
+                    .into_iter()
+                    .chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
                 for (path, listing) in unread {
                     want(&mut wanted, path, listing);
                 }
@@ -269,7 +292,11 @@ impl LiveTree {
                 () = self.record_next_event() => {}
             }
         };
-        while let Some(event) = self.watch.as_mut().and_then(|watch| watch.next().now_or_never()) {
+        while let Some(event) = self
+            .watch
+            .as_mut()
+            .and_then(|watch| watch.next().now_or_never())
+        {
             self.record_event(event);
         }
         if matches!(reply, Err(Error::SessionEnded { .. })) {
@@ -285,11 +312,18 @@ impl LiveTree {
         reply.map_err(Stopped::Failed)
     }
 
-    /// The connection broke during a read. The error makes the task pause, because a reply that was too large may be
-    /// the reason.
+    /// The connection broke during a read. The error makes the task pause, because a reply that was
+    /// too large may be the reason.
     fn interrupted(&self) -> Stopped {
-        let (path, cause) = (self.tree.scope.root.clone(), "the watch has ended".to_owned());
-        Stopped::Failed(Error::ConnectionLost { operation: "read below", path, cause })
+        let (path, cause) = (
+            self.tree.scope.root.clone(),
+            "the watch has ended".to_owned(),
+        );
+        Stopped::Failed(Error::ConnectionLost {
+            operation: "read below",
+            path,
+            cause,
+        })
     }
 
     /// Applies the replies to the reads of a batch.
@@ -311,7 +345,10 @@ impl LiveTree {
             };
             match self.tree.found(path, found, *listing, batch) {
                 Next::List => want(&mut self.scan, path.clone(), Listing::Now),
-                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut self.scan, it, Listing::Now)),
+                Next::ListParent => path
+                    .parent()
+                    .into_iter()
+                    .for_each(|it| want(&mut self.scan, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut self.scan, node, Listing::IfChanged.min(*listing));
@@ -343,7 +380,9 @@ impl LiveTree {
 
     /// Waits for an event of the watch, or a change of the connection, and records it.
     async fn record_next_event(&mut self) {
-        let Self { watch, connection, .. } = self;
+        let Self {
+            watch, connection, ..
+        } = self;
         let event = async {
             match watch {
                 Some(watch) => watch.next().await,
@@ -386,11 +425,16 @@ impl LiveTree {
         }
     }
 
-    /// Begins to read what has changed. A node above may have been found unreadable since the change was recorded.
+    /// Begins to read what has changed. A node above may have been found unreadable since the
+    /// change was recorded.
     fn scan_changed(&mut self) {
         for (path, listing) in std::mem::take(&mut self.changed) {
             let is_hidden = self.tree.denied.at_or_above(&path).is_some();
-            let (path, listing) = if is_hidden { self.tree.after_change(path) } else { (path, listing) };
+            let (path, listing) = if is_hidden {
+                self.tree.after_change(path)
+            } else {
+                (path, listing)
+            };
             want(&mut self.scan, path, listing);
         }
     }
@@ -406,9 +450,17 @@ impl LiveTree {
     fn too_large(&self, factor: usize) -> Option<CacheError> {
         // A listing may name more nodes than the limit before any of them is read.
         let (nodes, bytes) = self.tree.shown_size();
-        let found =
-            [("nodes", nodes.max(self.scan.len()), self.options.max_nodes), ("bytes", bytes, self.options.max_bytes)];
-        let (what, _, limit) = found.into_iter().find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
-        Some(CacheError::TooLarge { path: self.tree.scope.root.clone(), what, limit })
+        let found = [
+            ("nodes", nodes.max(self.scan.len()), self.options.max_nodes),
+            ("bytes", bytes, self.options.max_bytes),
+        ];
+        let (what, _, limit) = found
+            .into_iter()
+            .find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
+        Some(CacheError::TooLarge {
+            path: self.tree.scope.root.clone(),
+            what,
+            limit,
+        })
     }
 }

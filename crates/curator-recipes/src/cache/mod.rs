@@ -34,9 +34,10 @@ type Result<T> = std::result::Result<T, CacheError>;
 
 /// A live copy of a node and its descendants, down to an optional depth.
 ///
-/// Curator's `CuratorCache`, which replaced `NodeCache`, `PathChildrenCache` and `TreeCache`. It creates nothing on the
-/// servers. A task on the client's runtime keeps the copy up to date: through outages of any length, lost sessions, and
-/// a root that is missing, or deleted and created again.
+/// Curator's `CuratorCache`, which replaced `NodeCache`, `PathChildrenCache` and `TreeCache`. It
+/// creates nothing on the servers. A task on the client's runtime keeps the copy up to date:
+/// through outages of any length, lost sessions, and a root that is missing, or deleted and created
+/// again.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -63,10 +64,10 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// # Guarantees
 ///
 /// - *Every change is read* soon after its event has arrived. During the read, the state stays
-///   [current](CacheState::Current) although the nodes are behind; the same holds during a full re-read (in a resync,
-///   or when the number of unread changes exceeds both 65,536 and the number of cached nodes).
-///   [`caught_up`](Self::caught_up) waits for these reads. Fast successive states may be merged, including the creation
-///   and immediate deletion of a node.
+///   [current](CacheState::Current) although the nodes are behind; the same holds during a full
+///   re-read (in a resync, or when the number of unread changes exceeds both 65,536 and the number
+///   of cached nodes). [`caught_up`](Self::caught_up) waits for these reads. Fast successive states
+///   may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
 /// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
@@ -74,20 +75,23 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// # Caveats
 ///
 /// The cache is behind the servers by the time that an event and a read take, and during an outage;
-/// [`state`](Self::state) reports whether it is current. In a write that depends on cached data, compare versions.
+/// [`state`](Self::state) reports whether it is current. In a write that depends on cached data,
+/// compare versions.
 ///
-/// Nodes that this client may not read are [`Denied`](Lookup::Denied), and so are all nodes below them: the cache could
-/// not list those that are readable. A changed permission is detected at the next event of the node or of a node below
-/// it, after a reconnect, or by [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4
-/// and 3.9.2 send no events of unreadable nodes. With these, an unreadable node that is created later is
-/// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until another read, such as after a new
-/// connection or in a resync.
+/// Nodes that this client may not read are [`Denied`](Lookup::Denied), and so are all nodes below
+/// them: the cache could not list those that are readable. A changed permission is detected at the
+/// next event of the node or of a node below it, after a reconnect, or by
+/// [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4 and 3.9.2 send no
+/// events of unreadable nodes. With these, an unreadable node that is created later is
+/// [`Absent`](Lookup::Absent), and one that is deleted stays `Denied`, until another read, such as
+/// after a new connection or in a resync.
 ///
-/// All caches of a client share a second session with the ensemble, which the first cache opens: on servers older than
-/// 3.9, other watches of the same session would remove the recursive watch. Caches need ZooKeeper 3.6 or newer.
+/// All caches of a client share a second session with the ensemble, which the first cache opens: on
+/// servers older than 3.9, other watches of the same session would remove the recursive watch.
+/// Caches need ZooKeeper 3.6 or newer.
 ///
-/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when its last handle,
-/// receiver and stream is dropped.
+/// Clones are handles to one cache. It ends with [`close`](Self::close), with the client, or when
+/// its last handle, receiver and stream is dropped.
 #[derive(Clone)]
 pub struct CuratorCache {
     commands: Arc<watch::Sender<Command>>,
@@ -104,7 +108,8 @@ pub struct CuratorCache {
 debug_line!(CuratorCache, |cache| path: cache.path(), state: *cache.states.borrow());
 
 impl CuratorCache {
-    /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns immediately if it is.
+    /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns
+    /// immediately if it is.
     ///
     /// # Errors
     ///
@@ -117,7 +122,11 @@ impl CuratorCache {
     pub async fn ready(&self) -> Result<Snapshot> {
         // The state is set after that of the snapshot.
         let current = |state: &CacheState| (*state == CacheState::Current).then(|| self.snapshot());
-        self.task.until(&self.states, |state| current(state).filter(|it| it.state == CacheState::Current)).await
+        self.task
+            .until(&self.states, |state| {
+                current(state).filter(|it| it.state == CacheState::Current)
+            })
+            .await
     }
 
     /// Looks up a path in the present nodes. Calls the filter, if there is one. Sends nothing.
@@ -147,8 +156,9 @@ impl CuratorCache {
         self.snapshots.borrow().clone()
     }
 
-    /// The state of the cache and its changes. When the cache has ended, the state is [`Ended`](CacheState::Ended), and no
-    /// longer changes. In a forked child it no longer changes either.
+    /// The state of the cache and its changes. When the cache has ended, the state is
+    /// [`Ended`](CacheState::Ended), and no longer changes. In a forked child it no longer changes
+    /// either.
     #[must_use]
     pub fn state(&self) -> Latest<CacheState> {
         Latest::new(&self.states)
@@ -160,8 +170,8 @@ impl CuratorCache {
         Latest::new(&self.snapshots)
     }
 
-    /// Returns the changes as a stream for one consumer; there can be any number of streams. In a forked child, the
-    /// stream reports no more changes, and does not end.
+    /// Returns the changes as a stream for one consumer; there can be any number of streams. In a
+    /// forked child, the stream reports no more changes, and does not end.
     pub fn events(&self) -> CacheEvents {
         if self.task.has_forked() {
             return CacheEvents::new(futures_util::stream::pending());
@@ -169,12 +179,12 @@ impl CuratorCache {
         events::events(self.snapshots.clone(), self.events.upgrade().as_ref())
     }
 
-    /// Waits until the cache includes every write, by any client, whose reply arrived before this call. Returns the
-    /// nodes.
+    /// Waits until the cache includes every write, by any client, whose reply arrived before this
+    /// call. Returns the nodes.
     ///
-    /// Takes two round trips, or one if nothing has changed, and more if directories are new. The first is a
-    /// transaction that changes nothing, because a deposed leader would still reply to a `sync`. If the cache is not
-    /// current, the call waits until it is.
+    /// Takes two round trips, or one if nothing has changed, and more if directories are new. The
+    /// first is a transaction that changes nothing, because a deposed leader would still reply to a
+    /// `sync`. If the cache is not current, the call waits until it is.
     ///
     /// # Errors
     ///
@@ -189,30 +199,34 @@ impl CuratorCache {
             command.catch_up += 1;
             number = command.catch_up;
         });
-        self.task.until(&self.caught_up, |done| (*done >= number).then_some(())).await?;
+        self.task
+            .until(&self.caught_up, |done| (*done >= number).then_some(()))
+            .await?;
         Ok(self.snapshot())
     }
 
-    /// The last error since the cache was current, or why it has ended. `None` while it is current, and until an attempt
-    /// to connect or to read has failed. After a panic, only [`ready`](Self::ready) and [`caught_up`](Self::caught_up)
-    /// return it.
+    /// The last error since the cache was current, or why it has ended. `None` while it is current,
+    /// and until an attempt to connect or to read has failed. After a panic, only
+    /// [`ready`](Self::ready) and [`caught_up`](Self::caught_up) return it.
     #[must_use]
     pub fn last_error(&self) -> Option<CacheError> {
         self.errors.borrow().clone()
     }
 
-    /// Ends the cache for all handles, and waits until its watch is removed from the server, at most the client's close
-    /// timeout. A second call is harmless. The cached nodes stay readable.
+    /// Ends the cache for all handles, and waits until its watch is removed from the server, at
+    /// most the client's close timeout. A second call is harmless. The cached nodes stay readable.
     ///
     /// # Errors
     ///
-    /// The error that had ended the cache before this call, unless it was ended by a close of the cache or the client.
+    /// The error that had ended the cache before this call, unless it was ended by a close of the
+    /// cache or the client.
     ///
     /// # Cancel safety
     ///
     /// Closing continues when the future is dropped.
     pub async fn close(&self) -> Result<()> {
-        self.task.command(&self.commands, |command| command.is_closed = true);
+        self.task
+            .command(&self.commands, |command| command.is_closed = true);
         let end = self.task.ended().await;
         self.stale_count.end(None);
         if end.is_closed() { Ok(()) } else { Err(end) }

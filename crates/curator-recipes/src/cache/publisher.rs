@@ -53,7 +53,9 @@ impl Publisher {
     /// Records that the connection is broken or unconfirmed, or that reads fail.
     pub(super) fn stale(&self) {
         self.set(|state| match state {
-            CacheState::Current => CacheState::Stale { since: source::now() },
+            CacheState::Current => CacheState::Stale {
+                since: source::now(),
+            },
             state => state,
         });
     }
@@ -76,7 +78,9 @@ impl Publisher {
             // Wakes no reader yet.
             false
         });
-        let Some((state, number)) = published else { return };
+        let Some((state, number)) = published else {
+            return;
+        };
         self.states.send_replace(state);
         self.snapshots.send_modify(|_| {});
         if state == CacheState::Current {
@@ -87,7 +91,9 @@ impl Publisher {
     fn measure(&self, before: CacheState, now: CacheState) {
         match (before, now) {
             (CacheState::Current, CacheState::Stale { .. }) => self.stale_count.count(),
-            (CacheState::Stale { since }, CacheState::Current) => self.stale_count.end(Some(source::elapsed(since))),
+            (CacheState::Stale { since }, CacheState::Current) => {
+                self.stale_count.end(Some(source::elapsed(since)))
+            }
             (_, CacheState::Ended) if !self.is_closed() => self.stale_count.count(),
             (CacheState::Loading | CacheState::Stale { .. }, _) => self.stale_count.end(None),
             _ => {}
@@ -96,7 +102,10 @@ impl Publisher {
 
     /// Whether the cache, its client or its last user has ended it, and not an error.
     fn is_closed(&self) -> bool {
-        self.errors.borrow().as_ref().is_some_and(CacheError::is_closed)
+        self.errors
+            .borrow()
+            .as_ref()
+            .is_some_and(CacheError::is_closed)
     }
 
     /// Waits until the last handle, receiver and stream of the cache is dropped.

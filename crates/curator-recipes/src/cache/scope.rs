@@ -21,7 +21,11 @@ pub(super) type Filter = Arc<dyn Fn(&ZPath) -> bool + Send + Sync>;
 impl Scope {
     /// How many levels `path` is below the root; `None` if it is not below the root.
     fn depth(&self, path: &ZPath) -> Option<usize> {
-        let root = if self.root.is_root() { "" } else { self.root.as_str() };
+        let root = if self.root.is_root() {
+            ""
+        } else {
+            self.root.as_str()
+        };
         match path.as_str().strip_prefix(root)? {
             "" | "/" => Some(0),
             below => below.starts_with('/').then(|| below.matches('/').count()),
@@ -32,10 +36,16 @@ impl Scope {
         if self.depth(path).is_none_or(|depth| depth > self.max_depth) {
             return false;
         }
-        let Some(filter) = &self.filter else { return true };
+        let Some(filter) = &self.filter else {
+            return true;
+        };
         let is_below_root = |node: &ZPath| node.as_str().len() > self.root.as_str().len();
-        // From the top down, because the filter can exclude an ancestor. The ancestors share the text of `path`.
-        path.ancestors().chain([path.clone()]).filter(is_below_root).all(|node| filter(&node))
+        // From the top down, because the filter can exclude an ancestor. The ancestors share the
+        // text of `path`.
+        path.ancestors()
+            .chain([path.clone()])
+            .filter(is_below_root)
+            .all(|node| filter(&node))
     }
 
     /// Whether users see the node at `path`, if it exists.
@@ -60,11 +70,19 @@ mod tests {
     }
 
     fn scope_of(root: &str, max_depth: usize, filter: Option<Filter>) -> Scope {
-        Scope { root: path(root), max_depth, shows_root: true, filter }
+        Scope {
+            root: path(root),
+            max_depth,
+            shows_root: true,
+            filter,
+        }
     }
 
     fn contained(scope: &Scope, paths: &[&str]) -> Vec<bool> {
-        paths.iter().map(|text| scope.contains(&path(text))).collect()
+        paths
+            .iter()
+            .map(|text| scope.contains(&path(text)))
+            .collect()
     }
 
     #[test]
@@ -74,7 +92,10 @@ mod tests {
             contained(&scope, &["/a", "/a/b", "/a/b/c", "/ab", "/", "/b"]),
             [true, true, false, false, false, false]
         );
-        assert_eq!(["/a", "/a/b", "/b"].map(|text| scope.goes_below(&path(text))), [true, false, false]);
+        assert_eq!(
+            ["/a", "/a/b", "/b"].map(|text| scope.goes_below(&path(text))),
+            [true, false, false]
+        );
         let all = scope_of("/", usize::MAX, None);
         assert_eq!(contained(&all, &["/", "/a", "/a/b/c"]), [true; 3]);
         let top = scope_of("/", 1, None);
@@ -85,7 +106,10 @@ mod tests {
     #[test]
     fn the_filter_gets_each_ancestor_once_and_without_a_copy_of_the_text() {
         let deep = path(&"/a".repeat(1_000));
-        let (text, seen) = (deep.as_str().as_ptr() as usize, Arc::new(AtomicUsize::new(0)));
+        let (text, seen) = (
+            deep.as_str().as_ptr() as usize,
+            Arc::new(AtomicUsize::new(0)),
+        );
         let count = Arc::clone(&seen);
         let filter: Filter = Arc::new(move |path| {
             assert_eq!(path.as_str().as_ptr() as usize, text);

@@ -11,8 +11,8 @@ use super::denied::Denied;
 use super::scope::Scope;
 use crate::debug::debug_line;
 
-/// The nodes of a cache, in the order of their paths: parents before their children. Clones share them. The crate
-/// `imbl` is not used, because `deny.toml` does not allow its licence, MPL-2.0.
+/// The nodes of a cache, in the order of their paths: parents before their children. Clones share
+/// them. The crate `imbl` is not used, because `deny.toml` does not allow its licence, MPL-2.0.
 pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 
 /// A node in a cache; `None` if this client may not read it.
@@ -35,7 +35,9 @@ struct Inner {
 
 impl CachedNode {
     pub(super) fn new(path: ZPath, data: Box<[u8]>, stat: Stat) -> Self {
-        Self { inner: Arc::new(Inner { path, data, stat }) }
+        Self {
+            inner: Arc::new(Inner { path, data, stat }),
+        }
     }
 
     /// The same node with another stat.
@@ -43,20 +45,22 @@ impl CachedNode {
         Self::new(self.inner.path.clone(), self.inner.data.clone(), stat)
     }
 
-    /// The path on the server, including chroot and namespace. The last part is its [`name`](ZPath::name).
+    /// The path on the server, including chroot and namespace. The last part is its
+    /// [`name`](ZPath::name).
     #[must_use]
     pub fn path(&self) -> &ZPath {
         &self.inner.path
     }
 
-    /// The data; empty if the cache was started [without data](super::CuratorCacheBuilder::without_data).
+    /// The data; empty if the cache was started [without
+    /// data](super::CuratorCacheBuilder::without_data).
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.inner.data
     }
 
-    /// The stat from the last read of the node. `pzxid`, `cversion` and `num_children` are kept up to date if the
-    /// children belong to the cache too.
+    /// The stat from the last read of the node. `pzxid`, `cversion` and `num_children` are kept up
+    /// to date if the children belong to the cache too.
     #[must_use]
     pub fn stat(&self) -> &Stat {
         &self.inner.stat
@@ -94,27 +98,28 @@ impl Lookup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheState {
-    /// Not everything is loaded yet. A cache that loses its connection meanwhile stays in this state.
+    /// Not everything is loaded yet. A cache that loses its connection meanwhile stays in this
+    /// state.
     Loading,
-    /// Everything is loaded, and changes are followed. The cache lags behind the servers by the delay of the events;
-    /// see [`caught_up`](crate::CuratorCache::caught_up).
+    /// Everything is loaded, and changes are followed. The cache lags behind the servers by the
+    /// delay of the events; see [`caught_up`](crate::CuratorCache::caught_up).
     Current,
-    /// The cache may lack changes: there is no confirmed connection, or reads fail, or the cache is reading the changes
-    /// that it missed.
+    /// The cache may lack changes: there is no confirmed connection, or reads fail, or the cache is
+    /// reading the changes that it missed.
     Stale {
-        /// When the client detected that the cache is no longer current. A lost connection is detected at most about a
-        /// third of the session timeout after the last reply.
+        /// When the client detected that the cache is no longer current. A lost connection is
+        /// detected at most about a third of the session timeout after the last reply.
         since: Instant,
     },
     /// The cache was closed, has failed, or its client has ended.
     Ended,
 }
 
-/// The nodes of a cache at one moment. Taking or cloning one increments a few reference counts, however many nodes
-/// there are.
+/// The nodes of a cache at one moment. Taking or cloning one increments a few reference counts,
+/// however many nodes there are.
 ///
-/// Each node is as it was on the servers at some moment, but these moments differ: ZooKeeper cannot read a tree
-/// atomically.
+/// Each node is as it was on the servers at some moment, but these moments differ: ZooKeeper cannot
+/// read a tree atomically.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) nodes: Nodes,
@@ -152,11 +157,15 @@ impl Snapshot {
         if self.denied.at_or_above(path).is_some() {
             return Lookup::Denied;
         }
-        if self.is_loaded && self.scope.shows(path) { Lookup::Absent } else { Lookup::Unknown }
+        if self.is_loaded && self.scope.shows(path) {
+            Lookup::Absent
+        } else {
+            Lookup::Unknown
+        }
     }
 
-    /// The children of a node, ordered by name. The time depends on the number of children, hardly on that of other
-    /// nodes.
+    /// The children of a node, ordered by name. The time depends on the number of children, hardly
+    /// on that of other nodes.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
         children(&self.nodes, parent).filter_map(|(_, entry)| entry.as_ref())
     }
@@ -168,8 +177,12 @@ impl Snapshot {
 
     /// The first node after `last`, in the order of [`iter`](Self::iter).
     pub(super) fn next_after(&self, last: Option<&CachedNode>) -> Option<&CachedNode> {
-        let start = last.map_or(Bound::Unbounded, |node| Bound::Excluded(node.path().clone()));
-        self.nodes.range((start, Bound::Unbounded)).find_map(|(_, entry)| entry.as_ref())
+        let start = last.map_or(Bound::Unbounded, |node| {
+            Bound::Excluded(node.path().clone())
+        });
+        self.nodes
+            .range((start, Bound::Unbounded))
+            .find_map(|(_, entry)| entry.as_ref())
     }
 
     /// The number of nodes, including those that may not be read.
@@ -198,7 +211,8 @@ impl Snapshot {
         self.state
     }
 
-    /// Increases with each change of the nodes: snapshots of one cache with the same number have the same nodes.
+    /// Increases with each change of the nodes: snapshots of one cache with the same number have
+    /// the same nodes.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -208,7 +222,10 @@ impl Snapshot {
 debug_line!(Snapshot, |snapshot| root: snapshot.scope.root, state: snapshot.state, nodes: snapshot.len());
 
 /// The children of a node, ordered by name.
-pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<Item = (&'a ZPath, &'a Entry)> + use<'a> {
+pub(super) fn children<'a>(
+    nodes: &'a Nodes,
+    parent: &ZPath,
+) -> impl Iterator<Item = (&'a ZPath, &'a Entry)> + use<'a> {
     let directory = directory(parent);
     let mut below = nodes.range((first_below(parent), Bound::Unbounded));
     std::iter::from_fn(move || {
@@ -225,9 +242,14 @@ pub(super) fn children<'a>(nodes: &'a Nodes, parent: &ZPath) -> impl Iterator<It
 }
 
 /// The nodes below a node, parents before their children.
-pub(super) fn descendants<'a>(nodes: &'a Nodes, of: &ZPath) -> impl Iterator<Item = &'a ZPath> + use<'a> {
+pub(super) fn descendants<'a>(
+    nodes: &'a Nodes,
+    of: &ZPath,
+) -> impl Iterator<Item = &'a ZPath> + use<'a> {
     let directory = directory(of);
-    let below = nodes.range((first_below(of), Bound::Unbounded)).map(|(path, _)| path);
+    let below = nodes
+        .range((first_below(of), Bound::Unbounded))
+        .map(|(path, _)| path);
     below.take_while(move |path| path.as_str().starts_with(&directory))
 }
 
@@ -236,7 +258,8 @@ fn directory(path: &ZPath) -> String {
     format!("{}/", if path.is_root() { "" } else { path.as_str() })
 }
 
-/// The first possible path below a node: names have no control characters, so none sorts before a space.
+/// The first possible path below a node: names have no control characters, so none sorts before a
+/// space.
 fn first_below(path: &ZPath) -> Bound<ZPath> {
     path.child(" ").map_or(Bound::Unbounded, Bound::Included)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::engine::meter::CacheMeter;
 
-/// Whether a cache counts as not current. The handles of a cache share it with its task: a cache that an error has ended
-/// counts until it is closed, or its last handle is dropped.
+/// Whether a cache counts as not current. The handles of a cache share it with its task: a cache
+/// that an error has ended counts until it is closed, or its last handle is dropped.
 #[derive(Debug)]
 pub(super) struct StaleCount {
     meter: CacheMeter,
@@ -17,7 +17,10 @@ impl StaleCount {
     /// Of a cache that is loading.
     pub(super) fn begin(meter: CacheMeter) -> Self {
         meter.stale_begins();
-        Self { meter, is_counted: AtomicBool::new(true) }
+        Self {
+            meter,
+            is_counted: AtomicBool::new(true),
+        }
     }
 
     /// The cache is not current.

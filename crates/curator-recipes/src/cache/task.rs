@@ -32,12 +32,24 @@ impl CuratorCache {
         let (events, _) = broadcast::channel(options.event_capacity);
         let weak_events = events.downgrade();
         let stale_count = Arc::new(StaleCount::begin(options.meter.clone()));
-        let publisher = Publisher { snapshots, states, events, errors, stale_count: Arc::clone(&stale_count) };
+        let publisher = Publisher {
+            snapshots,
+            states,
+            events,
+            errors,
+            stale_count: Arc::clone(&stale_count),
+        };
         let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
         let commands = Arc::new(commands);
         let counted = Arc::clone(&stale_count);
-        let channels =
-            (Arc::clone(&commands), catches_up.clone(), snapshot.clone(), state.clone(), error.clone(), counted);
+        let channels = (
+            Arc::clone(&commands),
+            catches_up.clone(),
+            snapshot.clone(),
+            state.clone(),
+            error.clone(),
+            counted,
+        );
         let task = RecipeTask::start(&client, path, channels, work);
         Self {
             commands,
@@ -90,7 +102,11 @@ async fn run(
     };
     let mut live = Follower::new(&client, live);
     let closed = async {
-        if commands.wait_for(|command| command.is_closed).await.is_err() {
+        if commands
+            .wait_for(|command| command.is_closed)
+            .await
+            .is_err()
+        {
             // The last handle was dropped, but there may be receivers or streams.
             std::future::pending::<()>().await;
         }

@@ -21,8 +21,8 @@ pub(super) struct Tree {
     pub(super) nodes: Nodes,
     /// The unreadable ones among `nodes`.
     pub(super) denied: Denied,
-    /// The `pzxid` and the number of children at the last listing of each node, if each child that it names is in the
-    /// cache, or remains to be read.
+    /// The `pzxid` and the number of children at the last listing of each node, if each child that
+    /// it names is in the cache, or remains to be read.
     listed: HashMap<ZPath, (i64, i32)>,
     /// The nodes to be read again after their parent, and the `czxid` of each.
     put_off: HashMap<ZPath, i64>,
@@ -57,11 +57,13 @@ pub(super) enum Next {
     Nothing,
     /// The children of the node that was read.
     List,
-    /// The children of its parent: the node is missing, so there may be others, even if the parent looks unchanged.
+    /// The children of its parent: the node is missing, so there may be others, even if the parent
+    /// looks unchanged.
     ListParent,
-    /// The parent, and then the node again: the cache does not have this parent. In a read of all nodes, the parent is
-    /// listed if it has changed: its last listing named this node, and now another one may be in that node's place. At
-    /// most once for a node, because the parent may be missing for good.
+    /// The parent, and then the node again: the cache does not have this parent. In a read of all
+    /// nodes, the parent is listed if it has changed: its last listing named this node, and now
+    /// another one may be in that node's place. At most once for a node, because the parent may be
+    /// missing for good.
     ParentFirst,
 }
 
@@ -79,32 +81,55 @@ impl Tree {
         }
     }
 
-    /// The length of a node's data and its number of children, as last read; `None` if the node is not cached.
+    /// The length of a node's data and its number of children, as last read; `None` if the node is
+    /// not cached.
     pub(super) fn known_length(&self, path: &ZPath) -> Option<(usize, usize)> {
         let stat = self.nodes.get(path)?.as_ref()?.stat();
-        Some((usize::try_from(stat.data_length).unwrap_or(0), usize::try_from(stat.num_children).unwrap_or(0)))
+        Some((
+            usize::try_from(stat.data_length).unwrap_or(0),
+            usize::try_from(stat.num_children).unwrap_or(0),
+        ))
     }
 
-    /// Applies the reply to a read of the node at `path`, which belongs to the scope and to this batch.
-    pub(super) fn found(&mut self, path: &ZPath, found: Found, listing: Listing, batch: &[(ZPath, Listing)]) -> Next {
+    /// Applies the reply to a read of the node at `path`, which belongs to the scope and to this
+    /// batch.
+    pub(super) fn found(
+        &mut self,
+        path: &ZPath,
+        found: Found,
+        listing: Listing,
+        batch: &[(ZPath, Listing)],
+    ) -> Next {
         let known = self.nodes.get(path).cloned();
         let put_off = self.put_off.remove(path);
         let (data, stat) = match found {
             Found::NoNode => {
                 self.remove(path);
-                let Some(parent) = path.parent() else { return Next::Nothing };
-                // A restored ensemble can have the listed child again, and the parent as it was then.
+                let Some(parent) = path.parent() else {
+                    return Next::Nothing;
+                };
+                // A restored ensemble can have the listed child again, and the parent as it was
+                // then.
                 self.listed.remove(&parent);
                 let has_children = |parent: &CachedNode| parent.stat().num_children > 0;
-                let may_have_others = self.nodes.get(&parent).and_then(Option::as_ref).is_some_and(has_children);
+                let may_have_others = self
+                    .nodes
+                    .get(&parent)
+                    .and_then(Option::as_ref)
+                    .is_some_and(has_children);
                 let is_missing = listing != Listing::IfNew && may_have_others;
-                return if is_missing { Next::ListParent } else { Next::Nothing };
+                return if is_missing {
+                    Next::ListParent
+                } else {
+                    Next::Nothing
+                };
             }
             Found::Denied => {
                 // Nothing changes if the node was denied before.
                 if known != Some(None) {
                     self.remove(path);
-                    // An entry below another one would outlive it, and hide the nodes that have become readable.
+                    // An entry below another one would outlive it, and hide the nodes that have
+                    // become readable.
                     if self.denied.at_or_above(path).is_none() {
                         self.nodes.insert_mut(path.clone(), None);
                         self.denied.insert(path.clone());
@@ -115,7 +140,9 @@ impl Tree {
             Found::Node(data, stat) => (data, stat),
         };
         let known = known.flatten();
-        let old = known.as_ref().filter(|known| is_same_node(known.stat(), &stat));
+        let old = known
+            .as_ref()
+            .filter(|known| is_same_node(known.stat(), &stat));
         // The parent was read since this node was read before.
         let is_repeated = put_off == Some(stat.czxid);
         if *path != self.scope.root
@@ -130,10 +157,10 @@ impl Tree {
                 // The parent was deleted. If it is created again, so are its children.
                 None if is_repeated => return Next::Nothing,
                 None => true,
-                // A parent's `pzxid` is at least the `czxid` of each child. If it is less, the cached parent is
-                // outdated, and may have been replaced by a new node that has this child. A parent read in the same
-                // request, or after this node, is never outdated, even if its `pzxid` is less: some old servers lose it
-                // (ZOOKEEPER-3125).
+                // A parent's `pzxid` is at least the `czxid` of each child. If it is less, the
+                // cached parent is outdated, and may have been replaced by a new node that has this
+                // child. A parent read in the same request, or after this node, is never outdated,
+                // even if its `pzxid` is less: some old servers lose it (ZOOKEEPER-3125).
                 Some(Some(cached)) => {
                     let is_older = old.is_none() && cached.stat().pzxid < stat.czxid;
                     is_older && !is_repeated && !batch.iter().any(|(read, _)| *read == parent)
@@ -154,7 +181,13 @@ impl Tree {
             Some(old) => {
                 let new = CachedNode::new(path.clone(), self.kept(data), stat);
                 self.bytes = self.bytes - old.data().len() + new.data().len();
-                self.report(path, CacheEvent::Changed { old: old.clone(), new: new.clone() });
+                self.report(
+                    path,
+                    CacheEvent::Changed {
+                        old: old.clone(),
+                        new: new.clone(),
+                    },
+                );
                 self.insert(new);
             }
             None => {
@@ -174,13 +207,18 @@ impl Tree {
             Listing::Now => false,
             Listing::IfChanged => !is_listed,
         };
-        if is_due && stat.num_children > 0 && self.scope.goes_below(path) { Next::List } else { Next::Nothing }
+        if is_due && stat.num_children > 0 && self.scope.goes_below(path) {
+            Next::List
+        } else {
+            Next::Nothing
+        }
     }
 
-    /// What to read after a change of the node at `path`: below an unreadable node, that one instead, which may have
-    /// become readable. Until then its descendants do not belong to the cache, even if they can be read: their names
-    /// cannot be listed. A reply that is not applied yet may show it without the child that the event reports, so its
-    /// children are listed if one was created since.
+    /// What to read after a change of the node at `path`: below an unreadable node, that one
+    /// instead, which may have become readable. Until then its descendants do not belong to the
+    /// cache, even if they can be read: their names cannot be listed. A reply that is not applied
+    /// yet may show it without the child that the event reports, so its children are listed if one
+    /// was created since.
     pub(super) fn after_change(&self, path: ZPath) -> (ZPath, Listing) {
         match self.denied.at_or_above(&path) {
             Some(denied) => (denied.clone(), Listing::IfChanged),
@@ -193,33 +231,46 @@ impl Tree {
         self.nodes.keys()
     }
 
-    /// How the root is read when everything is: the first time, its children are listed in any case.
+    /// How the root is read when everything is: the first time, its children are listed in any
+    /// case.
     pub(super) fn root_listing(&self) -> Listing {
-        if self.nodes.is_empty() && self.scope.max_depth > 0 { Listing::Now } else { Listing::IfChanged }
+        if self.nodes.is_empty() && self.scope.max_depth > 0 {
+            Listing::Now
+        } else {
+            Listing::IfChanged
+        }
     }
 
     pub(super) fn root(&self) -> &ZPath {
         &self.scope.root
     }
 
-    /// The root, if it is hidden and readable. An unreadable root is always shown, because no child can be read.
+    /// The root, if it is hidden and readable. An unreadable root is always shown, because no child
+    /// can be read.
     fn hidden_root(&self) -> Option<&CachedNode> {
-        self.nodes.get(&self.scope.root).filter(|_| !self.scope.shows_root)?.as_ref()
+        self.nodes
+            .get(&self.scope.root)
+            .filter(|_| !self.scope.shows_root)?
+            .as_ref()
     }
 
     /// The nodes that users see.
     pub(super) fn shown(&self) -> Nodes {
-        self.hidden_root().map_or_else(|| self.nodes.clone(), |root| self.nodes.remove(root.path()))
+        self.hidden_root()
+            .map_or_else(|| self.nodes.clone(), |root| self.nodes.remove(root.path()))
     }
 
     /// The number of the nodes that users see, and of the bytes of their data.
     pub(super) fn shown_size(&self) -> (usize, usize) {
-        let hidden = self.hidden_root().map_or((0, 0), |root| (1, root.data().len()));
+        let hidden = self
+            .hidden_root()
+            .map_or((0, 0), |root| (1, root.data().len()));
         (self.nodes.size() - hidden.0, self.bytes - hidden.1)
     }
 
-    /// The most changed nodes to record. If there are more, everything is read again. At least as many as the cache
-    /// has, so that changes during a read of all nodes do not restart it again and again.
+    /// The most changed nodes to record. If there are more, everything is read again. At least as
+    /// many as the cache has, so that changes during a read of all nodes do not restart it again
+    /// and again.
     pub(super) fn max_changes(&self) -> usize {
         MAX_CHANGES.max(self.nodes.size())
     }
@@ -231,7 +282,11 @@ impl Tree {
     }
 
     fn kept(&self, data: Vec<u8>) -> Box<[u8]> {
-        if self.with_data { data.into() } else { Box::default() }
+        if self.with_data {
+            data.into()
+        } else {
+            Box::default()
+        }
     }
 
     fn insert(&mut self, node: CachedNode) {
@@ -239,14 +294,19 @@ impl Tree {
         self.nodes.insert_mut(node.path().clone(), Some(node));
     }
 
-    /// Applies a listing of the children of `path`, made in the same request as a read of the node. Returns the
-    /// children that the cache does not have.
+    /// Applies a listing of the children of `path`, made in the same request as a read of the node.
+    /// Returns the children that the cache does not have.
     pub(super) fn listed(&mut self, path: &ZPath, names: &[String]) -> Vec<ZPath> {
-        let Some(Some(node)) = self.nodes.get(path) else { return Vec::new() };
-        self.listed.insert(path.clone(), (node.stat().pzxid, node.stat().num_children));
+        let Some(Some(node)) = self.nodes.get(path) else {
+            return Vec::new();
+        };
+        self.listed
+            .insert(path.clone(), (node.stat().pzxid, node.stat().num_children));
         // A server sends no invalid name.
         let children = names.iter().filter_map(|name| path.child(name).ok());
-        children.filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child)).collect()
+        children
+            .filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child))
+            .collect()
     }
 
     /// Removes a node and its descendants, children first.
@@ -264,8 +324,8 @@ impl Tree {
     }
 }
 
-/// Whether two stats are of one node. An ensemble that was restored from a backup uses transaction ids again, so these
-/// do not suffice.
+/// Whether two stats are of one node. An ensemble that was restored from a backup uses transaction
+/// ids again, so these do not suffice.
 fn is_same_node(one: &Stat, other: &Stat) -> bool {
     (one.czxid, one.ctime) == (other.czxid, other.ctime)
 }

@@ -28,11 +28,13 @@ pub struct ConfigBuilder<T> {
 debug_line!(ConfigBuilder<T>, |builder| path: builder.path);
 
 impl<T: Send + Sync + 'static> Config<T> {
-    /// Configures a config of the node at `path`; `decode` converts its data to a value. Sends nothing.
+    /// Configures a config of the node at `path`; `decode` converts its data to a value. Sends
+    /// nothing.
     ///
-    /// With `serde_json`, `decode` is `|data| serde_json::from_slice::<Settings>(data)`. Its error can be any type that
-    /// converts to a `Box<dyn Error>`, such as a string. The program finds it in [`ConfigError::Invalid`]; the log does
-    /// not contain it if it may [quote the data](CodecError). A panic of `decode` ends the config.
+    /// With `serde_json`, `decode` is `|data| serde_json::from_slice::<Settings>(data)`. Its error
+    /// can be any type that converts to a `Box<dyn Error>`, such as a string. The program finds it
+    /// in [`ConfigError::Invalid`]; the log does not contain it if it may [quote the
+    /// data](CodecError). A panic of `decode` ends the config.
     ///
     /// # Errors
     ///
@@ -46,7 +48,12 @@ impl<T: Send + Sync + 'static> Config<T> {
         E: Into<CodecError>,
     {
         let decode: Decode<T> = Box::new(move |data| decode(data).map_err(Into::into));
-        Ok(ConfigBuilder { client: client.clone(), path: client.resolve(path)?, decode, if_absent: IfAbsent::KeepLast })
+        Ok(ConfigBuilder {
+            client: client.clone(),
+            path: client.resolve(path)?,
+            decode,
+            if_absent: IfAbsent::KeepLast,
+        })
     }
 }
 
@@ -59,16 +66,17 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
 
     /// Reads the first value, and starts to follow the node. Sends one request if the node exists.
     ///
-    /// It waits for a connection without a time limit, and, with [`IfAbsent::KeepLast`], for the node: see
-    /// [`open_timeout`](Self::open_timeout).
+    /// It waits for a connection without a time limit, and, with [`IfAbsent::KeepLast`], for the
+    /// node: see [`open_timeout`](Self::open_timeout).
     ///
     /// # Errors
     ///
-    /// - [`ConfigError::Invalid`] if the decoder rejects the data, because there is no earlier value to keep.
+    /// - [`ConfigError::Invalid`] if the decoder rejects the data, because there is no earlier
+    ///   value to keep.
     /// - [`ConfigError::Absent`] with [`IfAbsent::Fail`].
-    /// - [`ConfigError::Client`] for an error that a retry cannot help, such as a missing permission, or
-    ///   [`Closed`](curator_client::Error::Closed). Once the config is open, such errors are a
-    ///   [status](super::ConfigStatus::Unreadable), and reading continues.
+    /// - [`ConfigError::Client`] for an error that a retry cannot help, such as a missing
+    ///   permission, or [`Closed`](curator_client::Error::Closed). Once the config is open, such
+    ///   errors are a [status](super::ConfigStatus::Unreadable), and reading continues.
     /// - [`ConfigError::Panicked`] if the decoder panics.
     ///
     /// # Cancel safety
@@ -78,12 +86,13 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(None).await
     }
 
-    /// Like [`open`](Self::open), for at most `timeout`. With zero, it reads once and retries nothing.
+    /// Like [`open`](Self::open), for at most `timeout`. With zero, it reads once and retries
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open). At the timeout, [`ConfigError::Absent`] if there is no node, or
-    /// [`ConfigError::TimedOut`] with the cause.
+    /// The errors of [`open`](Self::open). At the timeout, [`ConfigError::Absent`] if there is no
+    /// node, or [`ConfigError::TimedOut`] with the cause.
     ///
     /// # Cancel safety
     ///
@@ -92,11 +101,12 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
         self.open_within(Some(timeout)).await
     }
 
-    /// Starts with the value `initial`, and follows the node: for a service that can run without its settings. Returns
-    /// immediately, and works before there is a connection.
+    /// Starts with the value `initial`, and follows the node: for a service that can run without
+    /// its settings. Returns immediately, and works before there is a connection.
     ///
-    /// The value is `initial` until a read returns data that the decoder accepts or, with [`IfAbsent::Default`], finds
-    /// no node. Before that, the [status](Config::status) is [`Stale`](super::ConfigStatus::Stale), or the problem:
+    /// The value is `initial` until a read returns data that the decoder accepts or, with
+    /// [`IfAbsent::Default`], finds no node. Before that, the [status](Config::status) is
+    /// [`Stale`](super::ConfigStatus::Stale), or the problem:
     /// [`Absent`](super::ConfigStatus::Absent), [`Invalid`](super::ConfigStatus::Invalid) or
     /// [`Unreadable`](super::ConfigStatus::Unreadable).
     pub fn start(self, initial: T) -> Config<T> {
@@ -104,15 +114,23 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     }
 
     fn following(self) -> Follower<Following<T>> {
-        let Self { client, path, decode, if_absent } = self;
+        let Self {
+            client,
+            path,
+            decode,
+            if_absent,
+        } = self;
         let decoder = Decoder::new(path.clone(), decode, if_absent);
         Follower::new(&client, Following::new(&client, path, decoder))
     }
 
     async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
-        let (client, path, mut following) = (self.client.clone(), self.path.clone(), self.following());
+        let (client, path, mut following) =
+            (self.client.clone(), self.path.clone(), self.following());
         let once = timeout == Some(Duration::ZERO);
-        let limit = timeout.filter(|_| !once).map_or(Deadline::NEVER, Deadline::after);
+        let limit = timeout
+            .filter(|_| !once)
+            .map_or(Deadline::NEVER, Deadline::after);
         let first = tokio::select! {
             biased;
             error = client.closing() => Err(error.into()),
@@ -127,11 +145,27 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     }
 }
 
-fn spawned<T: Send + Sync + 'static>(mut following: Follower<Following<T>>, value: Arc<T>) -> Config<T> {
+fn spawned<T: Send + Sync + 'static>(
+    mut following: Follower<Following<T>>,
+    value: Arc<T>,
+) -> Config<T> {
     let node = &mut following.node;
     node.is_open = true;
-    let (client, path, status) = (node.client.clone(), node.path.clone(), node.status.reported.subscribe());
+    let (client, path, status) = (
+        node.client.clone(),
+        node.path.clone(),
+        node.status.reported.subscribe(),
+    );
     let (values, current) = watch::channel(value);
-    let task = RecipeTask::start(&client, path, (current.clone(), status.clone()), follow(following, values));
-    Config { values: current, status, task }
+    let task = RecipeTask::start(
+        &client,
+        path,
+        (current.clone(), status.clone()),
+        follow(following, values),
+    );
+    Config {
+        values: current,
+        status,
+        task,
+    }
 }

@@ -11,12 +11,14 @@ use crate::codec::CodecError;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum IfAbsent<T> {
-    /// [`open`](crate::ConfigBuilder::open) waits for the node. If it is deleted later, the last good value stays.
+    /// [`open`](crate::ConfigBuilder::open) waits for the node. If it is deleted later, the last
+    /// good value stays.
     #[default]
     KeepLast,
     /// Uses this value at `open` and whenever the node is deleted.
     Default(T),
-    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last good value stays.
+    /// `open` fails with [`ConfigError::Absent`]. If the node is deleted later, the last good value
+    /// stays.
     Fail,
 }
 
@@ -47,7 +49,13 @@ impl<T> Decoder<T> {
             IfAbsent::Default(value) => IfAbsent::Default(Arc::new(value)),
             IfAbsent::Fail => IfAbsent::Fail,
         };
-        Self { path, decode, if_absent, value_source: ValueSource::Nothing, refused: None }
+        Self {
+            path,
+            decode,
+            if_absent,
+            value_source: ValueSource::Nothing,
+            refused: None,
+        }
     }
 
     /// Returns the new value, if it changes, and the status.
@@ -74,7 +82,10 @@ impl<T> Decoder<T> {
                     self.value_source = ValueSource::Data(data);
                     return (Some(Arc::new(value)), ConfigStatus::Current);
                 }
-                Err(cause) => ConfigError::Invalid { path: self.path.clone(), cause: cause.into() },
+                Err(cause) => ConfigError::Invalid {
+                    path: self.path.clone(),
+                    cause: cause.into(),
+                },
             },
         };
         self.refused = Some((data, error.clone()));
@@ -96,7 +107,14 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok(std::str::from_utf8(data)?.parse()?)
         };
-        (Decoder::new(ZPath::on_server("/config").unwrap(), Box::new(decode), if_absent), calls)
+        (
+            Decoder::new(
+                ZPath::on_server("/config").unwrap(),
+                Box::new(decode),
+                if_absent,
+            ),
+            calls,
+        )
     }
 
     /// The new value, if any, and the status as a word.

@@ -19,8 +19,8 @@ pub enum ConfigError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The node does not exist, and the config was [opened](crate::ConfigBuilder::open) with `IfAbsent::Fail`; or the
-    /// node was still absent at the timeout.
+    /// The node does not exist, and the config was [opened](crate::ConfigBuilder::open) with
+    /// `IfAbsent::Fail`; or the node was still absent at the timeout.
     #[error("the config {path} does not exist")]
     Absent {
         /// The node.
@@ -33,12 +33,13 @@ pub enum ConfigError {
         path: ZPath,
         /// The timeout.
         after: Duration,
-        /// Why there is no connection, such as [`NotConnected`](ClientError::NotConnected); or that the server has not
-        /// replied.
+        /// Why there is no connection, such as [`NotConnected`](ClientError::NotConnected); or that
+        /// the server has not replied.
         #[source]
         cause: ClientError,
     },
-    /// The decoder rejects the node's data. The text leaves out a `cause` that may [quote them](crate::CodecError).
+    /// The decoder rejects the node's data. The text leaves out a `cause` that may [quote
+    /// them](crate::CodecError).
     #[error("the data of the config {path} are invalid{}", Suffix(&**cause))]
     Invalid {
         /// The node.

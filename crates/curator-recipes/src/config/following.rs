@@ -1,5 +1,5 @@
-//! Follows the node of a config through outages of any length: reads it and sets a watch, decodes the data, and reports
-//! the value.
+//! Follows the node of a config through outages of any length: reads it and sets a watch, decodes
+//! the data, and reports the value.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, Result, Session, Watch, WatchEvent, ZPath,
+    CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, Result, Session, Watch,
+    WatchEvent, ZPath,
 };
 use futures_util::poll;
 
@@ -81,7 +82,9 @@ impl<T: Send + Sync> Followed for Following<T> {
         if error.is_retryable() {
             self.status.set(ConfigStatus::unknown());
         } else {
-            let status = ConfigStatus::Unreadable { error: error.clone().into() };
+            let status = ConfigStatus::Unreadable {
+                error: error.clone().into(),
+            };
             self.status.set(status.clone());
             if self.is_open {
                 self.log(&status);
@@ -105,23 +108,33 @@ impl<T> Following<T> {
         }
     }
 
-    /// Logs a problem with the node, or its end. Call this after the status was set: a log subscriber may read it.
+    /// Logs a problem with the node, or its end. Call this after the status was set: a log
+    /// subscriber may read it.
     fn log(&self, status: &ConfigStatus) {
         log(&self.client, &self.path, &self.failures, status);
     }
 
     /// Returns an error if the data is older than that of an earlier read over the same connection.
     ///
-    /// The first probe of each connection is a write, which proves that its server is up to date. So if data is older
-    /// than that read over an earlier connection, the ensemble has lost writes (its data was restored from a backup, for
-    /// example), and the older data is the present one.
+    /// The first probe of each connection is a write, which proves that its server is up to date.
+    /// So if data is older than that read over an earlier connection, the ensemble has lost writes
+    /// (its data was restored from a backup, for example), and the older data is the present one.
     fn check_order(&mut self, connection: ConnectionNumber, mzxid: i64) -> Result<()> {
-        if let Some(LastRead { connection: earlier, mzxid: latest }) = &self.latest
+        if let Some(LastRead {
+            connection: earlier,
+            mzxid: latest,
+        }) = &self.latest
             && mzxid < *latest
             && connection == *earlier
         {
-            let cause = format!("its data are of transaction {mzxid:#x}, after those of {latest:#x} were read");
-            return Err(ClientError::Unexpected { operation: "watch data of", path: self.path.clone(), cause });
+            let cause = format!(
+                "its data are of transaction {mzxid:#x}, after those of {latest:#x} were read"
+            );
+            return Err(ClientError::Unexpected {
+                operation: "watch data of",
+                path: self.path.clone(),
+                cause,
+            });
         }
         self.latest = Some(LastRead { connection, mzxid });
         Ok(())
@@ -132,28 +145,46 @@ impl<T> Following<T> {
         let path = self.path.clone();
         let cause = match self.client.check_connected() {
             Err(cause) => cause,
-            Ok(()) if matches!(*self.status.read.borrow(), ConfigStatus::Absent) => return self.absent(),
-            Ok(()) => ClientError::OperationTimeout { operation: "watch data of", path: path.clone(), after },
+            Ok(()) if matches!(*self.status.read.borrow(), ConfigStatus::Absent) => {
+                return self.absent();
+            }
+            Ok(()) => ClientError::OperationTimeout {
+                operation: "watch data of",
+                path: path.clone(),
+                after,
+            },
         };
         ConfigError::TimedOut { path, after, cause }
     }
 
     fn absent(&self) -> ConfigError {
-        ConfigError::Absent { path: self.path.clone() }
+        ConfigError::Absent {
+            path: self.path.clone(),
+        }
     }
 }
 
-fn log(client: &CuratorClient, path: &ZPath, failures: &EventFailures<ConfigStatus>, status: &ConfigStatus) {
+fn log(
+    client: &CuratorClient,
+    path: &ZPath,
+    failures: &EventFailures<ConfigStatus>,
+    status: &ConfigStatus,
+) {
     let (client, path) = (client.name(), Truncated(path));
     match status {
-        ConfigStatus::Invalid { error: ConfigError::Invalid { cause, .. } } if failures.failed(cause, status) => {
+        ConfigStatus::Invalid {
+            error: ConfigError::Invalid { cause, .. },
+        } if failures.failed(cause, status) => {
             tracing::warn!(client, %path, error = unquoting(&**cause).map(tracing::field::display), "config: the data are invalid, and the last value stays");
         }
         ConfigStatus::Unreadable { error } if failures.failed(error, status) => {
             tracing::warn!(client, %path, error = %Truncated(error), "config: the node cannot be read, and the last value stays");
         }
         ConfigStatus::Current => {
-            if let Some(Recovery { lasted, failures, .. }) = failures.recovered() {
+            if let Some(Recovery {
+                lasted, failures, ..
+            }) = failures.recovered()
+            {
                 tracing::info!(client, %path, ?lasted, failures, "config: the value is current again");
             }
         }
@@ -182,8 +213,11 @@ pub(super) async fn read_first_value<T: Send + Sync>(
 ) -> Result<Arc<T>, ConfigError> {
     loop {
         let (value, read) = if once {
-            let timed_out =
-                |cause| ConfigError::TimedOut { path: following.node.path.clone(), after: Duration::ZERO, cause };
+            let timed_out = |cause| ConfigError::TimedOut {
+                path: following.node.path.clone(),
+                after: Duration::ZERO,
+                cause,
+            };
             following.node.client.check_connected().map_err(timed_out)?;
             following.node.read().await?
         } else {
@@ -215,12 +249,15 @@ pub(super) async fn follow<T: Send + Sync>(
 ) -> ConfigError {
     let Following { client, status, .. } = &following.node;
     let (client, status) = (client.clone(), status.clone());
-    let (path, failures) = (following.node.path.clone(), Arc::clone(&following.node.failures));
+    let (path, failures) = (
+        following.node.path.clone(),
+        Arc::clone(&following.node.failures),
+    );
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
-        // Only a handle can make new receivers, so a closed `values` stays closed. No handle is left that could read
-        // this error.
+        // Only a handle can make new receivers, so a closed `values` stays closed. No handle is
+        // left that could read this error.
         () = async { values.closed().await; status.reported.closed().await } => ClientError::Closed.into(),
         never = run(&mut following, &values) => match never {},
         never = status.follow_connection() => match never {},
@@ -228,7 +265,10 @@ pub(super) async fn follow<T: Send + Sync>(
     }
 }
 
-async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &watch::Sender<Arc<T>>) -> Infallible {
+async fn run<T: Send + Sync>(
+    following: &mut Follower<Following<T>>,
+    values: &watch::Sender<Arc<T>>,
+) -> Infallible {
     loop {
         let (value, read) = following.next_lasting().await;
         let is_new = value.is_some();
@@ -241,7 +281,10 @@ async fn run<T: Send + Sync>(following: &mut Follower<Following<T>>, values: &wa
         }
         let fired = poll!(pin!(fired(&mut following.node.watch)));
         // A reply that was processed late may be of a session that is over.
-        if !matches!(fired, Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))) {
+        if !matches!(
+            fired,
+            Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))
+        ) {
             following.node.status.set(read.clone());
             following.node.log(&read);
         }

@@ -7,7 +7,8 @@ use std::time::Instant;
 use curator_client::source::watch;
 use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, Recovery, source};
 
-/// A [`FailureLog`] that remembers the state of a failure which was not logged, and when to report it again.
+/// A [`FailureLog`] that remembers the state of a failure which was not logged, and when to report
+/// it again.
 #[derive(Debug)]
 pub(crate) struct EventFailures<S> {
     log: Mutex<FailureLog>,
@@ -16,7 +17,10 @@ pub(crate) struct EventFailures<S> {
 
 impl<S: Clone> EventFailures<S> {
     pub(crate) fn new() -> Self {
-        Self { log: Mutex::default(), due: watch::Sender::new(None) }
+        Self {
+            log: Mutex::default(),
+            due: watch::Sender::new(None),
+        }
     }
 
     /// Records a failure, and the state to report again. Returns whether to log it.
@@ -34,7 +38,10 @@ impl<S: Clone> EventFailures<S> {
     #[must_use]
     pub(crate) fn recovered(&self) -> Option<Recovery> {
         self.due.send_replace(None);
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).recovered(source::now())
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recovered(source::now())
     }
 
     /// Records that the task neither works nor fails: the latest failure is not reported again.
@@ -42,8 +49,8 @@ impl<S: Clone> EventFailures<S> {
         self.due.send_replace(None);
     }
 
-    /// Waits until a failure that was not logged has lasted until it is due. Returns its state, which the caller reports
-    /// again.
+    /// Waits until a failure that was not logged has lasted until it is due. Returns its state,
+    /// which the caller reports again.
     pub(crate) async fn due(&self, client: &CuratorClient) -> S {
         let mut changes = self.due.subscribe();
         loop {
@@ -51,7 +58,11 @@ impl<S: Clone> EventFailures<S> {
             let until_due = async {
                 match due {
                     Some((at, state)) => {
-                        client.sleep_until(Deadline::after(at.saturating_duration_since(source::now()))).await;
+                        client
+                            .sleep_until(Deadline::after(
+                                at.saturating_duration_since(source::now()),
+                            ))
+                            .await;
                         state
                     }
                     None => std::future::pending().await,

@@ -1,8 +1,11 @@
-//! The pauses of one acquire: after failures, as the retry policy allows, and while directories keep changing.
+//! The pauses of one acquire: after failures, as the retry policy allows, and while directories
+//! keep changing.
 
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath, source};
+use curator_client::{
+    CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath, source,
+};
 use curator_protocol::Request;
 
 use crate::error::{Error, Result};
@@ -16,9 +19,11 @@ pub(crate) struct Failures<'a> {
     retrier: Option<Retrier>,
     /// The pauses while others keep creating and deleting the directories; `None` without any.
     changes: Option<Box<Retrier>>,
-    /// When the first of the failing attempts began; without failures, when the latest attempt began.
+    /// When the first of the failing attempts began; without failures, when the latest attempt
+    /// began.
     since: Instant,
-    /// The attempts to create a node together with its directories, or the limit; `None` before the first.
+    /// The attempts to create a node together with its directories, or the limit; `None` before the
+    /// first.
     creates: Option<Creates>,
 }
 
@@ -35,7 +40,14 @@ struct Creates {
 impl<'a> Failures<'a> {
     /// An empty count, for an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
-        Self { client, lock, retrier: None, changes: None, since: source::now(), creates: None }
+        Self {
+            client,
+            lock,
+            retrier: None,
+            changes: None,
+            since: source::now(),
+            creates: None,
+        }
     }
 
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
@@ -52,14 +64,23 @@ impl<'a> Failures<'a> {
 
     /// Records that these requests are sent, in the latest attempt.
     pub(crate) fn creates(&mut self, requests: &[(usize, Request)]) {
-        let of_queue = requests.iter().any(|(_, request)| *request == Request::CreateWithParents);
-        let is_of_claim = |request: &Request| matches!(request, Request::CreateLimit | Request::Take { .. });
+        let of_queue = requests
+            .iter()
+            .any(|(_, request)| *request == Request::CreateWithParents);
+        let is_of_claim =
+            |request: &Request| matches!(request, Request::CreateLimit | Request::Take { .. });
         if !of_queue && !requests.iter().any(|(_, request)| is_of_claim(request)) {
             return;
         }
         match &mut self.creates {
             Some(creates) if creates.of_queue == of_queue => creates.attempts += 1,
-            creates => *creates = Some(Creates { of_queue, attempts: 1, since: self.since }),
+            creates => {
+                *creates = Some(Creates {
+                    of_queue,
+                    attempts: 1,
+                    since: self.since,
+                })
+            }
         }
     }
 
@@ -75,20 +96,23 @@ impl<'a> Failures<'a> {
         paused.map_err(|cause| self.failed(attempts, cause))
     }
 
-    /// Like [`pause`](Self::pause), for a failure that is not an error of the client. Returns `false` when the policy
-    /// gives up.
+    /// Like [`pause`](Self::pause), for a failure that is not an error of the client. Returns
+    /// `false` when the policy gives up.
     pub(crate) async fn again(&mut self) -> Result<bool> {
         Ok(self.retrier().again().await?)
     }
 
-    /// Waits before the next attempt while others keep creating and deleting the directories: longer each time, up to
-    /// a second. This is no failure, so it does not ask the retry policy, and never gives up.
+    /// Waits before the next attempt while others keep creating and deleting the directories:
+    /// longer each time, up to a second. This is no failure, so it does not ask the retry policy,
+    /// and never gives up.
     ///
     /// # Errors
     ///
     /// That of a client that closes or has ended.
     pub(crate) async fn pause_for_changes(&mut self) -> Result<()> {
-        let changes = self.changes.get_or_insert_with(|| Box::new(self.client.persistent_retrier()));
+        let changes = self
+            .changes
+            .get_or_insert_with(|| Box::new(self.client.persistent_retrier()));
         changes.again().await?;
         Ok(())
     }
@@ -98,9 +122,15 @@ impl<'a> Failures<'a> {
         self.failed(1, cause)
     }
 
-    /// Returns the error of an acquire that may not wait while others keep creating and deleting the directories.
+    /// Returns the error of an acquire that may not wait while others keep creating and deleting
+    /// the directories.
     pub(crate) fn keep_changing(&mut self, cause: ClientError) -> Error {
-        let Some(Creates { attempts, since, .. }) = self.creates else { return self.without_retry(cause) };
+        let Some(Creates {
+            attempts, since, ..
+        }) = self.creates
+        else {
+            return self.without_retry(cause);
+        };
         self.since = since;
         self.failed(attempts, cause)
     }
@@ -115,6 +145,11 @@ impl<'a> Failures<'a> {
             return cause.into();
         }
         let failing_for = source::elapsed(self.since);
-        Error::AcquireFailed { lock: self.lock.clone(), attempts, failing_for, cause: Box::new(cause) }
+        Error::AcquireFailed {
+            lock: self.lock.clone(),
+            attempts,
+            failing_for,
+            cause: Box::new(cause),
+        }
     }
 }

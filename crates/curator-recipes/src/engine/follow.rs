@@ -1,6 +1,8 @@
 //! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
 
-use curator_client::{CuratorClient, Error, RecipeSupport as _, Result, Retrier, Session, Watch, WatchEvent};
+use curator_client::{
+    CuratorClient, Error, RecipeSupport as _, Result, Retrier, Session, Watch, WatchEvent,
+};
 
 /// A node that can be followed.
 ///
@@ -18,7 +20,8 @@ pub(crate) trait Followed: Send {
     fn failed(&mut self, _error: &Error) {}
 }
 
-/// Follows a node across lost connections, and across lost sessions if the node reads in the client's current session.
+/// Follows a node across lost connections, and across lost sessions if the node reads in the
+/// client's current session.
 ///
 /// # Cancel safety
 ///
@@ -31,11 +34,14 @@ pub(crate) struct Follower<F> {
 
 impl<F: Followed> Follower<F> {
     pub(crate) fn new(client: &CuratorClient, node: F) -> Self {
-        Self { node, retrier: client.persistent_retrier() }
+        Self {
+            node,
+            retrier: client.persistent_retrier(),
+        }
     }
 
-    /// Returns the node's state: immediately if no watch is set, otherwise after the next change. Several changes may
-    /// be reported as one.
+    /// Returns the node's state: immediately if no watch is set, otherwise after the next change.
+    /// Several changes may be reported as one.
     ///
     /// # Errors
     ///
@@ -56,8 +62,8 @@ impl<F: Followed> Follower<F> {
         }
     }
 
-    /// Like [`next`](Self::next), for a task that ends with its client: continues after every error, in case its cause
-    /// is repaired.
+    /// Like [`next`](Self::next), for a task that ends with its client: continues after every
+    /// error, in case its cause is repaired.
     pub(crate) async fn next_lasting(&mut self) -> F::State {
         loop {
             if let Ok(state) = self.next().await {
@@ -71,8 +77,8 @@ impl<F: Followed> Follower<F> {
     }
 }
 
-/// Waits until the watch fires or its session ends, and removes the watch. Returns `None` immediately if there is no
-/// watch. The session can end while its connection still looks open.
+/// Waits until the watch fires or its session ends, and removes the watch. Returns `None`
+/// immediately if there is no watch. The session can end while its connection still looks open.
 pub(crate) async fn fired(watch: &mut Option<(Session, Watch)>) -> Option<WatchEvent> {
     let (session, set) = watch.as_mut()?;
     let event = tokio::select! {

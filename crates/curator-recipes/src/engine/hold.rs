@@ -31,7 +31,8 @@ pub(crate) struct Hold {
     watched: Vec<WatchedNode>,
     token: FencingToken,
     revocation: Arc<Revocation>,
-    /// Why the lock is no longer held: lost or released, whichever was recorded first. `None` while it is held.
+    /// Why the lock is no longer held: lost or released, whichever was recorded first. `None` while
+    /// it is held.
     ended: watch::Sender<Option<LockLost>>,
     log: HoldLog,
     state: Mutex<State>,
@@ -41,7 +42,8 @@ pub(crate) struct Hold {
 struct State {
     /// How many guards there are.
     guards: usize,
-    /// `None` once the last guard is gone: the nodes are being deleted, and the owner cannot re-enter.
+    /// `None` once the last guard is gone: the nodes are being deleted, and the owner cannot
+    /// re-enter.
     nodes: Option<OwnNodes>,
     /// Completes when a node has been deleted. `None` until it is first needed.
     deleted: Option<Deleted>,
@@ -69,7 +71,11 @@ impl Hold {
         let log = HoldLog::owned(log, owner, &nodes.session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
-        let watched = paths.iter().cloned().zip(watches).map(|(path, own)| WatchedNode::new(path, own, &revocation));
+        let watched = paths
+            .iter()
+            .cloned()
+            .zip(watches)
+            .map(|(path, own)| WatchedNode::new(path, own, &revocation));
         let watched: Vec<_> = watched.collect();
         nodes.watched.clone_from(&watched);
         let (client, session) = (nodes.client.clone(), nodes.session.clone());
@@ -77,14 +83,31 @@ impl Hold {
             let found_missing = node.clone();
             session.hold_node(node.path(), move || found_missing.note_deletion())
         });
-        let state = Mutex::new(State { guards: 1, held: held.collect(), nodes: Some(nodes), deleted: None });
-        Self { client, session, paths, watched, token, revocation, ended: watch::Sender::new(None), log, state }
+        let state = Mutex::new(State {
+            guards: 1,
+            held: held.collect(),
+            nodes: Some(nodes),
+            deleted: None,
+        });
+        Self {
+            client,
+            session,
+            paths,
+            watched,
+            token,
+            revocation,
+            ended: watch::Sender::new(None),
+            log,
+            state,
+        }
     }
 
-    /// Whether the nodes, last seen over the connection with this number, still exist. If the session reconnected
-    /// before this hold was made, its check of the held nodes did not include these, so this reads them.
+    /// Whether the nodes, last seen over the connection with this number, still exist. If the
+    /// session reconnected before this hold was made, its check of the held nodes did not include
+    /// these, so this reads them.
     ///
-    /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection nor retries.
+    /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection
+    /// nor retries.
     pub(crate) async fn is_there_since(
         &self,
         connection: u64,
@@ -95,7 +118,11 @@ impl Hold {
             return Ok(true);
         }
         while wait == Wait::No || self.session.connected().await.is_ok() {
-            let requests: Vec<_> = self.paths.iter().map(|path| self.session.exists(path)).collect();
+            let requests: Vec<_> = self
+                .paths
+                .iter()
+                .map(|path| self.session.exists(path))
+                .collect();
             match try_join_all(requests).await {
                 Ok(found) => return Ok(found.iter().all(Option::is_some)),
                 Err(error) if wait == Wait::No => return Err(failures.without_retry(error)),
@@ -192,8 +219,15 @@ impl Hold {
         let deleted = self.watched.iter().find(|node| node.is_deleted());
         let deleted = deleted.map(|node| {
             // This client deletes the nodes that are left.
-            let first = self.ended.borrow().clone().filter(|end| end.reason == LossReason::NodeDeleted);
-            first.unwrap_or_else(|| LockLost { path: node.path().clone(), reason: LossReason::NodeDeleted })
+            let first = self
+                .ended
+                .borrow()
+                .clone()
+                .filter(|end| end.reason == LossReason::NodeDeleted);
+            first.unwrap_or_else(|| LockLost {
+                path: node.path().clone(),
+                reason: LossReason::NodeDeleted,
+            })
         });
         // Read the clock last, so that the result is not stale when the caller gets it.
         let lost = self.session_loss().or(deleted)?;
@@ -201,7 +235,8 @@ impl Hold {
         Some(lost)
     }
 
-    /// Why the lock is no longer held, by loss or by release; `None` if neither is known. Reads the clock.
+    /// Why the lock is no longer held, by loss or by release; `None` if neither is known. Reads the
+    /// clock.
     pub(crate) fn end(&self) -> Option<LockLost> {
         let lost = self.loss();
         self.ended.borrow().clone().or(lost)
@@ -210,7 +245,10 @@ impl Hold {
     /// Why the session is lost, if it is. Reads the clock.
     pub(crate) fn session_loss(&self) -> Option<LockLost> {
         let end = self.session.end()?;
-        Some(LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) })
+        Some(LockLost {
+            path: self.path().clone(),
+            reason: LossReason::SessionLost(end),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -222,7 +260,8 @@ impl Hold {
         self.lock().deleted.get_or_insert_with(watching).clone()
     }
 
-    /// Records why the lock is no longer held, unless that is recorded already, and wakes the waiting futures.
+    /// Records why the lock is no longer held, unless that is recorded already, and wakes the
+    /// waiting futures.
     fn note_end(&self, end: &LockLost) {
         let is_first = self.ended.send_if_modified(|known| {
             let is_first = known.is_none();
@@ -235,25 +274,35 @@ impl Hold {
         }
     }
 
-    /// Deletes the nodes that are left of a lost lock in the background, although there may be guards: whoever keeps one while
-    /// it acquires the lock again would wait for its own nodes.
+    /// Deletes the nodes that are left of a lost lock in the background, although there may be
+    /// guards: whoever keeps one while it acquires the lock again would wait for its own nodes.
     fn delete_left(&self, end: &LockLost) {
         // A single node is gone, and those of an ended session will be.
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
             return;
         }
         let none = OwnNodes::new(&self.client, &self.session);
-        let left = self.lock().nodes.as_mut().map(|nodes| mem::replace(nodes, none));
+        let left = self
+            .lock()
+            .nodes
+            .as_mut()
+            .map(|nodes| mem::replace(nodes, none));
         if let Some(mut left) = left {
             // One transaction would fail with them.
-            self.watched.iter().filter(|node| node.is_deleted()).for_each(|node| left.forget(node.path()));
+            self.watched
+                .iter()
+                .filter(|node| node.is_deleted())
+                .for_each(|node| left.forget(node.path()));
         }
     }
 
     /// Records the release by the last guard, unless the lock is already lost.
     fn note_release(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
         if nodes.is_some() && self.loss().is_none() {
-            self.note_end(&LockLost { path: self.path().clone(), reason: LossReason::Released });
+            self.note_end(&LockLost {
+                path: self.path().clone(),
+                reason: LossReason::Released,
+            });
         }
         nodes
     }
@@ -280,7 +329,10 @@ impl Hold {
     /// Waits until the session is lost. Sends nothing.
     pub(crate) async fn session_lost(&self) -> LockLost {
         let end = self.session.ended().await;
-        LockLost { path: self.path().clone(), reason: LossReason::SessionLost(end) }
+        LockLost {
+            path: self.path().clone(),
+            reason: LossReason::SessionLost(end),
+        }
     }
 
     /// Whether a client is known to have requested the lock back.
@@ -288,14 +340,18 @@ impl Hold {
         self.revocation.is_revoke_requested()
     }
 
-    /// Records a revocation request that a client wrote to a node outside this hold, before the lock was held.
+    /// Records a revocation request that a client wrote to a node outside this hold, before the
+    /// lock was held.
     pub(crate) fn note_revocation(&self) {
         self.revocation.note();
     }
 
     /// Records that one of the nodes was found deleted.
     pub(crate) fn note_deletion(&self, path: &ZPath) {
-        self.watched.iter().filter(|node| node.path() == path).for_each(WatchedNode::note_deletion);
+        self.watched
+            .iter()
+            .filter(|node| node.path() == path)
+            .for_each(WatchedNode::note_deletion);
     }
 
     /// Waits until a client requests the lock back.

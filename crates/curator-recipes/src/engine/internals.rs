@@ -21,15 +21,18 @@ use crate::error::{Error, Result};
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The engine under every lock: creates one node in each of its queues, and waits until these nodes own the lock.
+/// The engine under every lock: creates one node in each of its queues, and waits until these nodes
+/// own the lock.
 ///
-/// After Curator's class of the same name. The [`Contest`] decides what to do; the [`Contender`] sends the requests.
+/// After Curator's class of the same name. The [`Contest`] decides what to do; the [`Contender`]
+/// sends the requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
     /// The directory of each queue. Never empty.
     dirs: Arc<[ZPath]>,
-    /// The paths of the lock, for messages: `dirs`, unless the queue is in a subdirectory of the lock.
+    /// The paths of the lock, for messages: `dirs`, unless the queue is in a subdirectory of the
+    /// lock.
     paths: Arc<[ZPath]>,
     kind: &'static str,
     meter: Meter,
@@ -38,7 +41,8 @@ pub(crate) struct LockInternals {
     data: Option<Arc<[u8]>>,
     /// Where contenders wait before they enter the queues; `None` if they enter immediately.
     line: Option<Arc<Line>>,
-    /// Receives whether the current acquire waits in the queue. For a lock with one acquire at a time.
+    /// Receives whether the current acquire waits in the queue. For a lock with one acquire at a
+    /// time.
     queued: Option<Arc<watch::Sender<bool>>>,
 }
 
@@ -125,7 +129,11 @@ impl LockInternals {
 
     /// Uses this driver for the node names.
     pub(crate) fn with_driver(self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        Ok(Self { line: Some(line(&self.client, &self.dirs, &*driver)?), driver, ..self })
+        Ok(Self {
+            line: Some(line(&self.client, &self.dirs, &*driver)?),
+            driver,
+            ..self
+        })
     }
 
     pub(crate) fn client(&self) -> &CuratorClient {
@@ -148,12 +156,17 @@ impl LockInternals {
 
     /// Starts the log of an acquire of this lock.
     pub(crate) fn start_log<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> AcquireLog<'a> {
-        let subject = Subject { client: &self.client, kind: self.kind, paths: &self.paths, meter: &self.meter };
+        let subject = Subject {
+            client: &self.client,
+            kind: self.kind,
+            paths: &self.paths,
+            meter: &self.meter,
+        };
         AcquireLog::start(subject, owner, wait)
     }
 
-    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client closes. The work
-    /// returns the log with its result.
+    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the
+    /// client closes. The work returns the log with its result.
     ///
     /// Boxed, so that the user's future that contains it stays small.
     pub(crate) fn acquiring<'a, T, Work>(
@@ -172,21 +185,27 @@ impl LockInternals {
             log.ended(acquired.as_ref().map(Option::is_some));
             acquired
         });
-        // The inner future is boxed as well: the compiler may store an awaited future twice in the outer one.
-        wait.bound(&self.client, logged.instrument(span).boxed()).boxed()
+        // The inner future is boxed as well: the compiler may store an awaited future twice in the
+        // outer one.
+        wait.bound(&self.client, logged.instrument(span).boxed())
+            .boxed()
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
         &*self.driver
     }
 
-    /// The data of a node that is created now. Not cached: the client may not know its address before it has a session.
+    /// The data of a node that is created now. Not cached: the client may not know its address
+    /// before it has a session.
     pub(crate) fn data(&self) -> &Arc<[u8]> {
-        self.data.as_ref().unwrap_or_else(|| self.client.default_lock_data())
+        self.data
+            .as_ref()
+            .unwrap_or_else(|| self.client.default_lock_data())
     }
 
-    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore, a hold for each of
-    /// the wanted leases; or `None` if it would have to wait and `wait` is [`Wait::No`].
+    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore,
+    /// a hold for each of the wanted leases; or `None` if it would have to wait and `wait` is
+    /// [`Wait::No`].
     ///
     /// The engine ignores owners: the owner in `log` is only logged.
     pub(crate) async fn acquire(
@@ -199,28 +218,43 @@ impl LockInternals {
     }
 
     pub(crate) fn protocol_error(&self, cause: impl ToString) -> Error {
-        Error::Protocol { dir: self.dir().clone(), cause: cause.to_string() }
+        Error::Protocol {
+            dir: self.dir().clone(),
+            cause: cause.to_string(),
+        }
     }
 }
 
 /// The line for these queues, if the driver's node names are valid in them.
-fn line(client: &CuratorClient, dirs: &Arc<[ZPath]>, driver: &dyn LockInternalsDriver) -> Result<Arc<Line>> {
+fn line(
+    client: &CuratorClient,
+    dirs: &Arc<[ZPath]>,
+    driver: &dyn LockInternalsDriver,
+) -> Result<Arc<Line>> {
     for dir in &**dirs {
         check_prefix(dir, driver)?;
     }
     // The nil id makes the key the same for all contenders.
-    Ok(Line::of(client, Arc::clone(dirs), driver.node_prefix(&Uuid::nil())))
+    Ok(Line::of(
+        client,
+        Arc::clone(dirs),
+        driver.node_prefix(&Uuid::nil()),
+    ))
 }
 
 /// Rejects invalid names when the lock is made, not at the first create.
 fn check_prefix(dir: &ZPath, driver: &dyn LockInternalsDriver) -> Result<()> {
     let id = source::new_uuid();
     let prefix = driver.node_prefix(&id);
-    let invalid = |expected| Error::InvalidDriver { prefix: prefix.clone(), expected };
+    let invalid = |expected| Error::InvalidDriver {
+        prefix: prefix.clone(),
+        expected,
+    };
     if prefix.is_empty() || prefix.contains('/') {
         return Err(invalid("a name that is not empty and has no '/'"));
     }
-    dir.join(&prefix).map_err(|_| invalid("a name that ZooKeeper accepts"))?;
+    dir.join(&prefix)
+        .map_err(|_| invalid("a name that ZooKeeper accepts"))?;
     if !prefix.contains(&id.to_string()) {
         return Err(invalid("a name with the contender's id in it"));
     }

@@ -1,14 +1,14 @@
-//! Limits how many contenders of one client are in a queue at the same time; the others wait in a local line, in order
-//! of arrival.
+//! Limits how many contenders of one client are in a queue at the same time; the others wait in a
+//! local line, in order of arrival.
 //!
-//! Each contender lists the directory when it arrives, and again when it gets near the head of the queue. With
-//! thousands of contenders in one client, each would read a list of thousands of names, and the session would be lost.
-//! So only 16 contenders are in the queue, enough for the next one to be ready when a holder releases; the others wait
-//! here and send no request.
+//! Each contender lists the directory when it arrives, and again when it gets near the head of the
+//! queue. With thousands of contenders in one client, each would read a list of thousands of names,
+//! and the session would be lost. So only 16 contenders are in the queue, enough for the next one
+//! to be ready when a holder releases; the others wait here and send no request.
 //!
-//! If one contender waits in the queue, later ones would wait there too. So the contenders ahead in the line delay a
-//! contender only by the time that they take to enter the queue: readers that find the lock free enter sixteen at a
-//! time.
+//! If one contender waits in the queue, later ones would wait there too. So the contenders ahead in
+//! the line delay a contender only by the time that they take to enter the queue: readers that find
+//! the lock free enter sixteen at a time.
 
 #![expect(clippy::disallowed_types, reason = "looks up one line at a time")]
 
@@ -18,8 +18,8 @@ use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many contenders of one client are in one queue at the same time. A contender needs three pipelines until it is
-/// ready to own the lock; sixteen contenders hide that latency.
+/// How many contenders of one client are in one queue at the same time. A contender needs three
+/// pipelines until it is ready to own the lock; sixteen contenders hide that latency.
 const IN_QUEUE: usize = 16;
 
 /// The lines of one client.
@@ -38,8 +38,8 @@ struct Key {
 /// The line for the queues of one lock. All locks of one client on the same path share it.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// The holder of this permit enters next. It releases the permit once its create has been sent, so nodes are
-    /// created in the order of the line.
+    /// The holder of this permit enters next. It releases the permit once its create has been sent,
+    /// so nodes are created in the order of the line.
     admission: Arc<Semaphore>,
     places: Arc<Semaphore>,
     lines: Arc<Lines>,
@@ -64,7 +64,12 @@ impl Line {
             return line;
         }
         let [admission, places] = [1, IN_QUEUE].map(|permits| Arc::new(Semaphore::new(permits)));
-        let line = Arc::new(Self { admission, places, lines: Arc::clone(&lines), key });
+        let line = Arc::new(Self {
+            admission,
+            places,
+            lines: Arc::clone(&lines),
+            key,
+        });
         *entry = Arc::downgrade(&line);
         line
     }
@@ -74,16 +79,22 @@ impl Line {
         // These semaphores are never closed.
         let admission = Arc::clone(&self.admission).acquire_owned().await.ok();
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        QueuePermit { _place: place, admission }
+        QueuePermit {
+            _place: place,
+            admission,
+        }
     }
 }
 
 impl QueuePermit {
-    /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count there. If other
-    /// contenders wait in the line, there are also some in the queue, so this contender reads the queue and gives up;
-    /// for leases, once too few are left.
+    /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count
+    /// there. If other contenders wait in the line, there are also some in the queue, so this
+    /// contender reads the queue and gives up; for leases, once too few are left.
     pub(crate) fn without_line() -> Self {
-        Self { _place: None, admission: None }
+        Self {
+            _place: None,
+            admission: None,
+        }
     }
 
     /// Records that the create has been sent: the next contender may enter.
@@ -95,6 +106,8 @@ impl QueuePermit {
 impl Drop for Line {
     fn drop(&mut self) {
         // Another line may have been registered under this key by now.
-        self.lines.lines.remove_if(&self.key, |_, line| line.strong_count() == 0);
+        self.lines
+            .lines
+            .remove_if(&self.key, |_, line| line.strong_count() == 0);
     }
 }

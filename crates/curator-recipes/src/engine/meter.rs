@@ -1,5 +1,5 @@
-//! Measures acquires, holds and caches, behind the feature `metrics`. Without it, a meter is empty, and no clock is
-//! read.
+//! Measures acquires, holds and caches, behind the feature `metrics`. Without it, a meter is empty,
+//! and no clock is read.
 
 #[cfg(feature = "metrics")]
 mod described;

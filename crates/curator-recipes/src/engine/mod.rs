@@ -1,5 +1,5 @@
-//! The engine of the locks: acquires and holds nodes in queues, from the first request to the last delete. Independent
-//! of any recipe.
+//! The engine of the locks: acquires and holds nodes in queues, from the first request to the last
+//! delete. Independent of any recipe.
 
 pub(crate) mod contender;
 pub(crate) mod event_failures;

@@ -1,8 +1,11 @@
-//! Tracks the nodes of a contender from before they are created until they are deleted, and deletes them on drop.
+//! Tracks the nodes of a contender from before they are created until they are deleted, and deletes
+//! them on drop.
 
 use std::mem;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, ZPath};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, Outcome, Session, TransactionOperation, ZPath,
+};
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 
 use super::log::deletes_sent;
@@ -11,10 +14,10 @@ use crate::error::{Error, LockLost, LossReason, Result};
 
 /// The nodes of one contender, and then of its hold. Dropping this deletes them.
 ///
-/// This makes every acquire cancel-safe: at any await point, dropping the future drops this too. A node is recorded
-/// *before* its create is sent. If the node's name is known, the drop sends the delete. Otherwise the client's janitor
-/// first lists the directory to find the node: a session processes requests in order, so the list includes the created
-/// node.
+/// This makes every acquire cancel-safe: at any await point, dropping the future drops this too. A
+/// node is recorded *before* its create is sent. If the node's name is known, the drop sends the
+/// delete. Otherwise the client's janitor first lists the directory to find the node: a session
+/// processes requests in order, so the list includes the created node.
 ///
 /// Cleanup by the client instead of the cancelled caller follows etcd's `concurrency/mutex.go`.
 #[derive(Debug)]
@@ -23,7 +26,8 @@ pub(crate) struct OwnNodes {
     pub(super) session: Session,
     /// The nodes in each directory.
     nodes: Vec<Nodes>,
-    /// The watches on the nodes. Dropping them before the nodes are deleted would send extra requests.
+    /// The watches on the nodes. Dropping them before the nodes are deleted would send extra
+    /// requests.
     pub(super) watched: Vec<WatchedNode>,
 }
 
@@ -49,35 +53,57 @@ pub(crate) enum State {
 impl OwnNodes {
     /// Starts without any nodes.
     pub(crate) fn new(client: &CuratorClient, session: &Session) -> Self {
-        Self { client: client.clone(), session: session.clone(), nodes: Vec::new(), watched: Vec::new() }
+        Self {
+            client: client.clone(),
+            session: session.clone(),
+            nodes: Vec::new(),
+            watched: Vec::new(),
+        }
     }
 
     /// Adds a directory, with the nodes that `finder` describes.
     pub(crate) fn add(&mut self, finder: NodeFinder) {
-        self.nodes.push(Nodes { finder, state: State::Idle });
+        self.nodes.push(Nodes {
+            finder,
+            state: State::Idle,
+        });
     }
 
     /// Records that a create is about to be sent in this directory.
     pub(crate) fn sending(&mut self, directory: usize) {
         let state = &mut self.nodes[directory].state;
-        *state = if matches!(state, State::Idle) { State::Sent } else { State::MayExist };
+        *state = if matches!(state, State::Idle) {
+            State::Sent
+        } else {
+            State::MayExist
+        };
     }
 
-    /// Records that the server denied the last create. If no other create was sent, there is no node to find; and a
-    /// client that may not create nodes in a directory often may not list it either.
+    /// Records that the server denied the last create. If no other create was sent, there is no
+    /// node to find; and a client that may not create nodes in a directory often may not list it
+    /// either.
     pub(crate) fn denied(&mut self, directory: usize) {
-        if let Some(Nodes { state: state @ State::Sent, .. }) = self.nodes.get_mut(directory) {
+        if let Some(Nodes {
+            state: state @ State::Sent,
+            ..
+        }) = self.nodes.get_mut(directory)
+        {
             *state = State::Idle;
         }
     }
 
-    /// Sets the state of the nodes in this directory. Before a create, call [`sending`](Self::sending) instead.
+    /// Sets the state of the nodes in this directory. Before a create, call
+    /// [`sending`](Self::sending) instead.
     pub(crate) fn set(&mut self, directory: usize, state: State) {
         self.nodes[directory].state = state;
     }
 
     /// Whether these are the known names of the nodes in this directory.
-    pub(super) fn are_named<'n>(&self, directory: usize, names: impl Iterator<Item = &'n str>) -> bool {
+    pub(super) fn are_named<'n>(
+        &self,
+        directory: usize,
+        names: impl Iterator<Item = &'n str>,
+    ) -> bool {
         let known = self.nodes.get(directory).map(|nodes| &nodes.state);
         matches!(known, Some(State::Answered(paths)) if paths.iter().map(ZPath::name).eq(names))
     }
@@ -98,13 +124,20 @@ impl OwnNodes {
 
     /// Splits off the nodes in one directory, each into a separate `OwnNodes`.
     pub(crate) fn split(mut self, directory: usize) -> Vec<Self> {
-        let Some(Nodes { finder, state: State::Answered(paths) }) = self.nodes.get_mut(directory) else {
+        let Some(Nodes {
+            finder,
+            state: State::Answered(paths),
+        }) = self.nodes.get_mut(directory)
+        else {
             return Vec::new();
         };
         let paths = mem::take(paths);
         let alone = |path| {
             let mut nodes = Self::new(&self.client, &self.session);
-            nodes.nodes.push(Nodes { finder: finder.clone(), state: State::Answered(vec![path]) });
+            nodes.nodes.push(Nodes {
+                finder: finder.clone(),
+                state: State::Answered(vec![path]),
+            });
             nodes
         };
         paths.into_iter().map(alone).collect()
@@ -112,10 +145,12 @@ impl OwnNodes {
 
     /// The nodes whose names are known.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &ZPath> {
-        self.nodes.iter().flat_map(|Nodes { state, .. }| match state {
-            State::Idle | State::Sent | State::MayExist => &[],
-            State::Answered(paths) => &**paths,
-        })
+        self.nodes
+            .iter()
+            .flat_map(|Nodes { state, .. }| match state {
+                State::Idle | State::Sent | State::MayExist => &[],
+                State::Answered(paths) => &**paths,
+            })
     }
 }
 
@@ -125,19 +160,24 @@ impl Drop for OwnNodes {
         for Nodes { finder, state } in self.nodes.drain(..) {
             match state {
                 State::Idle => {}
-                State::Sent | State::MayExist => self.client.janitor().find_and_delete(&self.session, finder),
+                State::Sent | State::MayExist => {
+                    self.client.janitor().find_and_delete(&self.session, finder)
+                }
                 State::Answered(paths) => known.extend(paths),
             }
         }
         let watched = Box::new(mem::take(&mut self.watched));
-        self.client.janitor().delete_owned_together(&self.session, known, Some(watched));
+        self.client
+            .janitor()
+            .delete_owned_together(&self.session, known, Some(watched));
     }
 }
 
 /// Deletion by `release`, which reports the result.
 impl OwnNodes {
-    /// Deletes the nodes, with as many attempts as the client's retry policy allows. If one delete fails, the other
-    /// nodes are still deleted. Deletes that are not finished here continue in the background, as after a drop.
+    /// Deletes the nodes, with as many attempts as the client's retry policy allows. If one delete
+    /// fails, the other nodes are still deleted. Deletes that are not finished here continue in the
+    /// background, as after a drop.
     ///
     /// `known_loss` is the earlier loss of the lock, if any.
     pub(crate) async fn delete(mut self, known_loss: Option<LockLost>) -> Result<()> {
@@ -162,15 +202,24 @@ impl OwnNodes {
         let mut in_doubt = false;
         while !left.is_empty() {
             self.connected().await;
-            let Err((index, error)) = self.send_deletes(&left).await else { break };
+            let Err((index, error)) = self.send_deletes(&left).await else {
+                break;
+            };
             if let (Some(end), Some(path)) = (self.session.end(), first.clone()) {
-                return Err(LockLost { path, reason: LossReason::SessionLost(end) }.into());
+                return Err(LockLost {
+                    path,
+                    reason: LossReason::SessionLost(end),
+                }
+                .into());
             }
             in_doubt |= error.outcome() == Outcome::Unknown;
             if error.is_retryable() {
                 let retrier = retrier.get_or_insert_with(|| self.client.retrier());
                 if let Err(cause) = retrier.pause(error).await {
-                    failures.push(Error::ReleasePending { path: left[0].clone(), cause });
+                    failures.push(Error::ReleasePending {
+                        path: left[0].clone(),
+                        cause,
+                    });
                     break;
                 }
                 continue;
@@ -180,13 +229,19 @@ impl OwnNodes {
             match error {
                 ClientError::NoNode { .. } if in_doubt => {}
                 ClientError::NoNode { .. } => {
-                    failures.push(LockLost { path, reason: LossReason::NodeDeleted }.into());
+                    failures.push(
+                        LockLost {
+                            path,
+                            reason: LossReason::NodeDeleted,
+                        }
+                        .into(),
+                    );
                 }
                 cause => failures.push(Error::ReleaseRefused { path, cause }),
             }
         }
-        // After a lost reply, a missing node counts as deleted by this release. But the node of the known loss was
-        // missing before, so that loss is still reported.
+        // After a lost reply, a missing node counts as deleted by this release. But the node of the
+        // known loss was missing before, so that loss is still reported.
         let is_reported = |failure: &Error| matches!(failure, Error::Lost(_));
         if let Some(lost) = known_loss.filter(|_| !failures.iter().any(is_reported)) {
             failures.push(lost.into());
@@ -198,17 +253,29 @@ impl OwnNodes {
     async fn send_deletes(&self, nodes: &[ZPath]) -> Result<(), (usize, ClientError)> {
         deletes_sent(nodes.len());
         if let [path] = nodes {
-            return self.session.delete(path, None).await.map_err(|error| (0, error));
+            return self
+                .session
+                .delete(path, None)
+                .await
+                .map_err(|error| (0, error));
         }
-        let delete = |path: &ZPath| TransactionOperation::Delete { path: path.clone(), version: None };
-        match self.session.transact(nodes.iter().map(delete).collect()).await {
+        let delete = |path: &ZPath| TransactionOperation::Delete {
+            path: path.clone(),
+            version: None,
+        };
+        match self
+            .session
+            .transact(nodes.iter().map(delete).collect())
+            .await
+        {
             Ok(_) => Ok(()),
             Err(ClientError::TransactionFailed { index, cause }) => Err((index, *cause)),
             Err(error) => Err((0, error)),
         }
     }
 
-    /// Waits for a connection, at most the session timeout; after that, the request itself returns the error.
+    /// Waits for a connection, at most the session timeout; after that, the request itself returns
+    /// the error.
     ///
     /// A release does not wait for a request turn, because other clients wait for the lock.
     async fn connected(&self) {

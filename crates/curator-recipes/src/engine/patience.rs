@@ -1,14 +1,16 @@
-//! How long an acquire that may not wait stays behind other contenders for leases while enough leases are left.
+//! How long an acquire that may not wait stays behind other contenders for leases while enough
+//! leases are left.
 //!
-//! A contender that finds a free lease is in the queue for a few round trips. A contender that has waited there for
-//! long waits for more leases than are left, or is stopped. These two cases differ only in time.
+//! A contender that finds a free lease is in the queue for a few round trips. A contender that has
+//! waited there for long waits for more leases than are left, or is stopped. These two cases differ
+//! only in time.
 
 use std::time::Duration;
 
 use curator_client::{Deadline, Stat};
 
-/// How long a contender ahead may stay in the queue. Many round trips to a distant ensemble, and a pause of a busy
-/// machine.
+/// How long a contender ahead may stay in the queue. Many round trips to a distant ensemble, and a
+/// pause of a busy machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The patience of one contender.
@@ -28,10 +30,15 @@ impl Patience {
 
     /// Records the `stat` of the node ahead that the contender now watches.
     pub(super) fn behind(&mut self, stat: &Stat) {
-        let age = self.joined.map_or(0, |joined| joined.saturating_sub(stat.ctime));
+        let age = self
+            .joined
+            .map_or(0, |joined| joined.saturating_sub(stat.ctime));
         let is_waiting = u64::try_from(age).is_ok_and(|age| Duration::from_millis(age) >= PATIENCE);
         let deadline = Deadline::after(if is_waiting { Duration::ZERO } else { PATIENCE });
-        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        self.deadline = Some(
+            self.deadline
+                .map_or(deadline, |earlier| earlier.min(deadline)),
+        );
     }
 
     /// Records that the contender ahead has left the queue: the next one has as much time.
@@ -41,7 +48,9 @@ impl Patience {
 
     /// When to give up.
     pub(crate) fn deadline(&mut self) -> Deadline {
-        *self.deadline.get_or_insert_with(|| Deadline::after(PATIENCE))
+        *self
+            .deadline
+            .get_or_insert_with(|| Deadline::after(PATIENCE))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Translates the requests of a contest into requests on a session, and the replies back.
 //!
-//! [`Contender::send`] sends creates as one transaction and plain reads as one `multiRead`; [`Contender::send_one`]
-//! sends each other request.
+//! [`Contender::send`] sends creates as one transaction and plain reads as one `multiRead`;
+//! [`Contender::send_one`] sends each other request.
 
 mod creates;
 
 use curator_client::{
-    Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _, Result as ClientResult, Stat,
-    TransactionOperation, TransactionResult, Watch,
+    Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _,
+    Result as ClientResult, Stat, TransactionOperation, TransactionResult, Watch,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
@@ -39,24 +39,26 @@ enum Reply {
 #[derive(Clone, Copy)]
 struct Origin {
     directory: usize,
-    /// Whether the same pipeline creates the contender's node, so that it is not known yet which contender is first.
+    /// Whether the same pipeline creates the contender's node, so that it is not known yet which
+    /// contender is first.
     is_early: bool,
 }
 
 /// Sending.
 impl Contender<'_> {
-    /// Sends one pipeline: everything is sent before anything is awaited. One case takes more round trips: creating the
-    /// node with the limit, which is sent alone.
+    /// Sends one pipeline: everything is sent before anything is awaited. One case takes more round
+    /// trips: creating the node with the limit, which is sent alone.
     ///
-    /// The requests are sent in the contest's order: all creates, as one transaction; then the other requests, one by
-    /// one; then all plain reads, as one `multiRead`.
+    /// The requests are sent in the contest's order: all creates, as one transaction; then the
+    /// other requests, one by one; then all plain reads, as one `multiRead`.
     pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
         self.session.pipelined(|| self.send_all(requests))
     }
 
     fn send_all(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
         let is_create = |(_, request): &&(usize, Request)| request.is_create();
-        let is_read = |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
+        let is_read =
+            |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
         let creates = requests.iter().take_while(is_create).count();
         let reads = requests[creates..].iter().rev().take_while(is_read).count();
         let (rest, reads) = requests.split_at(requests.len() - reads);
@@ -81,9 +83,13 @@ impl Contender<'_> {
         let (session, path) = (self.session, &self.directories[directory].path);
         Ok(match request {
             // Creates are sent together.
-            Request::Create | Request::CreateWithParents => return Err(self.unexpected_reply(request)),
+            Request::Create | Request::CreateWithParents => {
+                return Err(self.unexpected_reply(request));
+            }
             Request::Sync => one(session.sync(path).map_ok(|()| Reply::Done)),
-            Request::List => one(session.get_children(path).map_ok(|children| Reply::Children(children, None))),
+            Request::List => one(session
+                .get_children(path)
+                .map_ok(|children| Reply::Children(children, None))),
             Request::WatchList => {
                 let list = session.watch_children(path);
                 one(list.map_ok(|(children, watch)| Reply::Children(children, Some(watch))))
@@ -108,21 +114,29 @@ impl Contender<'_> {
                 let create = self.limit()?.create_if_missing(session);
                 one(create.map_ok(|()| Reply::Done))
             }
-            Request::Take { with_directory, quantity, limit, place, place_version } => {
+            Request::Take {
+                with_directory,
+                quantity,
+                limit,
+                place,
+                place_version,
+            } => {
                 self.nodes.sending(directory);
                 let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
-                operations.extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
+                operations
+                    .extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
                 let (path, version) = (self.child(0, place)?, Some(*place_version));
                 operations.push(TransactionOperation::Delete { path, version });
                 let missing = with_directory.then(|| self.directories[directory].path.clone());
                 let missing = missing.as_slice();
-                one(self.client.transact_with_containers(session, missing, operations).map_ok(
-                    |results| match results {
+                one(self
+                    .client
+                    .transact_with_containers(session, missing, operations)
+                    .map_ok(|results| match results {
                         Some(results) => Reply::Created(created_of(results)),
                         None => Reply::DirectoriesChanged,
-                    },
-                ))
+                    }))
             }
         })
     }
@@ -132,7 +146,10 @@ impl Contender<'_> {
             (Request::Limit, Some(limit)) => ReadOperation::Data(limit.path().clone()),
             _ => ReadOperation::Children(self.directories[*directory].path.clone()),
         };
-        let (sent, count) = (self.session.read_all(reads.iter().map(read).collect()), reads.len());
+        let (sent, count) = (
+            self.session.read_all(reads.iter().map(read).collect()),
+            reads.len(),
+        );
         let reply = |result: ClientResult<ReadResult>| match result? {
             ReadResult::Children(children) => Ok(Reply::Children(children, None)),
             ReadResult::Data { data, stat, .. } => Ok(Reply::Data(data, stat, None)),
@@ -143,7 +160,10 @@ impl Contender<'_> {
 
     fn check_of(&self, limit: Limit) -> Option<TransactionOperation> {
         let path = self.limit?.path().clone();
-        Some(TransactionOperation::Check { path, version: Some(limit.version?) })
+        Some(TransactionOperation::Check {
+            path,
+            version: Some(limit.version?),
+        })
     }
 }
 
@@ -153,15 +173,23 @@ impl Contender<'_> {
     ///
     /// # Errors
     ///
-    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and [`failure`](Self::failure)
-    /// contains the cause.
-    pub(crate) async fn answers(&mut self, requests: &[(usize, Request)], pipeline: Pipeline) -> Result<Vec<Answer>> {
+    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and
+    /// [`failure`](Self::failure) contains the cause.
+    pub(crate) async fn answers(
+        &mut self,
+        requests: &[(usize, Request)],
+        pipeline: Pipeline,
+    ) -> Result<Vec<Answer>> {
         let mut answers = Vec::with_capacity(requests.len());
-        let is_early = requests.first().is_some_and(|(_, request)| request.is_create());
-        // Replies arrive in the order of the requests: waiting for the last one first wakes the task once for all of
-        // them.
+        let is_early = requests
+            .first()
+            .is_some_and(|(_, request)| request.is_create());
+        // Replies arrive in the order of the requests: waiting for the last one first wakes the
+        // task once for all of them.
         let mut sent = pipeline.0;
-        let Some((last_count, last)) = sent.pop() else { return Ok(answers) };
+        let Some((last_count, last)) = sent.pop() else {
+            return Ok(answers);
+        };
         let last = last.await;
         let last = (last_count, ready(last).boxed());
         for (count, sent) in sent.into_iter().chain([last]) {
@@ -175,21 +203,36 @@ impl Contender<'_> {
                 }
             }
             for ((directory, request), reply) in together.iter().zip(replies) {
-                answers.push(self.answer(Origin { directory: *directory, is_early }, request, reply)?);
+                answers.push(self.answer(
+                    Origin {
+                        directory: *directory,
+                        is_early,
+                    },
+                    request,
+                    reply,
+                )?);
             }
         }
         Ok(answers)
     }
 
-    fn answer(&mut self, origin: Origin, request: &Request, reply: ClientResult<Reply>) -> Result<Answer> {
+    fn answer(
+        &mut self,
+        origin: Origin,
+        request: &Request,
+        reply: ClientResult<Reply>,
+    ) -> Result<Answer> {
         Ok(match (request, reply) {
             (Request::Sync | Request::CreateLimit, Ok(Reply::Done)) => Answer::Done,
             (Request::Create | Request::CreateWithParents, Ok(Reply::Created(mut created))) => {
-                let created = created.pop().ok_or_else(|| self.unexpected_reply(request))?;
+                let created = created
+                    .pop()
+                    .ok_or_else(|| self.unexpected_reply(request))?;
                 let node = own_node(&created);
                 self.patience.joined(&created.stat);
                 // Record the node here, in case the rest of the pipeline fails.
-                self.nodes.set(origin.directory, State::Answered(vec![created.path]));
+                self.nodes
+                    .set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
             (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::DirectoriesChanged)) => {
@@ -209,7 +252,9 @@ impl Contender<'_> {
                 }
             },
             (Request::List | Request::WatchList, Ok(Reply::Children(children, watch))) => {
-                watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
+                watch
+                    .into_iter()
+                    .for_each(|watch| self.watches.set_claim(&Event::LeasesChanged, watch));
                 Answer::Children(children)
             }
             (Request::List | Request::WatchList, Err(ClientError::NoNode { .. })) => {
@@ -223,10 +268,13 @@ impl Contender<'_> {
                 Answer::NoParent
             }
             (Request::Limit | Request::WatchLimit, Ok(Reply::Data(data, stat, watch))) => {
-                watch.into_iter().for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
+                watch
+                    .into_iter()
+                    .for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
                 match self.limit()?.limit(&data, &stat) {
                     Ok(limit) => Answer::Limit(limit),
-                    // An invalid limit does not matter before the contender is first; then it reads the limit again.
+                    // An invalid limit does not matter before the contender is first; then it reads
+                    // the limit again.
                     Err(_) if origin.is_early => Answer::Unknown,
                     Err(error) => return Err(error),
                 }
@@ -236,19 +284,32 @@ impl Contender<'_> {
                     self.patience.behind(&stat);
                 }
                 self.note_data(origin.directory, request, &data, watch);
-                let Stat { ephemeral_owner, czxid, version, .. } = stat;
-                Answer::Node { ephemeral_owner, czxid, version }
+                let Stat {
+                    ephemeral_owner,
+                    czxid,
+                    version,
+                    ..
+                } = stat;
+                Answer::Node {
+                    ephemeral_owner,
+                    czxid,
+                    version,
+                }
             }
             (Request::Take { .. }, Ok(Reply::Created(created))) => {
                 let leases = created.iter().map(own_node).collect();
-                self.nodes
-                    .set(origin.directory, State::Answered(created.into_iter().map(|lease| lease.path).collect()));
+                self.nodes.set(
+                    origin.directory,
+                    State::Answered(created.into_iter().map(|lease| lease.path).collect()),
+                );
                 Answer::Taken(leases)
             }
             (Request::Take { limit, .. }, Err(error)) => {
                 let checks = usize::from(self.check_of(*limit).is_some());
                 match cause(&error) {
-                    (index, ClientError::BadVersion { .. } | ClientError::NoNode { .. }) if index < checks => {
+                    (index, ClientError::BadVersion { .. } | ClientError::NoNode { .. })
+                        if index < checks =>
+                    {
                         Answer::LimitChanged
                     }
                     (_, ClientError::NoNode { .. }) => Answer::Missing,
@@ -263,16 +324,28 @@ impl Contender<'_> {
         })
     }
 
-    /// Keeps the watch, and records whether a client has written a revocation request to this contender's node.
-    fn note_data(&mut self, directory: usize, request: &Request, data: &[u8], watch: Option<Watch>) {
+    /// Keeps the watch, and records whether a client has written a revocation request to this
+    /// contender's node.
+    fn note_data(
+        &mut self,
+        directory: usize,
+        request: &Request,
+        data: &[u8],
+        watch: Option<Watch>,
+    ) {
         match (request, watch) {
-            (Request::WatchAhead { name }, Some(watch)) => self.watches.set_ahead(directory, name, watch),
-            (Request::WatchOwn { .. }, Some(watch)) => self.watches.set_own(directory, OwnWatch::new(data, watch)),
+            (Request::WatchAhead { name }, Some(watch)) => {
+                self.watches.set_ahead(directory, name, watch)
+            }
+            (Request::WatchOwn { .. }, Some(watch)) => {
+                self.watches.set_own(directory, OwnWatch::new(data, watch))
+            }
             _ => self.revoked |= directory == 0 && is_revoke_request(data),
         }
     }
 
-    /// Converts an error to [`Answer::Unknown`], which is retried. Returns the error if a retry cannot help.
+    /// Converts an error to [`Answer::Unknown`], which is retried. Returns the error if a retry
+    /// cannot help.
     fn unknown(&mut self, error: ClientError) -> Result<Answer> {
         if !error.is_retryable() {
             return Err(error.into());
@@ -282,12 +355,16 @@ impl Contender<'_> {
     }
 
     fn limit(&self) -> Result<&dyn LimitNode> {
-        self.limit.ok_or_else(|| self.unexpected_reply(&Request::Limit))
+        self.limit
+            .ok_or_else(|| self.unexpected_reply(&Request::Limit))
     }
 
     fn unexpected_reply(&self, request: &Request) -> Error {
         let dir = self.directories[0].path.clone();
-        Error::Protocol { dir, cause: format!("unexpected reply to {request:?}") }
+        Error::Protocol {
+            dir,
+            cause: format!("unexpected reply to {request:?}"),
+        }
     }
 }
 
@@ -316,7 +393,10 @@ fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {
 }
 
 fn own_node(created: &Created) -> OwnNode {
-    OwnNode { name: created.path.name().to_owned(), czxid: created.stat.czxid }
+    OwnNode {
+        name: created.path.name().to_owned(),
+        czxid: created.stat.czxid,
+    }
 }
 
 /// Whether the server denied the request, or an operation of the transaction.

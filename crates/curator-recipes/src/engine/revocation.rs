@@ -22,7 +22,10 @@ pub(crate) struct Revocation {
 
 impl Revocation {
     pub(crate) fn new(log: HoldLog) -> Self {
-        Self { revoke_requested: watch::Sender::new(false), log }
+        Self {
+            revoke_requested: watch::Sender::new(false),
+            log,
+        }
     }
 
     pub(crate) fn is_revoke_requested(&self) -> bool {
@@ -39,7 +42,11 @@ impl Revocation {
     /// Waits for a request to give the lock back.
     pub(crate) async fn revoke_requested(&self) {
         // The sender lives in `self`, so the channel cannot be closed.
-        let _ = self.revoke_requested.subscribe().wait_for(|revoke_requested| *revoke_requested).await;
+        let _ = self
+            .revoke_requested
+            .subscribe()
+            .wait_for(|revoke_requested| *revoke_requested)
+            .await;
     }
 
     /// Logs that a node cannot be watched for now.

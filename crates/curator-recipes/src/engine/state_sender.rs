@@ -12,7 +12,8 @@ pub(crate) trait ReportedState: Clone + Debug {
     /// The state reported before the first read, and without a recently confirmed connection.
     fn unknown() -> Self;
 
-    /// Whether this state is the same as `reported`. Compares texts, because errors cannot be compared.
+    /// Whether this state is the same as `reported`. Compares texts, because errors cannot be
+    /// compared.
     fn repeats(&self, reported: &Self) -> bool {
         format!("{self:?}") == format!("{reported:?}")
     }
@@ -29,39 +30,54 @@ pub(crate) struct StateSender<S> {
 
 impl<S: ReportedState> StateSender<S> {
     pub(crate) fn new(client: &CuratorClient) -> Self {
-        let (read, reported) = (watch::Sender::new(S::unknown()), watch::Sender::new(S::unknown()));
-        Self { client: client.clone(), read, reported }
+        let (read, reported) = (
+            watch::Sender::new(S::unknown()),
+            watch::Sender::new(S::unknown()),
+        );
+        Self {
+            client: client.clone(),
+            read,
+            reported,
+        }
     }
 
-    /// Records the state that was read; it is reported while there is a connection. Returns whether the reported state
-    /// changed.
+    /// Records the state that was read; it is reported while there is a connection. Returns whether
+    /// the reported state changed.
     pub(crate) fn set(&self, read: S) -> bool {
         self.read.send_replace(read);
         self.refresh()
     }
 
-    /// Records that the state read last may be outdated. It stays reported until the next [`refresh`](Self::refresh).
+    /// Records that the state read last may be outdated. It stays reported until the next
+    /// [`refresh`](Self::refresh).
     pub(crate) fn forget(&self) {
         self.read.send_replace(S::unknown());
     }
 
-    /// Checks the connection again, and reports the matching state. Returns whether the reported state changed.
+    /// Checks the connection again, and reports the matching state. Returns whether the reported
+    /// state changed.
     pub(crate) fn refresh(&self) -> bool {
         let is_connected = self.client.check_connected().is_ok();
-        let state = if is_connected { self.read.borrow().clone() } else { S::unknown() };
+        let state = if is_connected {
+            self.read.borrow().clone()
+        } else {
+            S::unknown()
+        };
         self.report(state)
     }
 
-    /// Checks the connection at each of its changes. Poll this future after the one that reads the state, so that
-    /// events of a watch are processed before changes of the connection.
+    /// Checks the connection at each of its changes. Poll this future after the one that reads the
+    /// state, so that events of a watch are processed before changes of the connection.
     pub(crate) async fn follow_connection(&self) -> Infallible {
         let mut connection = self.client.connection_states();
         let mut is_first = true;
         while connection.next().await.is_some() {
-            // The first item is the present state. While there is a connection, this is no change: a state that was just
-            // forgotten stays reported. But a state that was read may not be reported yet, because there was no
-            // connection then.
-            let is_kept = std::mem::take(&mut is_first) && !self.is_read() && self.client.check_connected().is_ok();
+            // The first item is the present state. While there is a connection, this is no change:
+            // a state that was just forgotten stays reported. But a state that was read may not be
+            // reported yet, because there was no connection then.
+            let is_kept = std::mem::take(&mut is_first)
+                && !self.is_read()
+                && self.client.check_connected().is_ok();
             if !is_kept {
                 self.refresh();
             }
@@ -100,10 +116,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_state_that_was_set_during_an_outage_is_reported_when_the_connection_is_followed_after_it() {
+    async fn a_state_that_was_set_during_an_outage_is_reported_when_the_connection_is_followed_after_it()
+     {
         let server = EmbeddedServer::start().unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let client = CuratorClient::builder(proxy.connect_string()).connect().await.unwrap();
+        let client = CuratorClient::builder(proxy.connect_string())
+            .connect()
+            .await
+            .unwrap();
         proxy.refuse(true).unwrap();
         proxy.cut();
         until(async || client.check_connected().is_err()).await;

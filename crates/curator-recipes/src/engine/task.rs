@@ -12,9 +12,11 @@ use crate::engine::log::Truncated;
 use crate::error::Error;
 use crate::forked::LeakedInChild;
 
-/// The error that the calls of a recipe with a task return once the task has ended. [`From`] converts the error of a
-/// client whose runtime has dropped the task.
-pub(crate) trait TaskError: From<curator_client::Error> + Clone + Send + Sync + 'static {
+/// The error that the calls of a recipe with a task return once the task has ended. [`From`]
+/// converts the error of a client whose runtime has dropped the task.
+pub(crate) trait TaskError:
+    From<curator_client::Error> + Clone + Send + Sync + 'static
+{
     /// The error after the task of the recipe at `path` has panicked.
     fn panicked(path: ZPath, message: String) -> Self;
 }
@@ -41,7 +43,8 @@ macro_rules! error_of_reads {
                 matches!(self, $closed)
             }
 
-            /// Whether the operation may have been applied. The recipe changes nothing on the servers.
+            /// Whether the operation may have been applied. The recipe changes nothing on the
+            /// servers.
             #[must_use]
             pub fn outcome(&self) -> curator_client::Outcome {
                 curator_client::Outcome::NotApplied
@@ -65,23 +68,24 @@ pub(crate) use error_of_reads;
 
 /// A task on the client's runtime. Clones are handles to the same task and do not keep it running.
 ///
-/// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the recipe's command channel
-/// closes.
+/// The rules are in `docs/adr/0040`: the task owns no handle of its recipe, and ends when the
+/// recipe's command channel closes.
 #[derive(Clone)]
 pub(crate) struct RecipeTask<E = Error> {
     pub(crate) client: CuratorClient,
     /// The path of the recipe.
     pub(crate) path: ZPath,
-    /// The error that the task has ended with. The channel closes without a value if the runtime has ended.
+    /// The error that the task has ended with. The channel closes without a value if the runtime
+    /// has ended.
     end: watch::Receiver<Option<E>>,
-    /// Copies of the channels of the handles, including `end`. A forked child leaks them, so none of its drops closes a
-    /// channel, which would take a lock.
+    /// Copies of the channels of the handles, including `end`. A forked child leaks them, so none
+    /// of its drops closes a channel, which would take a lock.
     channels: Arc<LeakedInChild<Box<dyn Any + Send + Sync>>>,
 }
 
 impl<E: TaskError> RecipeTask<E> {
-    /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error. `channels` are copies of
-    /// the channels that the handles have.
+    /// Starts `work` for the recipe at `path`. Once it ends, the recipe's calls return its error.
+    /// `channels` are copies of the channels that the handles have.
     pub(crate) fn start(
         client: &CuratorClient,
         path: ZPath,
@@ -100,7 +104,12 @@ impl<E: TaskError> RecipeTask<E> {
             ended.send_replace(Some(error));
         });
         let channels: Box<dyn Any + Send + Sync> = Box::new((channels, end.clone()));
-        Self { client: client.clone(), path, end, channels: Arc::new(LeakedInChild::new(channels)) }
+        Self {
+            client: client.clone(),
+            path,
+            end,
+            channels: Arc::new(LeakedInChild::new(channels)),
+        }
     }
 
     /// Whether this is a handle in a forked child.
@@ -108,16 +117,16 @@ impl<E: TaskError> RecipeTask<E> {
         self.channels.has_forked()
     }
 
-    /// Sends a command to the task. Does nothing in a forked child: another thread may have held the lock of the channel at
-    /// the `fork`.
+    /// Sends a command to the task. Does nothing in a forked child: another thread may have held
+    /// the lock of the channel at the `fork`.
     pub(crate) fn command<C>(&self, commands: &watch::Sender<C>, change: impl FnOnce(&mut C)) {
         if !self.has_forked() {
             commands.send_modify(change);
         }
     }
 
-    /// Waits until `find` returns something for the value of a channel that closes with the task. If the task has ended
-    /// before, returns its error.
+    /// Waits until `find` returns something for the value of a channel that closes with the task.
+    /// If the task has ended before, returns its error.
     pub(crate) async fn until<V, T>(
         &self,
         values: &watch::Receiver<V>,
@@ -162,7 +171,10 @@ impl<E: TaskError> RecipeTask<E> {
 /// The message of a panic that was caught.
 #[expect(clippy::needless_pass_by_value, reason = "what `catch_unwind` returns")]
 pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref().copied());
     text.unwrap_or("no message").to_owned()
 }
 
@@ -176,9 +188,13 @@ mod tests {
         let path = ZPath::on_server("/leader").unwrap();
         let task = RecipeTask::start(&client, path.clone(), (), async { panic!("on purpose") });
         let end = task.ended().await;
-        assert!(matches!(&end, Error::RecipePanicked { path: at, message } if *at == path && message == "on purpose"));
+        assert!(
+            matches!(&end, Error::RecipePanicked { path: at, message } if *at == path && message == "on purpose")
+        );
         assert!(!end.is_retryable() && !end.is_closed());
-        let task = RecipeTask::start(&client, path.clone(), (), async move { Error::RecipeClosed { path } });
+        let task = RecipeTask::start(&client, path.clone(), (), async move {
+            Error::RecipeClosed { path }
+        });
         assert!(task.ended().await.is_closed());
     }
 }

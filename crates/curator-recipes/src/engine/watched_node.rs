@@ -1,4 +1,5 @@
-//! Watches the nodes of a holder, to detect that a client has deleted one or requests the lock back.
+//! Watches the nodes of a holder, to detect that a client has deleted one or requests the lock
+//! back.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -12,7 +13,8 @@ use futures_util::future::{FutureExt as _, Shared, select_all};
 use super::follow::{Followed, Follower};
 use super::revocation::{Revocation, is_revoke_request};
 
-/// A watch on one of the holder's nodes, and whether its data was a revoke request when the watch was set.
+/// A watch on one of the holder's nodes, and whether its data was a revoke request when the watch
+/// was set.
 #[derive(Debug)]
 pub(crate) struct OwnWatch {
     pub(crate) watch: Watch,
@@ -22,20 +24,25 @@ pub(crate) struct OwnWatch {
 
 impl OwnWatch {
     pub(crate) fn new(data: &[u8], watch: Watch) -> Self {
-        Self { watch, revocation_requested: is_revoke_request(data) }
+        Self {
+            watch,
+            revocation_requested: is_revoke_request(data),
+        }
     }
 }
 
-/// Completes with the path of a deleted node. Never completes if the session ends first: watch the session separately.
+/// Completes with the path of a deleted node. Never completes if the session ends first: watch the
+/// session separately.
 ///
-/// Shared, so that each waiter that polls it drives it for all: a waiter that stops polling does not block the others.
+/// Shared, so that each waiter that polls it drives it for all: a waiter that stops polling does
+/// not block the others.
 pub(crate) type Deleted = Shared<Pin<Box<dyn Future<Output = ZPath> + Send>>>;
 
 /// One node of a hold, and the watch on it.
 ///
 /// The *watcher* is the future of [`watch_nodes`], which sets the watch again after each event.
-/// [`is_deleted`](Self::is_deleted) checks the watch without a request, whether or not the watcher is polled. Clones
-/// share the state.
+/// [`is_deleted`](Self::is_deleted) checks the watch without a request, whether or not the watcher
+/// is polled. Clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedNode {
     path: ZPath,
@@ -44,7 +51,8 @@ pub(crate) struct WatchedNode {
 
 #[derive(Debug)]
 struct Watching {
-    /// Whether there has ever been a watch, or the node was found deleted. If not, `seen` need not be locked.
+    /// Whether there has ever been a watch, or the node was found deleted. If not, `seen` need not
+    /// be locked.
     has_begun: AtomicBool,
     seen: Mutex<Seen>,
 }
@@ -67,15 +75,22 @@ impl WatchedNode {
         }
         let watch = own.map(|own| own.watch);
         let has_begun = AtomicBool::new(watch.is_some());
-        let seen = Mutex::new(Seen { watch, ..Seen::default() });
-        Self { path, watching: Arc::new(Watching { has_begun, seen }) }
+        let seen = Mutex::new(Seen {
+            watch,
+            ..Seen::default()
+        });
+        Self {
+            path,
+            watching: Arc::new(Watching { has_begun, seen }),
+        }
     }
 
     pub(crate) fn path(&self) -> &ZPath {
         &self.path
     }
 
-    /// Whether the node is known to be deleted. Sends nothing, and leaves the event for the watcher.
+    /// Whether the node is known to be deleted. Sends nothing, and leaves the event for the
+    /// watcher.
     pub(crate) fn is_deleted(&self) -> bool {
         if !self.watching.has_begun.load(Ordering::Acquire) {
             return false;
@@ -83,7 +98,9 @@ impl WatchedNode {
         let mut seen = self.lock();
         // The watch keeps only one waker: pass the watcher's, if there is one.
         let watcher = seen.watcher.clone();
-        let polled = seen.poll_event(&mut Context::from_waker(watcher.as_ref().unwrap_or(Waker::noop())));
+        let polled = seen.poll_event(&mut Context::from_waker(
+            watcher.as_ref().unwrap_or(Waker::noop()),
+        ));
         let is_deleted = seen.is_deleted;
         if matches!(polled, Poll::Ready(Some(_)))
             && let Some(watcher) = seen.watcher.take()
@@ -132,17 +149,23 @@ impl WatchedNode {
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.watching.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watching
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Seen {
-    /// Polls for the event, which stays until the watcher has taken it; `None` if there is neither a watch nor an event.
+    /// Polls for the event, which stays until the watcher has taken it; `None` if there is neither
+    /// a watch nor an event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         if self.event.is_none()
             && let Some(watch) = &mut self.watch
         {
-            let Poll::Ready(event) = watch.poll_fired(cx) else { return Poll::Pending };
+            let Poll::Ready(event) = watch.poll_fired(cx) else {
+                return Poll::Pending;
+            };
             self.is_deleted |= event == WatchEvent::Deleted;
             (self.watch, self.event) = (None, Some(event));
         }
@@ -152,8 +175,9 @@ impl Seen {
 
 /// Watches the nodes of one hold. The first poll of the result sets the missing watches.
 ///
-/// Records in `revocation` when a node's data requests the lock back. The result keeps neither the client nor the
-/// hold alive, because a clone of it that is not polled may be dropped later than both.
+/// Records in `revocation` when a node's data requests the lock back. The result keeps neither the
+/// client nor the hold alive, because a clone of it that is not polled may be dropped later than
+/// both.
 pub(crate) fn watch_nodes(
     client: &CuratorClient,
     session: &Session,
@@ -162,11 +186,17 @@ pub(crate) fn watch_nodes(
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
         let (session, revocation) = (session.clone(), Arc::downgrade(revocation));
-        let node = WatchedInSession { node: node.clone(), session, revocation, is_logged: false };
+        let node = WatchedInSession {
+            node: node.clone(),
+            session,
+            revocation,
+            is_logged: false,
+        };
         Box::pin(until_deleted(Follower::new(client, node))) as Pin<Box<_>>
     });
     let watching = select_all(watching.collect::<Vec<_>>());
-    let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> = Box::pin(async move { watching.await.0 });
+    let deleted: Pin<Box<dyn Future<Output = ZPath> + Send>> =
+        Box::pin(async move { watching.await.0 });
     deleted.shared()
 }
 
@@ -175,7 +205,8 @@ async fn until_deleted(mut follower: Follower<WatchedInSession>) -> ZPath {
         match follower.next().await {
             Ok(true) => {}
             Ok(false) => return follower.node.node.path,
-            // The node can never be watched; or the client is closing, which is reported as the end of the session.
+            // The node can never be watched; or the client is closing, which is reported as the end
+            // of the session.
             Err(_) => pending().await,
         }
     }
@@ -228,7 +259,11 @@ impl Followed for WatchedInSession {
 
     fn failed(&mut self, error: &Error) {
         // A broken connection or the end of the session is logged elsewhere.
-        let skips_log = self.is_logged || matches!(error, Error::Disconnected { .. } | Error::ConnectionLost { .. });
+        let skips_log = self.is_logged
+            || matches!(
+                error,
+                Error::Disconnected { .. } | Error::ConnectionLost { .. }
+            );
         if !skips_log
             && self.session.end().is_none()
             && let Some(revocation) = self.revocation.upgrade()

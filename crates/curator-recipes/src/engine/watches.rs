@@ -1,4 +1,5 @@
-//! The watches of one contender. Reports events of the contender's nodes before those of other nodes.
+//! The watches of one contender. Reports events of the contender's nodes before those of other
+//! nodes.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,13 +10,15 @@ use curator_protocol::Event;
 
 use super::watched_node::OwnWatch;
 
-/// Watches on the contender's own nodes and on nodes ahead of them, in all its queues; and on a semaphore's leases.
+/// Watches on the contender's own nodes and on nodes ahead of them, in all its queues; and on a
+/// semaphore's leases.
 #[derive(Debug)]
 pub(crate) struct Watches {
     /// One for each queue.
     pub(super) own: Vec<Option<OwnWatch>>,
     others: Vec<Other>,
-    /// An event of another contender's node, kept back because an event of the contender's own node is reported first.
+    /// An event of another contender's node, kept back because an event of the contender's own node
+    /// is reported first.
     kept: Option<Event>,
 }
 
@@ -31,7 +34,11 @@ type Seen = Result<Event, SessionEnd>;
 
 impl Watches {
     pub(crate) fn new(queues: usize) -> Self {
-        Self { own: (0..queues).map(|_| None).collect(), others: Vec::new(), kept: None }
+        Self {
+            own: (0..queues).map(|_| None).collect(),
+            others: Vec::new(),
+            kept: None,
+        }
     }
 
     pub(crate) fn set_own(&mut self, queue: usize, watch: OwnWatch) {
@@ -42,8 +49,18 @@ impl Watches {
 
     pub(crate) fn set_ahead(&mut self, queue: usize, name: &str, watch: Watch) {
         let name = || name.to_owned();
-        let deleted = Event::AheadDeleted { queue, name: name() };
-        self.set(deleted, Event::AheadChanged { queue, name: name() }, watch);
+        let deleted = Event::AheadDeleted {
+            queue,
+            name: name(),
+        };
+        self.set(
+            deleted,
+            Event::AheadChanged {
+                queue,
+                name: name(),
+            },
+            watch,
+        );
     }
 
     /// Sets the watch on the leases, or on their limit.
@@ -54,14 +71,18 @@ impl Watches {
     /// Replaces the previous watch: there is at most one for each node.
     fn set(&mut self, deleted: Event, changed: Event, watch: Watch) {
         self.others.retain(|other| other.deleted != deleted);
-        self.others.push(Other { deleted, changed, watch });
+        self.others.push(Other {
+            deleted,
+            changed,
+            watch,
+        });
     }
 
     /// Waits for the next event; `ended` is the end of the session.
     ///
-    /// On one connection, events arrive in the order of the server. But each watch has its own channel, so after an
-    /// event of another contender's node, this polls the watches on the contender's own nodes again: an earlier event
-    /// of an own node has arrived by then.
+    /// On one connection, events arrive in the order of the server. But each watch has its own
+    /// channel, so after an event of another contender's node, this polls the watches on the
+    /// contender's own nodes again: an earlier event of an own node has arrived by then.
     ///
     /// # Errors
     ///
@@ -85,9 +106,14 @@ impl Watches {
                     Poll::Ready(event) => event,
                 },
             };
-            let Poll::Ready(earlier) = self.poll_own(cx, session) else { return Poll::Ready(other) };
-            // After a broken connection, the contest reads everything again, so the event is dropped.
-            self.kept = other.ok().filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
+            let Poll::Ready(earlier) = self.poll_own(cx, session) else {
+                return Poll::Ready(other);
+            };
+            // After a broken connection, the contest reads everything again, so the event is
+            // dropped.
+            self.kept = other
+                .ok()
+                .filter(|_| !matches!(earlier, Ok(Event::Interrupted)));
             Poll::Ready(earlier)
         })
         .await
@@ -95,10 +121,17 @@ impl Watches {
 
     fn poll_own(&mut self, cx: &mut Context<'_>, session: &Session) -> Poll<Seen> {
         for queue in 0..self.own.len() {
-            let Some(own) = &mut self.own[queue] else { continue };
+            let Some(own) = &mut self.own[queue] else {
+                continue;
+            };
             if let Poll::Ready(event) = own.watch.poll_fired(cx) {
                 self.own[queue] = None;
-                return Poll::Ready(self.seen(event, session, Event::OwnDeleted(queue), Event::OwnChanged(queue)));
+                return Poll::Ready(self.seen(
+                    event,
+                    session,
+                    Event::OwnDeleted(queue),
+                    Event::OwnChanged(queue),
+                ));
             }
         }
         Poll::Pending
@@ -107,14 +140,22 @@ impl Watches {
     fn poll_others(&mut self, cx: &mut Context<'_>, session: &Session) -> Poll<Seen> {
         for index in 0..self.others.len() {
             if let Poll::Ready(event) = self.others[index].watch.poll_fired(cx) {
-                let Other { deleted, changed, .. } = self.others.remove(index);
+                let Other {
+                    deleted, changed, ..
+                } = self.others.remove(index);
                 return Poll::Ready(self.seen(event, session, deleted, changed));
             }
         }
         Poll::Pending
     }
 
-    fn seen(&mut self, event: WatchEvent, session: &Session, deleted: Event, changed: Event) -> Seen {
+    fn seen(
+        &mut self,
+        event: WatchEvent,
+        session: &Session,
+        deleted: Event,
+        changed: Event,
+    ) -> Seen {
         match event {
             WatchEvent::Deleted => Ok(deleted),
             WatchEvent::SessionEnded => Err(session.end().unwrap_or(SessionEnd::Expired)),

@@ -8,18 +8,20 @@ use crate::codec::Suffix;
 use crate::debug::debug_as_text;
 use crate::error::Error;
 
-/// An error of a [`SharedValue`](crate::SharedValue) or a [`DistributedAtomicValue`](crate::DistributedAtomicValue).
+/// An error of a [`SharedValue`](crate::SharedValue) or a
+/// [`DistributedAtomicValue`](crate::DistributedAtomicValue).
 ///
 /// Its text and its `Debug` output contain no data of a node that cannot be decoded.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is unknown: then the node
-    /// may have been created with the seed.
+    /// An error of the client. Nothing was changed, unless its [outcome](ClientError::outcome) is
+    /// unknown: then the node may have been created with the seed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The mutex of a value that is [promoted to a lock](crate::DistributedAtomicValue::promoted_to_lock) was not
-    /// acquired. Nothing was changed.
+    /// The mutex of a value that is [promoted to a
+    /// lock](crate::DistributedAtomicValue::promoted_to_lock) was not acquired. Nothing was
+    /// changed.
     #[error("the mutex of {path} was not acquired: {cause}")]
     Lock {
         /// The node of the value.
@@ -28,8 +30,8 @@ pub enum ValueError {
         #[source]
         cause: Box<Error>,
     },
-    /// Other clients changed the value each time between the read and the write, until the retry policy gave up.
-    /// Nothing was changed.
+    /// Other clients changed the value each time between the read and the write, until the retry
+    /// policy gave up. Nothing was changed.
     #[error("{path} was not changed: other clients were first in all of {attempts} attempts")]
     Contended {
         /// The node.
@@ -37,7 +39,8 @@ pub enum ValueError {
         /// The number of attempts.
         attempts: u32,
     },
-    /// The reply was lost: the value may or may not have been changed. A retry could change it twice.
+    /// The reply was lost: the value may or may not have been changed. A retry could change it
+    /// twice.
     #[error("it is unknown whether {path} was changed, and a retry could change it twice: {cause}")]
     OutcomeUnknown {
         /// The node.
@@ -56,16 +59,17 @@ pub enum ValueError {
         /// The number to add.
         delta: i64,
     },
-    /// The change of an [`update`](crate::DistributedAtomicValue::update) was declined by the caller's function.
-    /// Nothing was changed.
+    /// The change of an [`update`](crate::DistributedAtomicValue::update) was declined by the
+    /// caller's function. Nothing was changed.
     #[error("{path} was not changed: the update was declined")]
     Declined {
         /// The node.
         path: ZPath,
     },
-    /// The node was written 2^32 - 1 times, and its version is one that servers treat as any version, so a conditional
-    /// write is not possible. For a value, call [`force_set`](crate::DistributedAtomicValue::force_set); a receipt can
-    /// be deleted while its process does not run.
+    /// The node was written 2^32 - 1 times, and its version is one that servers treat as any
+    /// version, so a conditional write is not possible. For a value, call
+    /// [`force_set`](crate::DistributedAtomicValue::force_set); a receipt can be deleted while its
+    /// process does not run.
     #[error(
         "the version of {path} is -1, which servers treat as any version: first set the value unconditionally, or delete the receipt"
     )]
@@ -73,7 +77,8 @@ pub enum ValueError {
         /// The node: the value or the receipt.
         path: ZPath,
     },
-    /// The node's data cannot be decoded. The text leaves out a `cause` that may [quote them](crate::CodecError). Write a valid value with
+    /// The node's data cannot be decoded. The text leaves out a `cause` that may [quote
+    /// them](crate::CodecError). Write a valid value with
     /// [`force_set`](crate::DistributedAtomicValue::force_set).
     #[error("{path} has no valid value{}", Suffix(&**cause))]
     Invalid {
@@ -83,22 +88,24 @@ pub enum ValueError {
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The node cannot keep a value, because the servers delete it or another recipe uses it. Each value needs a path
-    /// that no other recipe uses: see [which recipe may live at whose path](crate::guide::counters).
+    /// The node cannot keep a value, because the servers delete it or another recipe uses it. Each
+    /// value needs a path that no other recipe uses: see [which recipe may live at whose
+    /// path](crate::guide::counters).
     #[error("{path} cannot keep a value{}: {cause}; use another path", if *is_written { ", but was written, because another client has replaced the node" } else { "" })]
     Unsuitable {
         /// The node: the value or the receipt.
         path: ZPath,
         /// What the node is.
         cause: UnsuitableNode,
-        /// Whether the value was written, and may be lost with the node. This is so only if another client has replaced
-        /// the node since the handle has last read or written it. With [`Directory`](UnsuitableNode::Directory), the
-        /// node can also be a value that was created with data and children. Later calls do not report this: the node
-        /// has data now.
+        /// Whether the value was written, and may be lost with the node. This is so only if another
+        /// client has replaced the node since the handle has last read or written it. With
+        /// [`Directory`](UnsuitableNode::Directory), the node can also be a value that was created
+        /// with data and children. Later calls do not report this: the node has data now.
         is_written: bool,
     },
-    /// Another handle has written the receipt (in another process, or for another value in this process), or another
-    /// client has deleted it. Each handle needs a different receipt. The next call takes the receipt over.
+    /// Another handle has written the receipt (in another process, or for another value in this
+    /// process), or another client has deleted it. Each handle needs a different receipt. The next
+    /// call takes the receipt over.
     #[error("the receipt {receipt} was written by another handle, or deleted; {path} {} changed", if *is_in_doubt { "may have been" } else { "was not" })]
     ReceiptInUse {
         /// The node of the value.
@@ -112,13 +119,14 @@ pub enum ValueError {
 
 /// A node that cannot keep a value, because the servers delete it or another recipe uses it.
 ///
-/// A ZooKeeper server does not report whether a node is a container, so this finds only some of them.
+/// A ZooKeeper server does not report whether a node is a container, so this finds only some of
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsuitableNode {
-    /// The node has no data, was never written, and has or had children: the directory of a lock or of another recipe,
-    /// which is a container. The servers delete a container after its last child is deleted. Not reported for a value
-    /// whose seed has no data.
+    /// The node has no data, was never written, and has or had children: the directory of a lock or
+    /// of another recipe, which is a container. The servers delete a container after its last child
+    /// is deleted. Not reported for a value whose seed has no data.
     ///
     /// If the node is certainly not a container, write its first value with
     /// [`CuratorClient::set_data`](curator_client::CuratorClient::set_data).
@@ -143,13 +151,17 @@ pub enum UnsuitableNode {
 debug_as_text!(ValueError, UnsuitableNode);
 
 impl ValueError {
-    /// Whether the call can succeed if repeated unchanged. `false` if a repeat could change the value twice.
+    /// Whether the call can succeed if repeated unchanged. `false` if a repeat could change the
+    /// value twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Client(error) => error.is_retryable(),
             Self::Lock { cause, .. } => cause.is_retryable(),
-            Self::Contended { .. } | Self::ReceiptInUse { is_in_doubt: false, .. } => true,
+            Self::Contended { .. }
+            | Self::ReceiptInUse {
+                is_in_doubt: false, ..
+            } => true,
             _ => false,
         }
     }
@@ -159,7 +171,14 @@ impl ValueError {
     pub fn is_closed(&self) -> bool {
         match self {
             Self::Client(error) | Self::OutcomeUnknown { cause: error, .. } => {
-                error.is_closed() || matches!(error, ClientError::SessionEnded { end: SessionEnd::Closed, .. })
+                error.is_closed()
+                    || matches!(
+                        error,
+                        ClientError::SessionEnded {
+                            end: SessionEnd::Closed,
+                            ..
+                        }
+                    )
             }
             Self::Lock { cause, .. } => cause.is_closed(),
             _ => false,
@@ -172,8 +191,12 @@ impl ValueError {
         match self {
             Self::Client(error) => error.outcome(),
             Self::OutcomeUnknown { .. }
-            | Self::ReceiptInUse { is_in_doubt: true, .. }
-            | Self::Unsuitable { is_written: true, .. } => Outcome::Unknown,
+            | Self::ReceiptInUse {
+                is_in_doubt: true, ..
+            }
+            | Self::Unsuitable {
+                is_written: true, ..
+            } => Outcome::Unknown,
             _ => Outcome::NotApplied,
         }
     }

@@ -32,10 +32,11 @@ const NONE: i64 = 0;
 /// # Caveats
 ///
 /// - The check and the read or write after it are separate steps. Hold the store's lock from before
-///   [`admit`](Self::admit) to the end of the read or write, or use [`FencedResource`](super::FencedResource), which
-///   does this.
-/// - The checker knows only the tokens passed to it. If a holder's write depends on a read, admit the token before the
-///   read too; otherwise an older holder's write can be admitted between the read and the write, and be lost.
+///   [`admit`](Self::admit) to the end of the read or write, or use
+///   [`FencedResource`](super::FencedResource), which does this.
+/// - The checker knows only the tokens passed to it. If a holder's write depends on a read, admit
+///   the token before the read too; otherwise an older holder's write can be admitted between the
+///   read and the write, and be lost.
 ///
 /// After Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug)]
@@ -47,27 +48,38 @@ impl FencingChecker {
     /// Makes a checker that has seen no token, and so admits the first.
     #[must_use]
     pub const fn new() -> Self {
-        Self { highest: AtomicI64::new(NONE) }
+        Self {
+            highest: AtomicI64::new(NONE),
+        }
     }
 
     /// Makes a checker that has seen `highest`: the token that a store has kept across a restart.
     #[must_use]
     pub fn starting_at(highest: FencingToken) -> Self {
-        Self { highest: AtomicI64::new(highest.as_i64()) }
+        Self {
+            highest: AtomicI64::new(highest.as_i64()),
+        }
     }
 
-    /// Checks whether a write with this token, or a read on which a write will depend, is allowed now. If so, remembers
-    /// the token.
+    /// Checks whether a write with this token, or a read on which a write will depend, is allowed
+    /// now. If so, remembers the token.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] when a higher token has been seen. An equal token is admitted: a holder reads and writes many
-    /// times.
+    /// [`StaleToken`] when a higher token has been seen. An equal token is admitted: a holder reads
+    /// and writes many times.
     pub fn admit(&self, token: FencingToken) -> Result<(), StaleToken> {
-        // `Relaxed` suffices: all threads see the changes of one variable in one order, and this one publishes no other
-        // data.
+        // `Relaxed` suffices: all threads see the changes of one variable in one order, and this
+        // one publishes no other data.
         let before = self.highest.fetch_max(token.as_i64(), Ordering::Relaxed);
-        if before <= token.as_i64() { Ok(()) } else { Err(StaleToken { token, highest: FencingToken::new(before) }) }
+        if before <= token.as_i64() {
+            Ok(())
+        } else {
+            Err(StaleToken {
+                token,
+                highest: FencingToken::new(before),
+            })
+        }
     }
 
     /// The highest token seen, which a store must persist. `None` if there was none.
@@ -84,7 +96,8 @@ impl Default for FencingChecker {
     }
 }
 
-/// A write or a read by a holder that has lost its lock: the store has seen the token of a newer holder.
+/// A write or a read by a holder that has lost its lock: the store has seen the token of a newer
+/// holder.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fencing token {token} is stale: {highest} has been seen")]
 #[non_exhaustive]
@@ -114,7 +127,13 @@ mod tests {
             assert_eq!(checker.highest(), Some(token(number)));
         }
         let stale = checker.admit(token(i64::MAX - 1)).unwrap_err();
-        assert_eq!(stale, StaleToken { token: token(i64::MAX - 1), highest: token(i64::MAX) });
+        assert_eq!(
+            stale,
+            StaleToken {
+                token: token(i64::MAX - 1),
+                highest: token(i64::MAX)
+            }
+        );
         assert_eq!(checker.highest(), Some(token(i64::MAX)));
     }
 }

@@ -6,11 +6,12 @@ use super::{FencingChecker, FencingToken, StaleToken};
 
 /// A resource that rejects holders older than the newest one that it has seen.
 ///
-/// If a write depends on a read, use [`read_with`](Self::read_with): afterwards no older holder can change the value. A
-/// read and a write within one [`write`](Self::write) are atomic, and need no `read_with`.
+/// If a write depends on a read, use [`read_with`](Self::read_with): afterwards no older holder can
+/// change the value. A read and a write within one [`write`](Self::write) are atomic, and need no
+/// `read_with`.
 ///
-/// The resource belongs in the store, not in the holders: holders in several processes send their writes and tokens to
-/// the one process that has the resource.
+/// The resource belongs in the store, not in the holders: holders in several processes send their
+/// writes and tokens to the one process that has the resource.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -31,20 +32,22 @@ use super::{FencingChecker, FencingToken, StaleToken};
 ///
 /// - Check and write are atomic, as are check and read: no write is applied after a write or a
 ///   [`read_with`](Self::read_with) with a higher token.
-/// - So if every holder uses `read_with` before it writes, no applied write is lost: a later writer has read it.
+/// - So if every holder uses `read_with` before it writes, no applied write is lost: a later writer
+///   has read it.
 /// - [`highest`](Self::highest) never decreases.
 ///
 /// # Caveats
 ///
-/// - A [`read`](Self::read) without the token does not exclude older holders. An older holder may write between this
-///   read and the next write: its write is confirmed, and then overwritten by a holder that has not read it.
-/// - Each write is a separate step. If an old holder makes several writes, the first may be applied and the next
-///   rejected.
-/// - It exists only in memory. To keep the value across restarts, store it with the highest token, including tokens of
-///   reads, and open it with [`starting_at`](Self::starting_at).
+/// - A [`read`](Self::read) without the token does not exclude older holders. An older holder may
+///   write between this read and the next write: its write is confirmed, and then overwritten by a
+///   holder that has not read it.
+/// - Each write is a separate step. If an old holder makes several writes, the first may be applied
+///   and the next rejected.
+/// - It exists only in memory. To keep the value across restarts, store it with the highest token,
+///   including tokens of reads, and open it with [`starting_at`](Self::starting_at).
 ///
-/// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an asynchronous store see
-/// [the module](super#an-asynchronous-store).
+/// After the storage service of Kleppmann, "How to do distributed locking" (2016). For an
+/// asynchronous store see [the module](super#an-asynchronous-store).
 #[derive(Debug, Default)]
 pub struct FencedResource<T> {
     /// Changes only under the mutex of `value`.
@@ -56,40 +59,60 @@ impl<T> FencedResource<T> {
     /// Makes a resource that has seen no token, and so admits the first.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { checker: FencingChecker::new(), value: Mutex::new(value) }
+        Self {
+            checker: FencingChecker::new(),
+            value: Mutex::new(value),
+        }
     }
 
-    /// Makes a resource that has seen `highest`: the token of the last write, or of a [`read_with`](Self::read_with)
-    /// since.
+    /// Makes a resource that has seen `highest`: the token of the last write, or of a
+    /// [`read_with`](Self::read_with) since.
     #[must_use]
     pub fn starting_at(value: T, highest: FencingToken) -> Self {
-        Self { checker: FencingChecker::starting_at(highest), value: Mutex::new(value) }
+        Self {
+            checker: FencingChecker::starting_at(highest),
+            value: Mutex::new(value),
+        }
     }
 
-    /// Calls `write` if no higher token has been seen. Blocks the thread during other writes and reads.
+    /// Calls `write` if no higher token has been seen. Blocks the thread during other writes and
+    /// reads.
     ///
-    /// The token counts as seen even if `write` fails or panics. After a panic the value stays as `write` left it.
+    /// The token counts as seen even if `write` fails or panics. After a panic the value stays as
+    /// `write` left it.
     ///
     /// # Errors
     ///
     /// [`StaleToken`] when a higher token has been seen; `write` is not called then.
-    pub fn write<R>(&self, token: FencingToken, write: impl FnOnce(&mut T) -> R) -> Result<R, StaleToken> {
+    pub fn write<R>(
+        &self,
+        token: FencingToken,
+        write: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, StaleToken> {
         let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
-        // Checked under the mutex: otherwise a higher token could be admitted and written before this write.
+        // Checked under the mutex: otherwise a higher token could be admitted and written before
+        // this write.
         self.checker.admit(token)?;
         Ok(write(&mut value))
     }
 
-    /// Calls `read` if no higher token has been seen, for a holder whose next write depends on it. The token counts as
-    /// seen afterwards: a holder with a lower token cannot change the value. Blocks like [`write`](Self::write).
+    /// Calls `read` if no higher token has been seen, for a holder whose next write depends on it.
+    /// The token counts as seen afterwards: a holder with a lower token cannot change the value.
+    /// Blocks like [`write`](Self::write).
     ///
-    /// Not for concurrent holders (readers of a read-write lock, several leases of a semaphore): the one with the
-    /// highest token would lock out the others. If no write depends on the read, use [`read`](Self::read).
+    /// Not for concurrent holders (readers of a read-write lock, several leases of a semaphore):
+    /// the one with the highest token would lock out the others. If no write depends on the read,
+    /// use [`read`](Self::read).
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] when a higher token has been seen; `read` is not called then. The lock is lost.
-    pub fn read_with<R>(&self, token: FencingToken, read: impl FnOnce(&T) -> R) -> Result<R, StaleToken> {
+    /// [`StaleToken`] when a higher token has been seen; `read` is not called then. The lock is
+    /// lost.
+    pub fn read_with<R>(
+        &self,
+        token: FencingToken,
+        read: impl FnOnce(&T) -> R,
+    ) -> Result<R, StaleToken> {
         self.write(token, |value| read(value))
     }
 
@@ -100,8 +123,8 @@ impl<T> FencedResource<T> {
         read(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The highest token seen, or `None` if there was none. Does not block, so the write or read with this token may
-    /// still be in progress.
+    /// The highest token seen, or `None` if there was none. Does not block, so the write or read
+    /// with this token may still be in progress.
     #[must_use]
     pub fn highest(&self) -> Option<FencingToken> {
         self.checker.highest()
@@ -110,7 +133,9 @@ impl<T> FencedResource<T> {
     /// The value.
     #[must_use]
     pub fn into_inner(self) -> T {
-        self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.value
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,9 +156,20 @@ mod tests {
     #[test]
     fn a_write_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(0, token(34));
-        let stale = resource.write(token(33), |_| panic!("the closure was called")).unwrap_err();
-        assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
-        assert_eq!(resource.write(token(34), |value| std::mem::replace(value, 7)), Ok(0));
+        let stale = resource
+            .write(token(33), |_| panic!("the closure was called"))
+            .unwrap_err();
+        assert_eq!(
+            stale,
+            StaleToken {
+                token: token(33),
+                highest: token(34)
+            }
+        );
+        assert_eq!(
+            resource.write(token(34), |value| std::mem::replace(value, 7)),
+            Ok(0)
+        );
         assert_eq!(resource.read(|value| *value), 7);
         assert_eq!(resource.highest(), Some(token(34)));
         assert_eq!(resource.into_inner(), 7);
@@ -142,14 +178,23 @@ mod tests {
     #[test]
     fn a_read_with_a_stale_token_is_rejected_before_its_closure_runs() {
         let resource = FencedResource::starting_at(7, token(34));
-        let stale = resource.read_with(token(33), |_| panic!("the closure was called")).unwrap_err();
-        assert_eq!(stale, StaleToken { token: token(33), highest: token(34) });
+        let stale = resource
+            .read_with(token(33), |_| panic!("the closure was called"))
+            .unwrap_err();
+        assert_eq!(
+            stale,
+            StaleToken {
+                token: token(33),
+                highest: token(34)
+            }
+        );
         assert_eq!(resource.read_with(token(35), |value| *value), Ok(7));
         assert_eq!(resource.highest(), Some(token(35)));
     }
 
-    /// An old holder, paused between its read and its write, resumes after the new holder has read and before
-    /// the new holder writes. Each adds an element. Returns the holders whose writes were confirmed, and the final elements.
+    /// An old holder, paused between its read and its write, resumes after the new holder has read
+    /// and before the new holder writes. Each adds an element. Returns the holders whose writes
+    /// were confirmed, and the final elements.
     fn late_between_read_and_write(
         read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
     ) -> (Vec<&'static str>, Vec<&'static str>) {
@@ -159,21 +204,34 @@ mod tests {
         let mut acknowledged = Vec::new();
         for (token, seen, own) in [(old, seen_by_old, "old"), (new, seen_by_new, "new")] {
             let computed = [seen, vec![own]].concat();
-            acknowledged.extend(resource.write(token, |value| *value = computed).is_ok().then_some(own));
+            acknowledged.extend(
+                resource
+                    .write(token, |value| *value = computed)
+                    .is_ok()
+                    .then_some(own),
+            );
         }
         (acknowledged, resource.into_inner())
     }
 
     #[test]
     fn no_acknowledged_write_of_an_old_holder_is_lost_when_the_new_one_has_read_with_its_token() {
-        let read = |resource: &FencedResource<Vec<_>>, token| resource.read_with(token, Vec::clone).unwrap();
-        assert_eq!(late_between_read_and_write(read), (vec!["new"], vec!["new"]));
+        let read = |resource: &FencedResource<Vec<_>>, token| {
+            resource.read_with(token, Vec::clone).unwrap()
+        };
+        assert_eq!(
+            late_between_read_and_write(read),
+            (vec!["new"], vec!["new"])
+        );
     }
 
     #[test]
     fn a_token_in_the_write_alone_loses_an_acknowledged_write_of_an_old_holder() {
         let read = |resource: &FencedResource<Vec<_>>, _| resource.read(Vec::clone);
-        assert_eq!(late_between_read_and_write(read), (vec!["old", "new"], vec!["new"]));
+        assert_eq!(
+            late_between_read_and_write(read),
+            (vec!["old", "new"], vec!["new"])
+        );
     }
 
     #[test]
@@ -195,8 +253,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each holder repeatedly reads, and then writes the value with its number added; it can pause between any
-        /// steps. `turns` is the order in which the holders make their steps.
+        /// Each holder repeatedly reads, and then writes the value with its number added; it can
+        /// pause between any steps. `turns` is the order in which the holders make their steps.
         #[test]
         fn acknowledged_writes_are_kept_in_any_order_of_reads_and_writes(turns in vec(1..6_usize, 0..60)) {
             let resource = FencedResource::new(Vec::new());

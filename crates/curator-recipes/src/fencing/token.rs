@@ -7,15 +7,16 @@ use crate::debug::debug_as_text;
 
 /// A number that strictly increases from holder to holder of a lock with one holder at a time.
 ///
-/// It is the `czxid` of the lock's node: the id of the transaction that created it. It needs no extra request, and
-/// keeps increasing when the lock's directory is deleted and created again. Send it with every write, and with every
-/// read on which a write depends, and let the store reject a token that is lower than one that it has seen. Then a
-/// holder that was paused, lost its lock without noticing, and resumed, neither overwrites what a newer holder has
-/// written nor changes what the newer holder has read. The module [`fencing`](crate::fencing) explains how a store does
+/// It is the `czxid` of the lock's node: the id of the transaction that created it. It needs no
+/// extra request, and keeps increasing when the lock's directory is deleted and created again. Send
+/// it with every write, and with every read on which a write depends, and let the store reject a
+/// token that is lower than one that it has seen. Then a holder that was paused, lost its lock
+/// without noticing, and resumed, neither overwrites what a newer holder has written nor changes
+/// what the newer holder has read. The module [`fencing`](crate::fencing) explains how a store does
 /// this, and what a token in the write alone does not protect.
 ///
-/// `Display` writes the wire format, the number in decimal digits, and `FromStr` parses it. `TryFrom<i64>` converts a
-/// number, such as one from a database.
+/// `Display` writes the wire format, the number in decimal digits, and `FromStr` parses it.
+/// `TryFrom<i64>` converts a number, such as one from a database.
 ///
 /// ```
 /// use curator_recipes::FencingToken;
@@ -31,8 +32,8 @@ use crate::debug::debug_as_text;
 /// # Ok::<(), curator_recipes::fencing::InvalidFencingToken>(())
 /// ```
 ///
-/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's counterpart of the
-/// sequencers in the Chubby paper (2006).
+/// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's
+/// counterpart of the sequencers in the Chubby paper (2006).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
@@ -56,7 +57,13 @@ impl TryFrom<i64> for FencingToken {
     ///
     /// [`InvalidFencingToken`] when the number is not positive.
     fn try_from(number: i64) -> Result<Self, InvalidFencingToken> {
-        if number > 0 { Ok(Self(number)) } else { Err(InvalidFencingToken { value: number.to_string() }) }
+        if number > 0 {
+            Ok(Self(number))
+        } else {
+            Err(InvalidFencingToken {
+                value: number.to_string(),
+            })
+        }
     }
 }
 
@@ -76,10 +83,17 @@ impl FromStr for FencingToken {
     type Err = InvalidFencingToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidFencingToken> {
-        // Checks the digits, because the integer parser also accepts a `+`, which `Display` never writes.
-        let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        // Checks the digits, because the integer parser also accepts a `+`, which `Display` never
+        // writes.
+        let number = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| text.parse().ok())
+            .flatten();
         let token = number.and_then(|number: i64| Self::try_from(number).ok());
-        token.ok_or_else(|| InvalidFencingToken { value: text.to_owned() })
+        token.ok_or_else(|| InvalidFencingToken {
+            value: text.to_owned(),
+        })
     }
 }
 
@@ -102,15 +116,34 @@ mod tests {
 
     #[test]
     fn a_token_that_is_not_a_positive_number_is_rejected_with_its_value() {
-        for text in
-            ["", "0", "00", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "1_000", "٣", "9223372036854775808", "one"]
-        {
+        for text in [
+            "",
+            "0",
+            "00",
+            "-1",
+            "+1",
+            " 1",
+            "1 ",
+            "1.0",
+            "1e3",
+            "0x1",
+            "1_000",
+            "٣",
+            "9223372036854775808",
+            "one",
+        ] {
             let error = text.parse::<FencingToken>().unwrap_err();
             assert_eq!(error.value, text);
-            assert!(error.to_string().contains(&format!("{text:?}: expected")), "{error}");
+            assert!(
+                error.to_string().contains(&format!("{text:?}: expected")),
+                "{error}"
+            );
         }
         for number in [0, -1, i64::MIN] {
-            assert_eq!(FencingToken::try_from(number).unwrap_err().value, number.to_string());
+            assert_eq!(
+                FencingToken::try_from(number).unwrap_err().value,
+                number.to_string()
+            );
         }
         assert_eq!("0007".parse(), FencingToken::try_from(7));
     }

@@ -1,11 +1,13 @@
-//! The task of a latch: joins the queue, leads, and joins again, until the latch is closed or dropped.
+//! The task of a latch: joins the queue, leads, and joins again, until the latch is closed or
+//! dropped.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery, ZPath, source,
+    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery,
+    ZPath, source,
 };
 
 use super::leadership::Leadership;
@@ -31,8 +33,8 @@ pub(super) enum Intent {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Command {
     pub(super) intent: Intent,
-    /// Increases with each command. A new number ends the current term, even with the same intent: `resign` relies on
-    /// this.
+    /// Increases with each command. A new number ends the current term, even with the same intent:
+    /// `resign` relies on this.
     pub(super) number: u64,
 }
 
@@ -46,7 +48,8 @@ pub(super) struct Report {
     pub(super) done: (u64, Result<()>),
 }
 
-/// The senders of the task. Dropping them with the task reports that this participant does not lead.
+/// The senders of the task. Dropping them with the task reports that this participant does not
+/// lead.
 pub(super) struct Reporter {
     /// For the log.
     pub(super) client: CuratorClient,
@@ -57,7 +60,8 @@ pub(super) struct Reporter {
 impl Reporter {
     fn report_term(&self, term: Leadership) {
         let token = term.fencing_token();
-        self.reports.send_modify(|report| (report.term, report.error) = (Some(term.clone()), None));
+        self.reports
+            .send_modify(|report| (report.term, report.error) = (Some(term.clone()), None));
         self.report_state(LeaderState::Leader { token });
         term.log_begin(&self.client);
     }
@@ -76,7 +80,8 @@ impl Reporter {
     }
 
     fn report_state(&self, state: LeaderState) {
-        self.states.send_if_modified(|known| std::mem::replace(known, state) != state);
+        self.states
+            .send_if_modified(|known| std::mem::replace(known, state) != state);
     }
 
     fn report_error(&self, error: Option<Error>) {
@@ -84,7 +89,8 @@ impl Reporter {
     }
 
     fn report_done(&self, number: u64, result: Result<()>) {
-        self.reports.send_modify(|report| report.done = (number, result));
+        self.reports
+            .send_modify(|report| report.done = (number, result));
     }
 }
 
@@ -101,8 +107,8 @@ pub(super) struct Campaign {
     pub(super) commands: watch::Receiver<Command>,
     /// Whether the current acquire has a place in the queue, and waits.
     pub(super) queued: Arc<watch::Sender<bool>>,
-    /// Whether the data `__REVOKE__` in the participant's node is a request to resign. False if the participant's id is
-    /// this text.
+    /// Whether the data `__REVOKE__` in the participant's node is a request to resign. False if the
+    /// participant's id is this text.
     pub(super) is_revocable: bool,
     pub(super) reporter: Reporter,
     pub(super) pauses: Pauses,
@@ -115,22 +121,25 @@ pub(super) struct Campaign {
 enum Next {
     /// The step for the latest intent.
     ByIntent,
-    /// The place in the queue was given up for the command with this number. Wait until its node is deleted, and report
-    /// the result.
+    /// The place in the queue was given up for the command with this number. Wait until its node is
+    /// deleted, and report the result.
     Report(u64, Result<()>),
     /// The last handle was dropped.
     Abandoned,
 }
 
 impl Campaign {
-    /// Takes part until the latch is closed or dropped, or the client ends. Returns the error that the calls of the
-    /// latch return afterwards.
+    /// Takes part until the latch is closed or dropped, or the client ends. Returns the error that
+    /// the calls of the latch return afterwards.
     pub(super) async fn run(mut self) -> Error {
         let mut next = Next::ByIntent;
         loop {
             let intent = self.commands.borrow().intent;
             self.participation = match intent {
-                Intent::TakePart => self.participation.take().or_else(|| Some(self.mutex.participates())),
+                Intent::TakePart => self
+                    .participation
+                    .take()
+                    .or_else(|| Some(self.mutex.participates())),
                 _ => None,
             };
             // A participant outside the queue has no failure to report.
@@ -142,7 +151,10 @@ impl Campaign {
                 Next::Abandoned => return self.closed(),
                 Next::Report(number, result) => {
                     let result = self.wait_until_left(result).await;
-                    let Command { intent, number: latest } = *self.commands.borrow();
+                    let Command {
+                        intent,
+                        number: latest,
+                    } = *self.commands.borrow();
                     if intent == Intent::Close {
                         self.reporter.report_no_term(LeaderState::Unknown);
                         self.reporter.report_done(latest, result);
@@ -162,7 +174,9 @@ impl Campaign {
     }
 
     fn closed(&self) -> Error {
-        Error::RecipeClosed { path: self.path().clone() }
+        Error::RecipeClosed {
+            path: self.path().clone(),
+        }
     }
 
     fn path(&self) -> &ZPath {
@@ -177,9 +191,9 @@ impl Campaign {
                 Ok(self.lead(guard).await)
             }
             Ok(Err(next)) => Ok(next),
-            Err(Error::Client(end @ (ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked))) => {
-                Err(end.into())
-            }
+            Err(Error::Client(
+                end @ (ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
+            )) => Err(end.into()),
             Err(error) => self.pause(error).await,
         }
     }
@@ -218,11 +232,14 @@ impl Campaign {
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
         let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
-        // Skips the report if a client has already requested the lock back: the term ends immediately.
+        // Skips the report if a client has already requested the lock back: the term ends
+        // immediately.
         if !self.is_revocable || !hold.is_revoked() {
-            self.reporter.report_term(Leadership::new(guard.hold(), guard.loss()));
+            self.reporter
+                .report_term(Leadership::new(guard.hold(), guard.loss()));
         }
-        // A lost connection alone does not end the term, which lasts while the session is certainly alive.
+        // A lost connection alone does not end the term, which lasts while the session is certainly
+        // alive.
         let next = tokio::select! {
             biased;
             _ = &mut lost => None,
@@ -247,7 +264,8 @@ impl Campaign {
         }
     }
 
-    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission, used-up sequence numbers.
+    /// Pauses after a failure to take part, whose cause may be repaired: a missing permission,
+    /// used-up sequence numbers.
     async fn pause(&mut self, error: Error) -> Result<Next> {
         self.reporter.report_error(Some(error.clone()));
         self.reporter.report_no_term(LeaderState::Unknown);
@@ -278,7 +296,10 @@ impl Campaign {
     fn recovered(&mut self) {
         self.pauses.end();
         self.reporter.report_error(None);
-        if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered(source::now()) {
+        if let Some(Recovery {
+            lasted, failures, ..
+        }) = self.failures.recovered(source::now())
+        {
             tracing::info!(client = self.client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader latch: takes part again");
         }
     }
@@ -299,10 +320,15 @@ impl Campaign {
         }
     }
 
-    /// Waits until no node of this participant is left in the queue. `released` is the result of its release.
+    /// Waits until no node of this participant is left in the queue. `released` is the result of
+    /// its release.
     async fn wait_until_left(&self, released: Result<()>) -> Result<()> {
         let mut connection = self.client.connection_states();
-        let mut left = pin!(wait_until_left(&self.client, self.path(), self.mutex.driver()));
+        let mut left = pin!(wait_until_left(
+            &self.client,
+            self.path(),
+            self.mutex.driver()
+        ));
         let left = loop {
             self.reporter.report_no_term(self.state_without_term());
             tokio::select! {
@@ -312,9 +338,12 @@ impl Campaign {
             }
         };
         match released {
-            // The result of the wait replaces that of the release: the node is deleted, or the server refuses to delete
-            // it. After a loss, there is no term to end.
-            Ok(()) | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => left,
+            // The result of the wait replaces that of the release: the node is deleted, or the
+            // server refuses to delete it. After a loss, there is no term to end.
+            Ok(())
+            | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => {
+                left
+            }
             failed => failed,
         }
     }
@@ -329,7 +358,11 @@ impl Campaign {
 
     fn state_without_term(&self) -> LeaderState {
         let is_failing = self.pauses.is_failing();
-        if self.client.check_connected().is_ok() && !is_failing { LeaderState::Follower } else { LeaderState::Unknown }
+        if self.client.check_connected().is_ok() && !is_failing {
+            LeaderState::Follower
+        } else {
+            LeaderState::Unknown
+        }
     }
 
     fn log(&self, error: &Error, what: &str) {

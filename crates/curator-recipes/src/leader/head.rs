@@ -8,26 +8,39 @@ use crate::error::Result;
 use crate::lock::Participant;
 use crate::lock::participants::{Listed, Numbers};
 
-/// Reads the first node of a queue, and watches only that node: no other node can be first before it is deleted.
+/// Reads the first node of a queue, and watches only that node: no other node can be first before
+/// it is deleted.
 ///
-/// A read is never older than an earlier read, even in a new session: a session counts as connected only once a server
-/// has replied to its probe, and a server that lags behind cannot reply to a probe.
+/// A read is never older than an earlier read, even in a new session: a session counts as connected
+/// only once a server has replied to its probe, and a server that lags behind cannot reply to a
+/// probe.
 pub(super) struct QueueHead {
     client: CuratorClient,
     dir: ZPath,
     driver: StandardLockInternalsDriver,
-    /// The first two nodes of the last list, without those known to be deleted. Nodes that are created later are behind
-    /// them.
+    /// The first two nodes of the last list, without those known to be deleted. Nodes that are
+    /// created later are behind them.
     first: Vec<Listed>,
     watch: Option<(Session, Watch)>,
 }
 
 impl QueueHead {
-    pub(super) fn new(client: &CuratorClient, dir: ZPath, driver: StandardLockInternalsDriver) -> Self {
-        Self { client: client.clone(), dir, driver, first: Vec::new(), watch: None }
+    pub(super) fn new(
+        client: &CuratorClient,
+        dir: ZPath,
+        driver: StandardLockInternalsDriver,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            dir,
+            driver,
+            first: Vec::new(),
+            watch: None,
+        }
     }
 
-    /// Waits until the watch has fired, or its session is over; returns immediately if no watch is set.
+    /// Waits until the watch has fired, or its session is over; returns immediately if no watch is
+    /// set.
     pub(super) async fn changed(&mut self) {
         if fired(&mut self.watch).await == Some(WatchEvent::Deleted) && !self.first.is_empty() {
             self.first.remove(0);
@@ -36,8 +49,8 @@ impl QueueHead {
 
     /// Reads the first participant, and sets a watch.
     ///
-    /// Sends one request if the head is the same, or is the node after the last head; otherwise, lists the queue and
-    /// reads the head.
+    /// Sends one request if the head is the same, or is the node after the last head; otherwise,
+    /// lists the queue and reads the head.
     pub(super) async fn read(&mut self) -> Result<Option<Participant>> {
         let session = self.client.session().await?;
         loop {
@@ -73,7 +86,8 @@ impl QueueHead {
 
     /// Returns a watch that fires when a participant joins; `None` if one has joined already.
     async fn watch_empty_queue(&mut self, session: &Session) -> Result<Option<Watch>> {
-        let Some((children, watch)) = unless_missing(session.watch_children(&self.dir).await)? else {
+        let Some((children, watch)) = unless_missing(session.watch_children(&self.dir).await)?
+        else {
             let (stat, watch) = session.watch_exists(&self.dir).await?;
             return Ok(stat.is_none().then_some(watch));
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, ZPath,
+};
 
 use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};
@@ -21,9 +23,9 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// Curator's `LeaderLatch`: Java and Rust programs elect one leader together.
 ///
-/// A latch takes part from [`start`](LeaderLatchBuilder::start) until it is closed: through outages of any length, lost
-/// sessions, deleted nodes and missing permissions that are repaired later. A background task on the client's runtime
-/// does this; the user need not poll anything.
+/// A latch takes part from [`start`](LeaderLatchBuilder::start) until it is closed: through outages
+/// of any length, lost sessions, deleted nodes and missing permissions that are repaired later. A
+/// background task on the client's runtime does this; the user need not poll anything.
 ///
 /// ```no_run
 /// use curator_recipes::LeaderLatch;
@@ -48,26 +50,29 @@ use crate::lock::{InterProcessMutex, Participant};
 ///
 /// # Guarantees
 ///
-/// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time, unless a client
-///   deletes the leader's node. The leader's clock ends the term when the session may be over, before another
-///   participant can lead.
+/// - *One leader*: no two participants have a [valid](Leadership::is_valid) term at the same time,
+///   unless a client deletes the leader's node. The leader's clock ends the term when the session
+///   may be over, before another participant can lead.
 /// - *Fair*: participants lead in the order in which they joined.
-/// - *Herd-free*: the end of a term wakes the next participant, and one more, which prepares to lead.
+/// - *Herd-free*: the end of a term wakes the next participant, and one more, which prepares to
+///   lead.
 /// - A leader whose node was deleted is notified, and joins the end of the queue again.
 ///
 /// # Caveats
 ///
-/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the leader's node: then the
-/// leader resigns. Deleting that node moves leadership as well, but the old leader's term stays valid until the
-/// notification arrives. `revoke` overwrites the id of the participant until it has joined again.
+/// To move leadership, call [`resign`](Self::resign), or [`revoke`](crate::revoke) with the
+/// leader's node: then the leader resigns. Deleting that node moves leadership as well, but the old
+/// leader's term stays valid until the notification arrives. `revoke` overwrites the id of the
+/// participant until it has joined again.
 ///
-/// A participant that is not among the first three detects a deletion of its node only when the queue moves, or after a
-/// reconnect.
+/// A participant that is not among the first three detects a deletion of its node only when the
+/// queue moves, or after a reconnect.
 ///
-/// The latch does not take part while the client's retry policy pauses after a failure: configure short pauses.
+/// The latch does not take part while the client's retry policy pauses after a failure: configure
+/// short pauses.
 ///
-/// Clones are handles to one participant. It leaves when the last handle is dropped: its node is deleted in the
-/// background.
+/// Clones are handles to one participant. It leaves when the last handle is dropped: its node is
+/// deleted in the background.
 #[derive(Clone)]
 pub struct LeaderLatch {
     mutex: InterProcessMutex,
@@ -90,73 +95,132 @@ pub struct LeaderLatchBuilder {
 debug_line!(LeaderLatchBuilder, |builder| path: builder.mutex.path());
 
 impl LeaderLatchBuilder {
-    /// Sets the id of this participant, the data of its node, which [`LeaderLatch::participants`] returns in every
-    /// process. Defaults to none, as in Curator.
+    /// Sets the id of this participant, the data of its node, which [`LeaderLatch::participants`]
+    /// returns in every process. Defaults to none, as in Curator.
     ///
-    /// The id `__REVOKE__` is the text of [`revoke`](crate::revoke): a participant with it cannot be revoked.
+    /// The id `__REVOKE__` is the text of [`revoke`](crate::revoke): a participant with it cannot
+    /// be revoked.
     pub fn id(self, id: impl AsRef<str>) -> Self {
         let id = id.as_ref().as_bytes();
-        Self { mutex: self.mutex.with_lock_data(id), is_revocable: !is_revoke_request(id), ..self }
+        Self {
+            mutex: self.mutex.with_lock_data(id),
+            is_revocable: !is_revoke_request(id),
+            ..self
+        }
     }
 
-    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold. Defaults to none.
+    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold.
+    /// Defaults to none.
     #[cfg(feature = "metrics")]
     pub fn metrics_name(self, name: impl Into<Arc<str>>) -> Self {
-        Self { mutex: self.mutex.with_metrics_name(name), ..self }
+        Self {
+            mutex: self.mutex.with_metrics_name(name),
+            ..self
+        }
     }
 
     /// Starts to take part. Returns immediately, also before there is a connection.
     #[must_use = "the participant leaves when its latch is dropped"]
     pub fn start(self) -> LeaderLatch {
-        let Self { mutex, queued, is_revocable } = self;
-        let (commands, commanded) = watch::channel(Command { intent: Intent::TakePart, number: 0 });
+        let Self {
+            mutex,
+            queued,
+            is_revocable,
+        } = self;
+        let (commands, commanded) = watch::channel(Command {
+            intent: Intent::TakePart,
+            number: 0,
+        });
         let (states, state) = watch::channel(LeaderState::Unknown);
-        let (reports, report) = watch::channel(Report { term: None, error: None, done: (0, Ok(())) });
+        let (reports, report) = watch::channel(Report {
+            term: None,
+            error: None,
+            done: (0, Ok(())),
+        });
         let campaign = Campaign {
             client: mutex.client().clone(),
             mutex: mutex.clone(),
             commands: commanded,
             queued,
             is_revocable,
-            reporter: Reporter { client: mutex.client().clone(), states, reports },
+            reporter: Reporter {
+                client: mutex.client().clone(),
+                states,
+                reports,
+            },
             pauses: Pauses::default(),
             failures: FailureLog::default(),
             participation: Some(mutex.participates()),
         };
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), state.clone(), report.clone());
-        let task = RecipeTask::start(mutex.client(), mutex.path().clone(), channels, campaign.run());
-        LeaderLatch { mutex, commands, states: state, reports: report, task }
+        let task = RecipeTask::start(
+            mutex.client(),
+            mutex.path().clone(),
+            channels,
+            campaign.run(),
+        );
+        LeaderLatch {
+            mutex,
+            commands,
+            states: state,
+            reports: report,
+            task,
+        }
     }
 }
 
 impl LeaderLatch {
-    /// Makes a participant in the election at `path`. Nothing is sent before [`start`](LeaderLatchBuilder::start).
+    /// Makes a participant in the election at `path`. Nothing is sent before
+    /// [`start`](LeaderLatchBuilder::start).
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderLatchBuilder> {
         let queued = Arc::default();
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader latch", LATCH_NAME, Arc::clone(&queued))?;
-        Ok(LeaderLatchBuilder { mutex: mutex.with_lock_data([]), queued, is_revocable: true })
+        let mutex = InterProcessMutex::of_leaders(
+            client,
+            path,
+            "leader latch",
+            LATCH_NAME,
+            Arc::clone(&queued),
+        )?;
+        Ok(LeaderLatchBuilder {
+            mutex: mutex.with_lock_data([]),
+            queued,
+            is_revocable: true,
+        })
     }
 
-    /// Waits until this participant leads, and returns the term. Returns immediately if it leads now.
+    /// Waits until this participant leads, and returns the term. Returns immediately if it leads
+    /// now.
     ///
     /// # Errors
     ///
-    /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client) when the client is
-    /// closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other errors: the wait continues through
-    /// outages and denied requests, which are logged; [`last_error`](Self::last_error) returns the last of these.
+    /// [`RecipeClosed`](Error::RecipeClosed) when the latch is closed; [`Client`](Error::Client)
+    /// when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked). No other
+    /// errors: the wait continues through outages and denied requests, which are logged;
+    /// [`last_error`](Self::last_error) returns the last of these.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
         // The state is set after the report.
-        let term = || self.reports.borrow().term.clone().filter(Leadership::is_valid);
-        self.task.until(&self.states, |state| if state.is_leader() { term() } else { None }).await
+        let term = || {
+            self.reports
+                .borrow()
+                .term
+                .clone()
+                .filter(Leadership::is_valid)
+        };
+        self.task
+            .until(
+                &self.states,
+                |state| if state.is_leader() { term() } else { None },
+            )
+            .await
     }
 
     /// Whether this participant certainly leads now. Reads the clock, and sends nothing.
@@ -172,24 +236,24 @@ impl LeaderLatch {
     /// The state of this participant, and its changes.
     ///
     /// It changes only when the task of the latch runs. To decide whether to act, call
-    /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock. When the latch has
-    /// ended, the state is [`Unknown`](LeaderState::Unknown), and no longer changes. In a forked child it no longer
-    /// changes.
+    /// [`has_leadership`](Self::has_leadership) or [`Leadership::is_valid`], which read the clock.
+    /// When the latch has ended, the state is [`Unknown`](LeaderState::Unknown), and no longer
+    /// changes. In a forked child it no longer changes.
     #[must_use]
     pub fn state(&self) -> Latest<LeaderState> {
         Latest::new(&self.states)
     }
 
-    /// Why this participant cannot take part now, for example because a permission is missing. `None` while it is in
-    /// the queue, or leads. It tries again, after pauses of up to 10 s.
+    /// Why this participant cannot take part now, for example because a permission is missing.
+    /// `None` while it is in the queue, or leads. It tries again, after pauses of up to 10 s.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.reports.borrow().error.clone()
     }
 
-    /// Lists all participants, in all processes, in the order in which they will lead, each with its
-    /// [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader leaves while the list
-    /// is read, it is false for all.
+    /// Lists all participants, in all processes, in the order in which they will lead, each with
+    /// its [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader
+    /// leaves while the list is read, it is false for all.
     ///
     /// # Errors
     ///
@@ -202,8 +266,8 @@ impl LeaderLatch {
         self.mutex.participants().await
     }
 
-    /// Reads the leader with two requests, a list and one node; `None` if there is no participant. To follow changes,
-    /// use a [`LeaderObserver`](super::LeaderObserver).
+    /// Reads the leader with two requests, a list and one node; `None` if there is no participant.
+    /// To follow changes, use a [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors
     ///
@@ -216,15 +280,16 @@ impl LeaderLatch {
         self.mutex.first_participant().await
     }
 
-    /// Ends the term, if this participant leads, and joins the end of the queue again. Returns when the node of the
-    /// term is deleted, or its session is over.
+    /// Ends the term, if this participant leads, and joins the end of the queue again. Returns when
+    /// the node of the term is deleted, or its session is over.
     ///
     /// The term ends for all its [views](Leadership) before the release is sent.
     ///
     /// # Errors
     ///
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of this participant's node, or of
-    /// the node of another participant of this client on the path; the errors of [`leadership`](Self::leadership).
+    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies the deletion of this
+    /// participant's node, or of the node of another participant of this client on the path; the
+    /// errors of [`leadership`](Self::leadership).
     ///
     /// # Cancel safety
     ///
@@ -233,9 +298,9 @@ impl LeaderLatch {
         self.command(|intent| intent).await
     }
 
-    /// Leaves the queue, and ends the term, until [`stand_by`](Self::stand_by): for a replica that is being drained.
-    /// Returns when its node is deleted, or its session is over. If another command follows in the meantime, only the
-    /// latest one is executed.
+    /// Leaves the queue, and ends the term, until [`stand_by`](Self::stand_by): for a replica that
+    /// is being drained. Returns when its node is deleted, or its session is over. If another
+    /// command follows in the meantime, only the latest one is executed.
     ///
     /// # Errors
     ///
@@ -248,7 +313,8 @@ impl LeaderLatch {
         self.command(|_| Intent::StandAside).await
     }
 
-    /// Joins the end of the queue again after [`stand_aside`](Self::stand_aside). Otherwise does nothing.
+    /// Joins the end of the queue again after [`stand_aside`](Self::stand_aside). Otherwise does
+    /// nothing.
     pub fn stand_by(&self) {
         if self.task.has_forked() {
             return;
@@ -256,21 +322,25 @@ impl LeaderLatch {
         self.commands.send_if_modified(|command| {
             let is_aside = command.intent == Intent::StandAside;
             if is_aside {
-                *command = Command { intent: Intent::TakePart, number: command.number + 1 };
+                *command = Command {
+                    intent: Intent::TakePart,
+                    number: command.number + 1,
+                };
             }
             is_aside
         });
     }
 
-    /// Leaves permanently, for all clones. Returns when its node is deleted, or after the client's close timeout. A
-    /// second call is harmless.
+    /// Leaves permanently, for all clones. Returns when its node is deleted, or after the client's
+    /// close timeout. A second call is harmless.
     ///
     /// # Errors
     ///
-    /// [`ReleasePending`](Error::ReleasePending) at the timeout: the deletion continues in the background.
-    /// [`ReleaseRefused`](Error::ReleaseRefused) when the server denies it: the node stays until its session ends, and
-    /// once it is first, no other participant can lead. [`Client`](Error::Client) if the client's runtime has ended, or
-    /// the process was forked; [`RecipePanicked`](Error::RecipePanicked). If the client is closed, so is the latch, and
+    /// [`ReleasePending`](Error::ReleasePending) at the timeout: the deletion continues in the
+    /// background. [`ReleaseRefused`](Error::ReleaseRefused) when the server denies it: the node
+    /// stays until its session ends, and once it is first, no other participant can lead.
+    /// [`Client`](Error::Client) if the client's runtime has ended, or the process was forked;
+    /// [`RecipePanicked`](Error::RecipePanicked). If the client is closed, so is the latch, and
     /// there is no error.
     ///
     /// # Cancel safety
@@ -310,6 +380,10 @@ impl LeaderLatch {
             command.number += 1;
             number = command.number;
         });
-        self.task.until(&self.reports, |report| (report.done.0 >= number).then(|| report.done.1.clone())).await?
+        self.task
+            .until(&self.reports, |report| {
+                (report.done.0 >= number).then(|| report.done.1.clone())
+            })
+            .await?
     }
 }

@@ -10,13 +10,15 @@ use crate::error::LockLost;
 use crate::fencing::FencingToken;
 use crate::lock::guard::{GuardedTransaction, LossHandle, run_until};
 
-/// A view of one term of a leader: from its election until it resigns, closes, or loses its session.
+/// A view of one term of a leader: from its election until it resigns, closes, or loses its
+/// session.
 ///
-/// Clones are views of the same term. Dropping a view does not end the term. A term ends, for all views, when it is
-/// lost. The term of a latch also ends by [`resign`](super::LeaderLatch::resign),
-/// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close), [`revoke`](crate::revoke),
-/// or when the last handle is dropped; the term of a [selector](super::LeaderSelector) also ends with its job, by an
-/// interrupt, or at shutdown. A view keeps the client open, like a guard.
+/// Clones are views of the same term. Dropping a view does not end the term. A term ends, for all
+/// views, when it is lost. The term of a latch also ends by [`resign`](super::LeaderLatch::resign),
+/// [`stand_aside`](super::LeaderLatch::stand_aside), [`close`](super::LeaderLatch::close),
+/// [`revoke`](crate::revoke), or when the last handle is dropped; the term of a
+/// [selector](super::LeaderSelector) also ends with its job, by an interrupt, or at shutdown. A
+/// view keeps the client open, like a guard.
 #[derive(Clone)]
 pub struct Leadership {
     hold: Arc<Hold>,
@@ -37,7 +39,11 @@ impl std::fmt::Debug for Leadership {
 
 impl Leadership {
     pub(super) fn new(hold: &Arc<Hold>, loss: LossHandle) -> Self {
-        Self { hold: Arc::clone(hold), loss, shutdown: None }
+        Self {
+            hold: Arc::clone(hold),
+            loss,
+            shutdown: None,
+        }
     }
 
     /// Sets the receiver that becomes true when the job should end.
@@ -56,16 +62,16 @@ impl Leadership {
 
     /// Whether the term is certainly valid now: no other participant can lead at this moment.
     ///
-    /// Reads the clock, so the result is right even when no task has run for a while; but only for *this moment*.
-    /// Writes that must not happen after the term need the [token](Self::fencing_token), and a store that compares it.
-    /// Sends nothing.
+    /// Reads the clock, so the result is right even when no task has run for a while; but only for
+    /// *this moment*. Writes that must not happen after the term need the
+    /// [token](Self::fencing_token), and a store that compares it. Sends nothing.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.loss.is_valid()
     }
 
-    /// The number with which a store can reject writes of an earlier leader: see [`fencing`](crate::fencing). It
-    /// increases from leader to leader.
+    /// The number with which a store can reject writes of an earlier leader: see
+    /// [`fencing`](crate::fencing). It increases from leader to leader.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.hold.token()
@@ -77,8 +83,8 @@ impl Leadership {
         self.hold.path()
     }
 
-    /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released) if this participant
-    /// gave it up.
+    /// Waits until the term has ended, and returns why: [`Released`](crate::LossReason::Released)
+    /// if this participant gave it up.
     ///
     /// # Cancel safety
     ///
@@ -87,13 +93,13 @@ impl Leadership {
         self.loss.clone().await
     }
 
-    /// Waits until the selector's run begins to shut down: when the `shutdown` future that was passed to
-    /// [`LeaderSelector::run`](super::LeaderSelector::run) completes. A long-running job should return then, within the
-    /// [grace period](super::LeaderSelectorBuilder::grace_period).
+    /// Waits until the selector's run begins to shut down: when the `shutdown` future that was
+    /// passed to [`LeaderSelector::run`](super::LeaderSelector::run) completes. A long-running job
+    /// should return then, within the [grace period](super::LeaderSelectorBuilder::grace_period).
     ///
-    /// This wait completes only during the term. A task that the job has spawned should wait for [`lost`](Self::lost),
-    /// too. For the term of a latch, this never completes: end the work before you [close](super::LeaderLatch::close)
-    /// the latch.
+    /// This wait completes only during the term. A task that the job has spawned should wait for
+    /// [`lost`](Self::lost), too. For the term of a latch, this never completes: end the work
+    /// before you [close](super::LeaderLatch::close) the latch.
     ///
     /// # Cancel safety
     ///
@@ -107,7 +113,8 @@ impl Leadership {
         std::future::pending::<()>().await;
     }
 
-    /// Runs a future during the term, and drops it when the term ends: see [`LockGuard::run`](crate::LockGuard::run).
+    /// Runs a future during the term, and drops it when the term ends: see
+    /// [`LockGuard::run`](crate::LockGuard::run).
     ///
     /// # Errors
     ///
@@ -120,8 +127,8 @@ impl Leadership {
         run_until(self.loss.clone(), future).await
     }
 
-    /// Like [`run`](Self::run), for a future that can fail. The end of the term is converted to the future's error
-    /// type.
+    /// Like [`run`](Self::run), for a future that can fail. The end of the term is converted to the
+    /// future's error type.
     ///
     /// # Errors
     ///
@@ -130,7 +137,10 @@ impl Leadership {
     /// # Cancel safety
     ///
     /// The same as [`run`](Self::run).
-    pub async fn try_run<T, E: From<LockLost>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn try_run<T, E: From<LockLost>>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         self.run(future).await?
     }
 

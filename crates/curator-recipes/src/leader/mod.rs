@@ -1,5 +1,5 @@
-//! Leader election: one participant leads until it resigns or loses its session. Also runs a job in the leader, and
-//! observes the leader.
+//! Leader election: one participant leads until it resigns or loses its session. Also runs a job in
+//! the leader, and observes the leader.
 
 mod campaign;
 mod head;

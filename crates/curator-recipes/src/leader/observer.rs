@@ -3,7 +3,9 @@
 use std::pin::pin;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source};
+use curator_client::{
+    CuratorClient, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source,
+};
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
 use futures_util::{poll, stream};
@@ -22,8 +24,9 @@ use crate::lock::Participant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObservedLeader {
-    /// The leader is not known: there is no connection, or the session is suspended; nothing has been read yet, or the
-    /// read fails (see [`LeaderObserver::last_error`]); or the observer has ended.
+    /// The leader is not known: there is no connection, or the session is suspended; nothing has
+    /// been read yet, or the read fails (see [`LeaderObserver::last_error`]); or the observer has
+    /// ended.
     Unknown,
     /// There is no participant.
     NoLeader,
@@ -33,9 +36,9 @@ pub enum ObservedLeader {
 
 /// Observes the leader of an election, without taking part.
 ///
-/// It reports the first participant, and each change of it. A task on the client's runtime reads it, through outages of
-/// any length and lost sessions, until the client closes, or the last handle, receiver and stream of this observer are
-/// dropped.
+/// It reports the first participant, and each change of it. A task on the client's runtime reads
+/// it, through outages of any length and lost sessions, until the client closes, or the last
+/// handle, receiver and stream of this observer are dropped.
 ///
 /// ```no_run
 /// use curator_recipes::client::CuratorClient;
@@ -58,24 +61,27 @@ pub enum ObservedLeader {
 ///
 /// # Guarantees
 ///
-/// - *Never backwards*: no leader is reported after one with a higher [token](Participant::fencing_token), even when a
-///   new session connects to a server that lags behind.
+/// - *Never backwards*: no leader is reported after one with a higher
+///   [token](Participant::fencing_token), even when a new session connects to a server that lags
+///   behind.
 /// - *Unknown while disconnected*: the last leader is not reported as the present one.
-/// - A leader whose term begins and ends between two reads is not reported. An observer watches only the leader's node:
-///   participants that join behind it cause no requests.
+/// - A leader whose term begins and ends between two reads is not reported. An observer watches
+///   only the leader's node: participants that join behind it cause no requests.
 ///
 /// # Caveats
 ///
-/// It reports the state of the servers. A disconnected leader stops leading before the servers expire its session; and
-/// another participant may have been elected since the read. A participant that acts as the leader must check
-/// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and send its token with each write.
+/// It reports the state of the servers. A disconnected leader stops leading before the servers
+/// expire its session; and another participant may have been elected since the read. A participant
+/// that acts as the leader must check
+/// [`LeaderLatch::has_leadership`](super::LeaderLatch::has_leadership), and send its token with
+/// each write.
 ///
 /// An observer, a receiver or a stream of it keeps the client open. An observer that starts after
 /// [`revoke`](crate::revoke) was called on the leader reports the id `__REVOKE__`.
 ///
-/// An ensemble that was restored from an old backup has lower tokens than before: the observer then reports
-/// [`Unknown`](ObservedLeader::Unknown), and [`last_error`](Self::last_error) returns the cause. Start another
-/// observer.
+/// An ensemble that was restored from an old backup has lower tokens than before: the observer then
+/// reports [`Unknown`](ObservedLeader::Unknown), and [`last_error`](Self::last_error) returns the
+/// cause. Start another observer.
 ///
 /// After etcd's `Observe`. Curator has no equivalent: `getLeader` reads once.
 #[derive(Clone)]
@@ -88,11 +94,11 @@ pub struct LeaderObserver {
 debug_line!(LeaderObserver, |observer| path: observer.path(), connection: observer.task.client.connection_state());
 
 impl LeaderObserver {
-    /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including those of Java. Returns
-    /// immediately, also before there is a connection.
+    /// Observes the leader among the [`LeaderLatch`](super::LeaderLatch)es at `path`, including
+    /// those of Java. Returns immediately, also before there is a connection.
     ///
-    /// It ignores the nodes of selectors and locks: on their path it reports [`NoLeader`](ObservedLeader::NoLeader),
-    /// and lists the path after each change.
+    /// It ignores the nodes of selectors and locks: on their path it reports
+    /// [`NoLeader`](ObservedLeader::NoLeader), and lists the path after each change.
     ///
     /// # Errors
     ///
@@ -101,11 +107,11 @@ impl LeaderObserver {
         Self::observe(client, path, LATCH_NAME)
     }
 
-    /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`, including those of Java.
-    /// Returns immediately, also before there is a connection.
+    /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`,
+    /// including those of Java. Returns immediately, also before there is a connection.
     ///
-    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also observes the holder of a
-    /// mutex.
+    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also
+    /// observes the holder of a mutex.
     ///
     /// # Errors
     ///
@@ -114,15 +120,33 @@ impl LeaderObserver {
         Self::observe(client, path, SELECTOR_NAME)
     }
 
-    fn observe(client: &CuratorClient, path: impl NodePath, lock_name: &'static str) -> Result<Self> {
+    fn observe(
+        client: &CuratorClient,
+        path: impl NodePath,
+        lock_name: &'static str,
+    ) -> Result<Self> {
         let path = client.resolve(path)?;
         let (values, observed) = watch::channel(ObservedLeader::Unknown);
         let (errors, last_error) = watch::channel(None);
         let driver = StandardLockInternalsDriver::with_lock_name(lock_name);
         let head = QueueHead::new(client, path.clone(), driver);
-        let reporter = Reporter { client: client.clone(), path: path.clone(), values, errors };
-        let task = RecipeTask::start(client, path, (observed.clone(), last_error.clone()), observe(head, reporter));
-        Ok(Self { values: observed, errors: last_error, task })
+        let reporter = Reporter {
+            client: client.clone(),
+            path: path.clone(),
+            values,
+            errors,
+        };
+        let task = RecipeTask::start(
+            client,
+            path,
+            (observed.clone(), last_error.clone()),
+            observe(head, reporter),
+        );
+        Ok(Self {
+            values: observed,
+            errors: last_error,
+            task,
+        })
     }
 
     /// Returns the leader; `None` if there is no participant. Waits while the leader is
@@ -130,7 +154,8 @@ impl LeaderObserver {
     ///
     /// # Errors
     ///
-    /// [`Client`](Error::Client) when the client is closed, or has ended; [`RecipePanicked`](Error::RecipePanicked).
+    /// [`Client`](Error::Client) when the client is closed, or has ended;
+    /// [`RecipePanicked`](Error::RecipePanicked).
     ///
     /// # Cancel safety
     ///
@@ -149,17 +174,18 @@ impl LeaderObserver {
         }
     }
 
-    /// The leader and its changes. The first [`changed`](Latest::changed) of each result returns immediately if the leader
-    /// was ever known.
+    /// The leader and its changes. The first [`changed`](Latest::changed) of each result returns
+    /// immediately if the leader was ever known.
     ///
-    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and no longer changes; in a forked
-    /// child it no longer changes either.
+    /// When the client closes, the state becomes [`Unknown`](ObservedLeader::Unknown), and no
+    /// longer changes; in a forked child it no longer changes either.
     #[must_use]
     pub fn state(&self) -> Latest<ObservedLeader> {
         Latest::new(&self.values)
     }
 
-    /// Returns [`state`](Self::state) as a stream: the first item is the present state. It ends when the client closes.
+    /// Returns [`state`](Self::state) as a stream: the first item is the present state. It ends
+    /// when the client closes.
     ///
     /// # Cancel safety
     ///
@@ -176,7 +202,8 @@ impl LeaderObserver {
         Box::pin(stream::unfold(values, next))
     }
 
-    /// Why the leader cannot be read, for example because a permission is missing. `None` after a successful read.
+    /// Why the leader cannot be read, for example because a permission is missing. `None` after a
+    /// successful read.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         self.errors.borrow().clone()
@@ -204,9 +231,14 @@ impl Drop for Reporter {
 }
 
 impl Reporter {
-    /// Reports the state that was read, or [`Unknown`](ObservedLeader::Unknown) if there is no connection.
+    /// Reports the state that was read, or [`Unknown`](ObservedLeader::Unknown) if there is no
+    /// connection.
     fn report(&self, read: &ObservedLeader) {
-        let value = if self.client.check_connected().is_ok() { read } else { &ObservedLeader::Unknown };
+        let value = if self.client.check_connected().is_ok() {
+            read
+        } else {
+            &ObservedLeader::Unknown
+        };
         self.values.send_if_modified(|reported| {
             let is_new = reported != value;
             if is_new {
@@ -249,7 +281,10 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
             Ok(first) => {
                 retrier.reset();
                 reporter.errors.send_replace(None);
-                if let Some(Recovery { lasted, failures, .. }) = failures.recovered(source::now()) {
+                if let Some(Recovery {
+                    lasted, failures, ..
+                }) = failures.recovered(source::now())
+                {
                     tracing::info!(client = reporter.client.name(), path = %Truncated(&reporter.path), ?lasted, failures, "leader observer: reads the leader again");
                 }
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
@@ -296,8 +331,12 @@ fn check_order(
     if let (Some(latest), Some(first)) = (latest.as_ref(), &mut first) {
         let (token, known) = (first.fencing_token, latest.fencing_token);
         if token < known {
-            let cause = format!("the leader has token {token}, after one with token {known} was observed");
-            return Err(Error::Protocol { dir: path.clone(), cause });
+            let cause =
+                format!("the leader has token {token}, after one with token {known} was observed");
+            return Err(Error::Protocol {
+                dir: path.clone(),
+                cause,
+            });
         }
         if first.path == latest.path && is_revoke_request(&first.data) {
             // `revoke` has overwritten its id: keep the id read before.
@@ -341,12 +380,22 @@ mod tests {
         assert_eq!(read(None).unwrap(), None);
         let seven = participant(7, "a");
         assert_eq!(read(Some(seven.clone())).unwrap(), Some(seven.clone()));
-        assert_eq!(read(Some(participant(7, "__REVOKE__"))).unwrap(), Some(seven.clone()));
+        assert_eq!(
+            read(Some(participant(7, "__REVOKE__"))).unwrap(),
+            Some(seven.clone())
+        );
         assert_eq!(read(None).unwrap(), None);
         let error = read(Some(participant(6, "b"))).unwrap_err().to_string();
-        assert!(error.contains("has token 6, after one with token 7"), "{error}");
+        assert!(
+            error.contains("has token 6, after one with token 7"),
+            "{error}"
+        );
         // The data of another node, or new data of the same node, is kept.
-        for next in [participant(7, "c"), participant(8, "__REVOKE__"), participant(9, "")] {
+        for next in [
+            participant(7, "c"),
+            participant(8, "__REVOKE__"),
+            participant(9, ""),
+        ] {
             assert_eq!(read(Some(next.clone())).unwrap(), Some(next));
         }
     }

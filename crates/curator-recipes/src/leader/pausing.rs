@@ -22,8 +22,8 @@ impl Pauses {
         self.retrier.get_or_insert_with(|| client.patient_retrier())
     }
 
-    /// This participant is in the queue, or leads, or stands aside: the next pause is the first one again. Returns whether
-    /// the last attempt failed.
+    /// This participant is in the queue, or leads, or stands aside: the next pause is the first one
+    /// again. Returns whether the last attempt failed.
     pub(super) fn end(&mut self) -> bool {
         self.retrier.take().is_some()
     }
@@ -34,15 +34,18 @@ impl Pauses {
     }
 }
 
-/// Pauses before the next attempt. Ends early when the client is connected again, because the failure may have been that
-/// of the connection or the session.
+/// Pauses before the next attempt. Ends early when the client is connected again, because the
+/// failure may have been that of the connection or the session.
 async fn pause(client: &CuratorClient, retrier: &mut Retrier) -> Result<()> {
     let mut states = client.connection_states();
     let connected_again = async {
         // The first item is the present state.
         states.next().await;
         while let Some(state) = states.next().await {
-            if matches!(state, ConnectionState::Connected | ConnectionState::Reconnected) {
+            if matches!(
+                state,
+                ConnectionState::Connected | ConnectionState::Reconnected
+            ) {
                 return;
             }
         }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery, ZPath, source,
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _,
+    Recovery, ZPath, source,
 };
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 
@@ -26,14 +27,14 @@ use crate::owner::OwnerId;
 
 /// A term whose job ends sooner is short: a pause follows.
 const SHORT_TERM: Duration = Duration::from_secs(10);
-/// The pause after the first of several consecutive short terms, and the longest pause; each pause is twice the
-/// previous one.
+/// The pause after the first of several consecutive short terms, and the longest pause; each pause
+/// is twice the previous one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// Runs a job in one process at a time: the leader.
 ///
-/// Curator's `LeaderSelector`: a mutex whose nodes contain the ids of the participants. Java and Rust programs can take
-/// part together, also with Curator's `InterProcessMutex`.
+/// Curator's `LeaderSelector`: a mutex whose nodes contain the ids of the participants. Java and
+/// Rust programs can take part together, also with Curator's `InterProcessMutex`.
 ///
 /// ```no_run
 /// use curator_recipes::LeaderSelector;
@@ -60,16 +61,18 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 ///
 /// # Guarantees
 ///
-/// - *One job at a time*: the job's future is not polled after its term, and the term ends before another participant
-///   can lead, as with [`LockGuard::run`](crate::LockGuard::run). A poll that blocks its thread is not interrupted:
-///   only [`Leadership::is_valid`] and the token protect against its late writes.
-/// - A selector takes part until [`run`](Self::run) returns: through outages of any length, lost sessions, and missing
-///   permissions that are repaired later.
-/// - A job that always ends immediately does not overload the servers: if it ends within 10 s, a pause follows, during
-///   which other participants can lead. The pause is 100 ms, and doubles up to 30 s.
+/// - *One job at a time*: the job's future is not polled after its term, and the term ends before
+///   another participant can lead, as with [`LockGuard::run`](crate::LockGuard::run). A poll that
+///   blocks its thread is not interrupted: only [`Leadership::is_valid`] and the token protect
+///   against its late writes.
+/// - A selector takes part until [`run`](Self::run) returns: through outages of any length, lost
+///   sessions, and missing permissions that are repaired later.
+/// - A job that always ends immediately does not overload the servers: if it ends within 10 s, a
+///   pause follows, during which other participants can lead. The pause is 100 ms, and doubles up
+///   to 30 s.
 ///
-/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is a separate
-/// participant.
+/// Clones share the settings and [`interrupt_leadership`](Self::interrupt_leadership). Each run is
+/// a separate participant.
 #[derive(Clone)]
 pub struct LeaderSelector {
     mutex: InterProcessMutex,
@@ -91,29 +94,31 @@ pub struct LeaderSelectorBuilder {
 debug_line!(LeaderSelectorBuilder, |builder| path: builder.selector.path());
 
 impl LeaderSelectorBuilder {
-    /// Sets the id of this participant, the data of its node, which [`LeaderSelector::participants`] returns in every
-    /// process. Defaults to the client's default lock data, as in Curator.
+    /// Sets the id of this participant, the data of its node, which
+    /// [`LeaderSelector::participants`] returns in every process. Defaults to the client's default
+    /// lock data, as in Curator.
     pub fn id(mut self, id: impl AsRef<str>) -> Self {
         self.selector.mutex = self.selector.mutex.with_lock_data(id.as_ref().as_bytes());
         self
     }
 
-    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold. Defaults to none.
+    /// Sets the label `lock` of the metrics `curator_lock_*`, which count a term as a hold.
+    /// Defaults to none.
     #[cfg(feature = "metrics")]
     pub fn metrics_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.selector.mutex = self.selector.mutex.with_metrics_name(name);
         self
     }
 
-    /// Sets how long the job may continue after `shutdown` has completed, before it is dropped. Defaults to 10 s. Zero
-    /// drops it immediately.
+    /// Sets how long the job may continue after `shutdown` has completed, before it is dropped.
+    /// Defaults to 10 s. Zero drops it immediately.
     pub fn grace_period(mut self, time: Duration) -> Self {
         self.selector.grace_period = time;
         self
     }
 
-    /// Makes the first error or panic of the job end the run. By default, an error or panic is logged, and only the
-    /// term ends.
+    /// Makes the first error or panic of the job end the run. By default, an error or panic is
+    /// logged, and only the term ends.
     pub fn stop_on_failure(mut self) -> Self {
         self.selector.stops_on_failure = true;
         self
@@ -146,8 +151,9 @@ pub enum LeaderSelectorError<E> {
         /// The message of the panic.
         message: String,
     },
-    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or the process was
-    /// forked; or, at the end of the run, the server denies the deletion of the node.
+    /// An error of the selector itself: its path is invalid; the client's runtime has shut down, or
+    /// the process was forked; or, at the end of the run, the server denies the deletion of the
+    /// node.
     #[error(transparent)]
     Selector(#[from] Error),
 }
@@ -175,7 +181,11 @@ struct Attempts<'a> {
 
 impl<'a> Attempts<'a> {
     fn new(selector: &'a LeaderSelector) -> Self {
-        Self { selector, log: FailureLog::default(), pauses: Pauses::default() }
+        Self {
+            selector,
+            log: FailureLog::default(),
+            pauses: Pauses::default(),
+        }
     }
 
     fn failed(&mut self, error: Error) {
@@ -186,7 +196,8 @@ impl<'a> Attempts<'a> {
         let is_logged = !is_outage && self.log.failed(&error, source::now());
         self.report(Some(error.clone()));
         if is_logged {
-            self.selector.log(&error, "cannot take part, and will try again");
+            self.selector
+                .log(&error, "cannot take part, and will try again");
         }
     }
 
@@ -196,14 +207,24 @@ impl<'a> Attempts<'a> {
             return;
         }
         self.report(None);
-        if let Some(Recovery { lasted, failures, .. }) = self.log.recovered(source::now()) {
-            let (client, path) = (self.selector.mutex.client().name(), Truncated(self.selector.path()));
+        if let Some(Recovery {
+            lasted, failures, ..
+        }) = self.log.recovered(source::now())
+        {
+            let (client, path) = (
+                self.selector.mutex.client().name(),
+                Truncated(self.selector.path()),
+            );
             tracing::info!(client, %path, ?lasted, failures, "leader selector: takes part again");
         }
     }
 
     fn report(&self, error: Option<Error>) {
-        *self.selector.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *self
+            .selector
+            .last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 
@@ -216,8 +237,8 @@ impl Drop for Attempts<'_> {
     }
 }
 
-/// The result of the job of a term: done, failed, or panicked. `None` if it was dropped, because the term was lost or
-/// interrupted, or the grace period was over.
+/// The result of the job of a term: done, failed, or panicked. `None` if it was dropped, because
+/// the term was lost or interrupted, or the grace period was over.
 type JobEnd<E> = Option<Result<Result<(), E>, String>>;
 
 impl LeaderSelector {
@@ -227,36 +248,54 @@ impl LeaderSelector {
     ///
     /// When the path is invalid.
     pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<LeaderSelectorBuilder> {
-        let mutex = InterProcessMutex::of_leaders(client, path, "leader selector", SELECTOR_NAME, Arc::default())?;
-        let (grace_period, interrupts) = (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
+        let mutex = InterProcessMutex::of_leaders(
+            client,
+            path,
+            "leader selector",
+            SELECTOR_NAME,
+            Arc::default(),
+        )?;
+        let (grace_period, interrupts) =
+            (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
         let last_error = Arc::default();
-        let selector = Self { mutex, grace_period, stops_on_failure: false, interrupts, last_error };
+        let selector = Self {
+            mutex,
+            grace_period,
+            stops_on_failure: false,
+            interrupts,
+            last_error,
+        };
         Ok(LeaderSelectorBuilder { selector })
     }
 
-    /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this process leads.
+    /// Takes part until `shutdown` completes or the client closes, and runs `job` whenever this
+    /// process leads.
     ///
-    /// The job gets the term that it runs in. When its future completes, the term ends, and this participant joins the
-    /// end of the queue again. When the term is lost or [interrupted](Self::interrupt_leadership), the future is
-    /// dropped.
+    /// The job gets the term that it runs in. When its future completes, the term ends, and this
+    /// participant joins the end of the queue again. When the term is lost or
+    /// [interrupted](Self::interrupt_leadership), the future is dropped.
     ///
-    /// When `shutdown` completes, [`Leadership::shutdown_requested`] completes in the job. The job may continue for the
-    /// [grace period](LeaderSelectorBuilder::grace_period), unless the term is lost; then its future is dropped, and
-    /// the node is deleted. **An endless job that does not wait for `shutdown_requested` keeps others from leading for
-    /// the whole grace period.** Closing the client ends the term immediately: end the run first.
+    /// When `shutdown` completes, [`Leadership::shutdown_requested`] completes in the job. The job
+    /// may continue for the [grace period](LeaderSelectorBuilder::grace_period), unless the term is
+    /// lost; then its future is dropped, and the node is deleted. **An endless job that does not
+    /// wait for `shutdown_requested` keeps others from leading for the whole grace period.**
+    /// Closing the client ends the term immediately: end the run first.
     ///
-    /// The future can be spawned. The job's error can be any type with `Display`, such as a `Box<dyn Error + Send +
-    /// Sync>`.
+    /// The future can be spawned. The job's error can be any type with `Display`, such as a
+    /// `Box<dyn Error + Send + Sync>`.
     ///
     /// # Errors
     ///
-    /// [`JobFailed`](LeaderSelectorError::JobFailed) and [`JobPanicked`](LeaderSelectorError::JobPanicked) with
-    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure); [`Selector`](LeaderSelectorError::Selector) if the
-    /// client has ended, or has no permission to delete its node. Closing the client ends the run without an error.
+    /// [`JobFailed`](LeaderSelectorError::JobFailed) and
+    /// [`JobPanicked`](LeaderSelectorError::JobPanicked) with
+    /// [`stop_on_failure`](LeaderSelectorBuilder::stop_on_failure);
+    /// [`Selector`](LeaderSelectorError::Selector) if the client has ended, or has no permission to
+    /// delete its node. Closing the client ends the run without an error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping this drops the job's future, and ends the term; its node is deleted in the background.
+    /// Dropping this drops the job's future, and ends the term; its node is deleted in the
+    /// background.
     pub async fn run<F, E>(
         self,
         mut job: impl FnMut(Leadership) -> F,
@@ -296,7 +335,9 @@ impl LeaderSelector {
                 None => return self.wait_until_left().await,
                 Some(Ok(guard)) => guard,
                 Some(Err(Error::Client(ClientError::Closed))) => return Ok(()),
-                Some(Err(error @ Error::Client(ClientError::ClientEnded { .. } | ClientError::Forked))) => {
+                Some(Err(
+                    error @ Error::Client(ClientError::ClientEnded { .. } | ClientError::Forked),
+                )) => {
                     return Err(error.into());
                 }
                 Some(Err(error)) => {
@@ -313,7 +354,10 @@ impl LeaderSelector {
             let began = source::now();
             let leadership = Leadership::new(guard.hold(), guard.loss());
             leadership.log_begin(&client);
-            let logged = LoggedTerm { client: &client, term: leadership.clone() };
+            let logged = LoggedTerm {
+                client: &client,
+                term: leadership.clone(),
+            };
             let end = self.run_term(leadership, &mut job, shutdown.as_mut()).await;
             drop(logged);
             let is_short = source::elapsed(began) < SHORT_TERM;
@@ -323,10 +367,15 @@ impl LeaderSelector {
             let mut stopped = Ok(());
             match guard.release_timeout(client.close_timeout()).await {
                 Ok(()) => drop(releases.recovered(source::now())),
-                Err(Error::Lost(lost)) => tracing::debug!(client = client.name(), %lost, "the term was lost"),
+                Err(Error::Lost(lost)) => {
+                    tracing::debug!(client = client.name(), %lost, "the term was lost")
+                }
                 Err(error) => {
                     if releases.failed(&error, source::now()) {
-                        self.log(&error, "the term has ended, and its release is not confirmed");
+                        self.log(
+                            &error,
+                            "the term has ended, and its release is not confirmed",
+                        );
                     }
                     if let Error::ReleaseRefused { .. } = error {
                         stopped = Err(error.into());
@@ -338,7 +387,10 @@ impl LeaderSelector {
                 // The term was lost or interrupted: no pause.
                 None => continue,
                 Some(Ok(Ok(()))) => {
-                    if let Some(Recovery { lasted, failures, .. }) = jobs.recovered(source::now()) {
+                    if let Some(Recovery {
+                        lasted, failures, ..
+                    }) = jobs.recovered(source::now())
+                    {
                         tracing::info!(client = client.name(), path = %Truncated(self.path()), ?lasted, failures, "leader selector: the job succeeds again");
                     }
                 }
@@ -347,7 +399,10 @@ impl LeaderSelector {
                         self.log(&cause, "the job failed");
                     }
                     if self.stops_on_failure {
-                        return Err(LeaderSelectorError::JobFailed { path: self.path().clone(), cause });
+                        return Err(LeaderSelectorError::JobFailed {
+                            path: self.path().clone(),
+                            cause,
+                        });
                     }
                 }
                 Some(Err(message)) => {
@@ -355,7 +410,10 @@ impl LeaderSelector {
                         self.log(&message, "the job panicked");
                     }
                     if self.stops_on_failure {
-                        return Err(LeaderSelectorError::JobPanicked { path: self.path().clone(), message });
+                        return Err(LeaderSelectorError::JobPanicked {
+                            path: self.path().clone(),
+                            message,
+                        });
                     }
                 }
             }
@@ -391,7 +449,8 @@ impl LeaderSelector {
         // The call of `job` may panic, too.
         let job = AssertUnwindSafe(async { job(leadership.clone()).await }).catch_unwind();
         let mut running = pin!(leadership.run(job));
-        // Poll the job last: if it uses up the task's budget, futures polled after it are never ready.
+        // Poll the job last: if it uses up the task's budget, futures polled after it are never
+        // ready.
         tokio::select! {
             biased;
             // `self` holds a sender, so the channel cannot be closed.
@@ -429,8 +488,8 @@ impl LeaderSelector {
         tracing::warn!(client = self.mutex.client().name(), path = %Truncated(self.path()), error = %Truncated(error), "leader selector: {what}");
     }
 
-    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their jobs. These
-    /// participants join the end of the queue again. Does nothing if no run leads.
+    /// Ends the terms of all runs of this selector and its clones, by dropping the futures of their
+    /// jobs. These participants join the end of the queue again. Does nothing if no run leads.
     pub fn interrupt_leadership(&self) {
         if check_fork(self.mutex.client()).is_ok() {
             self.interrupts.send_replace(());
@@ -443,18 +502,21 @@ impl LeaderSelector {
         self.mutex.is_acquired_in_this_process()
     }
 
-    /// Why a run of this selector or of a clone cannot take part now, for example because a permission is missing; of
-    /// several runs, the one that failed last. `None` while it is in the queue, or leads. A run tries again, after pauses
-    /// of up to 10 s.
+    /// Why a run of this selector or of a clone cannot take part now, for example because a
+    /// permission is missing; of several runs, the one that failed last. `None` while it is in the
+    /// queue, or leads. A run tries again, after pauses of up to 10 s.
     #[must_use]
     pub fn last_error(&self) -> Option<Error> {
         check_fork(self.mutex.client()).ok()?;
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
-    /// Lists all participants, in all processes, in the order in which they will lead, each with its
-    /// [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader leaves while the list
-    /// is read, it is false for all.
+    /// Lists all participants, in all processes, in the order in which they will lead, each with
+    /// its [id](Participant::id). [`owns`](Participant::owns) is true for the leader; if the leader
+    /// leaves while the list is read, it is false for all.
     ///
     /// # Errors
     ///
@@ -467,8 +529,8 @@ impl LeaderSelector {
         self.mutex.participants().await
     }
 
-    /// Reads the leader with two requests, a list and one node; `None` if there is no participant. To follow changes,
-    /// use a [`LeaderObserver`](super::LeaderObserver).
+    /// Reads the leader with two requests, a list and one node; `None` if there is no participant.
+    /// To follow changes, use a [`LeaderObserver`](super::LeaderObserver).
     ///
     /// # Errors
     ///

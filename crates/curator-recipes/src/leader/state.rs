@@ -13,8 +13,9 @@ pub enum LeaderState {
     },
     /// It has a connection and does not lead: it waits in the queue, or stands aside.
     Follower,
-    /// It does not lead, and the leader is not known: there is no connection, or the session is suspended; it cannot
-    /// take part (see [`LeaderLatch::last_error`](super::LeaderLatch::last_error)); or the latch has ended.
+    /// It does not lead, and the leader is not known: there is no connection, or the session is
+    /// suspended; it cannot take part (see
+    /// [`LeaderLatch::last_error`](super::LeaderLatch::last_error)); or the latch has ended.
     Unknown,
 }
 

@@ -1,10 +1,10 @@
 //! Macros for the acquire methods that all locks share.
 //!
-//! The locks have methods instead of a builder, because `spawn` and `join_all` take futures, and because an acquire with a
-//! timeout returns another type.
+//! The locks have methods instead of a builder, because `spawn` and `join_all` take futures, and
+//! because an acquire with a timeout returns another type.
 
-/// Defines the acquire methods. The type must have `client(&self) -> &CuratorClient` and `async fn enter(&self, owner:
-/// &OwnerId, wait: Wait) -> Result<Option<$guard>>`.
+/// Defines the acquire methods. The type must have `client(&self) -> &CuratorClient` and `async fn
+/// enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<$guard>>`.
 macro_rules! acquire_methods {
     ($guard:ty) => {
         $crate::lock::acquire_methods::acquire_methods!(
@@ -21,38 +21,43 @@ macro_rules! acquire_methods {
         ///
         /// # Errors
         ///
-        /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
-        /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
-        /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry
-        /// cannot help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as
-        /// the client closes. If the session is lost during the wait, there is no error: the acquire joins the end of
-        /// the queue in the next session. Nor is it an error that other clients or the server create and delete the
-        /// lock's directories.
+        /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests
+        /// fail, and the client's retry policy gives up;
+        /// [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
+        /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an
+        /// error that a retry cannot help, such as a missing permission; it contains
+        /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. If the session
+        /// is lost during the wait, there is no error: the acquire joins the end of the queue in
+        /// the next session. Nor is it an error that other clients or the server create and delete
+        /// the lock's directories.
         ///
-        /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is reentrant;
-        /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
-        /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
-        /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node of this client's session blocks the lock, at
-        /// the call or later, and the server denies its deletion.
+        /// [`OwnerUnknown`](crate::Error::OwnerUnknown) outside a tokio runtime, if the lock is
+        /// reentrant; [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps
+        /// deleting the waiting node; [`SequenceOverflow`](crate::Error::SequenceOverflow) after
+        /// two billion (2^31) nodes; [`ReleaseRefused`](crate::Error::ReleaseRefused) when a node
+        /// of this client's session blocks the lock, at the call or later, and the server denies
+        /// its deletion.
         ///
         /// # Cancel safety
         ///
-        /// Dropping the future gives up the place in the queue; its node is deleted in the background.
+        /// Dropping the future gives up the place in the queue; its node is deleted in the
+        /// background.
         pub async fn acquire(&self) -> $crate::error::Result<$guard> {
             self.acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Waits for the lock, at most `timeout`; then returns `None`: another contender holds the lock or is ahead in
-        /// the queue, or the servers were slow to reply.
+        /// Waits for the lock, at most `timeout`; then returns `None`: another contender holds the
+        /// lock or is ahead in the queue, or the servers were slow to reply.
         ///
-        /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero means
-        /// [`try_acquire`](Self::try_acquire).
+        /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout
+        /// of zero means [`try_acquire`](Self::try_acquire).
         ///
         /// # Errors
         ///
-        /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-        /// [`Client`](crate::Error::Client) if, at the timeout, there is no connection or the session is
-        /// [suspended](curator_client::ConnectionState::Suspended).
+        /// The same as [`acquire`](Self::acquire);
+        /// [`NotConnected`](curator_client::Error::NotConnected) in
+        /// [`Client`](crate::Error::Client) if, at the timeout, there is no connection or the
+        /// session is [suspended](curator_client::ConnectionState::Suspended).
         ///
         /// # Cancel safety
         ///
@@ -61,17 +66,19 @@ macro_rules! acquire_methods {
             self.acquire_timeout_as(&$crate::OwnerId::of_future(), timeout).await
         }
 
-        /// Acquires the lock if it is free; returns `None` if another contender holds it or waits for it, or if another
-        /// future of the same owner is acquiring it.
+        /// Acquires the lock if it is free; returns `None` if another contender holds it or waits
+        /// for it, or if another future of the same owner is acquiring it.
         ///
-        /// Neither waits for other contenders nor retries. Without a connection it fails immediately; if the client has
-        /// not detected a lost connection yet, it waits for replies at most the operation timeout.
+        /// Neither waits for other contenders nor retries. Without a connection it fails
+        /// immediately; if the client has not detected a lost connection yet, it waits for replies
+        /// at most the operation timeout.
         ///
         /// # Errors
         ///
-        /// The same as [`acquire`](Self::acquire), at the first failure; [`AcquireFailed`](crate::Error::AcquireFailed)
-        /// with [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the lock's
-        /// directories during each of 16 attempts to create them.
+        /// The same as [`acquire`](Self::acquire), at the first failure;
+        /// [`AcquireFailed`](crate::Error::AcquireFailed) with
+        /// [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the
+        /// lock's directories during each of 16 attempts to create them.
         ///
         /// # Cancel safety
         ///
@@ -80,9 +87,9 @@ macro_rules! acquire_methods {
             self.try_acquire_as(&$crate::OwnerId::of_future()).await
         }
 
-        /// Acquires the lock like [`acquire`](Self::acquire), for the given owner, so that a lock can follow a request
-        /// across tasks. A non-reentrant lock ignores `owner`: each acquire has a new owner, which
-        /// [`LockGuard::owner`](crate::LockGuard::owner) returns.
+        /// Acquires the lock like [`acquire`](Self::acquire), for the given owner, so that a lock
+        /// can follow a request across tasks. A non-reentrant lock ignores `owner`: each acquire
+        /// has a new owner, which [`LockGuard::owner`](crate::LockGuard::owner) returns.
         ///
         /// # Errors
         ///
@@ -94,15 +101,16 @@ macro_rules! acquire_methods {
         pub async fn acquire_as(&self, owner: &$crate::OwnerId) -> $crate::error::Result<$guard> {
             loop {
                 let wait = $crate::wait::Wait::Until(curator_client::Deadline::NEVER);
-                // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
+                // Without a deadline, `None` cannot occur; if it did, the caller would want to keep
+                // waiting.
                 if let Some(guard) = self.enter(owner, wait).await? {
                     return Ok(guard);
                 }
             }
         }
 
-        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for the given owner: see
-        /// [`acquire_as`](Self::acquire_as).
+        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), for the given owner:
+        /// see [`acquire_as`](Self::acquire_as).
         ///
         /// # Errors
         ///
@@ -133,8 +141,9 @@ macro_rules! acquire_methods {
             self.enter(owner, $crate::wait::Wait::No).await
         }
 
-        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which becomes the owner if the lock is
-        /// reentrant. The client's runtime must run on other threads: see the [example](crate::guide::locks#on-plain-threads).
+        /// Acquires the lock like [`acquire`](Self::acquire), on a plain thread, which becomes the
+        /// owner if the lock is reentrant. The client's runtime must run on other threads: see the
+        /// [example](crate::guide::locks#on-plain-threads).
         ///
         /// # Errors
         ///
@@ -148,8 +157,8 @@ macro_rules! acquire_methods {
             self.client().block_on(self.acquire_as(&owner))
         }
 
-        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), on a plain thread: see
-        /// [`blocking_acquire`](Self::blocking_acquire).
+        /// Acquires the lock like [`acquire_timeout`](Self::acquire_timeout), on a plain thread:
+        /// see [`blocking_acquire`](Self::blocking_acquire).
         ///
         /// # Errors
         ///
@@ -180,8 +189,8 @@ macro_rules! acquire_methods {
     };
 }
 
-/// Defines the methods that return whether the lock is held in this process. The type must have `holds(&self) ->
-/// &Holds`.
+/// Defines the methods that return whether the lock is held in this process. The type must have
+/// `holds(&self) -> &Holds`.
 macro_rules! holder_methods {
     () => {
         /// Whether any owner holds the lock through this instance or a clone of it.
@@ -190,15 +199,15 @@ macro_rules! holder_methods {
             self.holds().is_held()
         }
 
-        /// Whether the current task (or thread) holds the lock through this instance or a clone of it. Always false for
-        /// a non-reentrant lock, which does not belong to a task.
+        /// Whether the current task (or thread) holds the lock through this instance or a clone of
+        /// it. Always false for a non-reentrant lock, which does not belong to a task.
         #[must_use]
         pub fn is_owned_by_current(&self) -> bool {
             self.is_owned_by(&$crate::OwnerId::current())
         }
 
-        /// Whether this owner holds the lock through this instance or a clone of it. For a non-reentrant lock, true
-        /// only for the [owner of a guard](crate::LockGuard::owner).
+        /// Whether this owner holds the lock through this instance or a clone of it. For a
+        /// non-reentrant lock, true only for the [owner of a guard](crate::LockGuard::owner).
         #[must_use]
         pub fn is_owned_by(&self, owner: &$crate::OwnerId) -> bool {
             self.holds().is_held_by(owner)

@@ -1,6 +1,10 @@
-//! Maps each owner in this process to its hold of a lock, and admits one acquiring future of an owner at a time.
+//! Maps each owner in this process to its hold of a lock, and admits one acquiring future of an
+//! owner at a time.
 
-#![expect(clippy::disallowed_types, reason = "looks up one owner at a time, and sorts what it lists")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "looks up one owner at a time, and sorts what it lists"
+)]
 
 use std::hash::BuildHasherDefault;
 use std::mem;
@@ -33,8 +37,9 @@ struct Slot {
     contending: usize,
 }
 
-/// Admits one contending future of an owner at a time. Futures joined in one task are one owner: the second waits here
-/// and then re-enters, whereas two contenders of one owner would wait for each other in the queue.
+/// Admits one contending future of an owner at a time. Futures joined in one task are one owner:
+/// the second waits here and then re-enters, whereas two contenders of one owner would wait for
+/// each other in the queue.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
     holds: &'a Holds,
@@ -59,7 +64,11 @@ impl Holds {
     pub(crate) fn gate<'a>(&'a self, owner: &'a OwnerId) -> Gate<'a> {
         let mut slot = self.slots.entry(owner.clone()).or_default();
         slot.contending += 1;
-        Gate { holds: self, owner, mutex: Arc::clone(&slot.gate) }
+        Gate {
+            holds: self,
+            owner,
+            mutex: Arc::clone(&slot.gate),
+        }
     }
 
     /// Whether `owner` holds the lock now.
@@ -70,13 +79,19 @@ impl Holds {
     /// Whether any owner in this process holds the lock now.
     pub(crate) fn is_held(&self) -> bool {
         #[expect(clippy::disallowed_methods, reason = "sorted")]
-        let mut holds: Vec<_> = self.slots.iter().filter_map(|slot| slot.hold.clone()).collect();
-        // The first one that is held ends the search, and a loss that is found on the way wakes other futures.
+        let mut holds: Vec<_> = self
+            .slots
+            .iter()
+            .filter_map(|slot| slot.hold.clone())
+            .collect();
+        // The first one that is held ends the search, and a loss that is found on the way wakes
+        // other futures.
         holds.sort_unstable_by(|one, other| one.path().cmp(other.path()));
         holds.iter().any(|hold| hold.is_held())
     }
 
-    /// Returns a clone, so that the map is unlocked when the hold is used: recording a loss can wake other futures.
+    /// Returns a clone, so that the map is unlocked when the hold is used: recording a loss can
+    /// wake other futures.
     fn hold_of(&self, owner: &OwnerId) -> Option<Arc<Hold>> {
         self.slots.get(owner)?.hold.clone()
     }
@@ -98,7 +113,8 @@ impl Slot {
 }
 
 impl Gate<'_> {
-    /// Waits while another future of the same owner has passed the gate. With [`Wait::No`], returns `None` instead.
+    /// Waits while another future of the same owner has passed the gate. With [`Wait::No`], returns
+    /// `None` instead.
     pub(crate) async fn pass(&self, wait: Wait) -> Option<MutexGuard<'_, ()>> {
         match wait {
             Wait::No => self.mutex.try_lock().ok(),
@@ -107,7 +123,11 @@ impl Gate<'_> {
     }
 
     /// Like [`pass`](Self::pass), and logs if another future has passed the gate.
-    pub(crate) async fn pass_logged(&self, wait: Wait, log: &AcquireLog<'_>) -> Option<MutexGuard<'_, ()>> {
+    pub(crate) async fn pass_logged(
+        &self,
+        wait: Wait,
+        log: &AcquireLog<'_>,
+    ) -> Option<MutexGuard<'_, ()>> {
         let passed = self.pass(Wait::No).await;
         if passed.is_some() {
             return passed;
@@ -122,7 +142,9 @@ impl Drop for Gate<'_> {
         if let Some(mut slot) = self.holds.slots.get_mut(self.owner) {
             slot.contending -= 1;
         }
-        self.holds.slots.remove_if(self.owner, |_, slot| slot.is_unused());
+        self.holds
+            .slots
+            .remove_if(self.owner, |_, slot| slot.is_unused());
     }
 }
 
@@ -137,7 +159,12 @@ pub(crate) struct Share {
 impl Share {
     /// Makes the share of a guard that `hold` already counts.
     pub(crate) fn new(holds: &Arc<Holds>, hold: Arc<Hold>) -> Self {
-        Self { holds: Arc::clone(holds), hold, user: HoldUser::Guard, has_left: false }
+        Self {
+            holds: Arc::clone(holds),
+            hold,
+            user: HoldUser::Guard,
+            has_left: false,
+        }
     }
 
     /// Like [`new`](Self::new), for an internal share of the lock.
@@ -156,11 +183,16 @@ impl Share {
     }
 
     /// Gives up this share. If it was the last, returns the deletion of the nodes: see
-    /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that contains it stays
-    /// small.
+    /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that
+    /// contains it stays small.
     pub(crate) fn release(mut self) -> Option<BoxFuture<'static, Result<()>>> {
         let nodes = self.leave()?;
-        Some(nodes.delete(self.hold.loss()).instrument(self.hold.span().clone()).boxed())
+        Some(
+            nodes
+                .delete(self.hold.loss())
+                .instrument(self.hold.span().clone())
+                .boxed(),
+        )
     }
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.

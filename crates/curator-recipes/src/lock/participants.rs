@@ -29,8 +29,8 @@ pub struct Participant {
     pub session_id: i64,
     /// When it was created, by the servers' clock.
     pub created: SystemTime,
-    /// The token of its current or future hold. A waiter for a semaphore or a semaphore mutex gets a different token
-    /// with its lease.
+    /// The token of its current or future hold. A waiter for a semaphore or a semaphore mutex gets
+    /// a different token with its lease.
     pub fencing_token: FencingToken,
     /// The data of the node: by default, the address of the client that created it.
     pub data: Vec<u8>,
@@ -39,16 +39,35 @@ pub struct Participant {
 /// The length of the data, not the data.
 impl fmt::Debug for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, sequence, kind, owns, session_id, created, fencing_token, data } = self;
+        let Self {
+            path,
+            sequence,
+            kind,
+            owns,
+            session_id,
+            created,
+            fencing_token,
+            data,
+        } = self;
         let mut fields = f.debug_struct("Participant");
-        fields.field("path", path).field("sequence", sequence).field("kind", kind).field("owns", owns);
-        fields.field("session_id", session_id).field("created", created).field("fencing_token", fencing_token);
-        fields.field("data", &format_args!("{} bytes", data.len())).finish()
+        fields
+            .field("path", path)
+            .field("sequence", sequence)
+            .field("kind", kind)
+            .field("owns", owns);
+        fields
+            .field("session_id", session_id)
+            .field("created", created)
+            .field("fencing_token", fencing_token);
+        fields
+            .field("data", &format_args!("{} bytes", data.len()))
+            .finish()
     }
 }
 
 impl Participant {
-    /// Its data as text: the id of a participant in an election of leaders. Bytes that are not UTF-8 are replaced.
+    /// Its data as text: the id of a participant in an election of leaders. Bytes that are not
+    /// UTF-8 are replaced.
     #[must_use]
     pub fn id(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.data)
@@ -60,7 +79,11 @@ impl LockInternals {
     ///
     /// A participant that leaves in the meantime is omitted.
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
-        let queues: Vec<_> = self.dirs().iter().map(|dir| (dir, self.driver(), Numbers::Order)).collect();
+        let queues: Vec<_> = self
+            .dirs()
+            .iter()
+            .map(|dir| (dir, self.driver(), Numbers::Order))
+            .collect();
         read_queues(self.client(), &queues).await
     }
 
@@ -68,9 +91,19 @@ impl LockInternals {
     pub(crate) async fn first_participant(&self) -> Result<Option<Participant>> {
         loop {
             let queue = [(self.dir(), self.driver(), Numbers::Order)];
-            let listed = self.client().retry(|session| list(session, &queue)).await??;
-            let Some(first) = listed.get(..1) else { return Ok(None) };
-            if let Some(first) = self.client().retry(|session| read(session, first)).await?.pop() {
+            let listed = self
+                .client()
+                .retry(|session| list(session, &queue))
+                .await??;
+            let Some(first) = listed.get(..1) else {
+                return Ok(None);
+            };
+            if let Some(first) = self
+                .client()
+                .retry(|session| read(session, first))
+                .await?
+                .pop()
+            {
                 return Ok(Some(first));
             }
             // The node was deleted in the meantime.
@@ -90,10 +123,11 @@ pub(crate) enum Numbers {
 /// The most nodes that are read in one pipeline.
 const BATCH_SIZE: usize = 64;
 
-/// Reads the queues of several directories: one pipeline for the lists, and one for each batch of the listed nodes.
+/// Reads the queues of several directories: one pipeline for the lists, and one for each batch of
+/// the listed nodes.
 ///
-/// The batches leave room for the client's other requests. Each batch is retried separately, without reading earlier
-/// batches again.
+/// The batches leave room for the client's other requests. Each batch is retried separately,
+/// without reading earlier batches again.
 pub(crate) async fn read_queues(
     client: &CuratorClient,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
@@ -128,8 +162,12 @@ impl Listed {
     ) -> Result<Vec<Self>> {
         let queue = match numbers {
             Numbers::Nothing => Queue::in_any_order(children, driver),
-            Numbers::Order => Queue::of(children, driver)
-                .map_err(|overflow| Error::SequenceOverflow { dir: dir.clone(), node: overflow.name })?,
+            Numbers::Order => {
+                Queue::of(children, driver).map_err(|overflow| Error::SequenceOverflow {
+                    dir: dir.clone(),
+                    node: overflow.name,
+                })?
+            }
         };
         let listed = queue.iter().enumerate().map(|(index, entry)| {
             Ok(Self {
@@ -149,7 +187,8 @@ impl Listed {
             kind: self.kind,
             owns: self.owns,
             session_id: stat.ephemeral_owner,
-            created: SystemTime::UNIX_EPOCH + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
+            created: SystemTime::UNIX_EPOCH
+                + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
             fencing_token: FencingToken::new(stat.czxid),
             data,
         }
@@ -161,7 +200,10 @@ async fn list(
     session: Session,
     queues: &[(&ZPath, &dyn LockInternalsDriver, Numbers)],
 ) -> curator_client::Result<Result<Vec<Listed>>> {
-    let lists: Vec<_> = queues.iter().map(|(dir, ..)| session.get_children(dir)).collect();
+    let lists: Vec<_> = queues
+        .iter()
+        .map(|(dir, ..)| session.get_children(dir))
+        .collect();
     let mut listed = Vec::new();
     for ((dir, driver, numbers), list) in queues.iter().copied().zip(lists) {
         let children = match list.await {
@@ -178,7 +220,12 @@ async fn list(
 
 /// Reads the nodes that still exist, in one pipeline.
 async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<Participant>> {
-    let requests: Vec<_> = session.pipelined(|| nodes.iter().map(|node| session.get_data(&node.path)).collect());
+    let requests: Vec<_> = session.pipelined(|| {
+        nodes
+            .iter()
+            .map(|node| session.get_data(&node.path))
+            .collect()
+    });
     let mut participants = Vec::with_capacity(nodes.len());
     for (node, request) in nodes.iter().zip(requests) {
         match request.await {

@@ -25,29 +25,47 @@ pub(crate) struct Reentrant {
 
 impl Reentrant {
     pub(crate) fn new(internals: LockInternals, reentry: Reentry) -> Self {
-        Self { internals: Arc::new(internals), holds: Arc::default(), reentry }
+        Self {
+            internals: Arc::new(internals),
+            holds: Arc::default(),
+            reentry,
+        }
     }
 
     /// Another lock on the same path, with other data.
     pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
-        Self::new(LockInternals::clone(&self.internals).with_data(data), self.reentry)
+        Self::new(
+            LockInternals::clone(&self.internals).with_data(data),
+            self.reentry,
+        )
     }
 
     /// Another lock on the same path, with this name in its metrics.
     #[cfg(feature = "metrics")]
     pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
-        Self::new(LockInternals::clone(&self.internals).with_metrics_name(name), self.reentry)
+        Self::new(
+            LockInternals::clone(&self.internals).with_metrics_name(name),
+            self.reentry,
+        )
     }
 
-    /// The same lock with the same holds, whose acquires report to `queued`; see [`LockInternals::reporting`].
+    /// The same lock with the same holds, whose acquires report to `queued`; see
+    /// [`LockInternals::reporting`].
     pub(crate) fn reporting(&self, queued: Arc<watch::Sender<bool>>) -> Self {
         let internals = LockInternals::clone(&self.internals).reporting(queued);
-        Self { internals: Arc::new(internals), holds: Arc::clone(&self.holds), reentry: self.reentry }
+        Self {
+            internals: Arc::new(internals),
+            holds: Arc::clone(&self.holds),
+            reentry: self.reentry,
+        }
     }
 
     /// Another lock on the same path, with other nodes.
     pub(crate) fn with_driver(&self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        Ok(Self::new(LockInternals::clone(&self.internals).with_driver(driver)?, self.reentry))
+        Ok(Self::new(
+            LockInternals::clone(&self.internals).with_driver(driver)?,
+            self.reentry,
+        ))
     }
 
     pub(crate) fn internals(&self) -> &LockInternals {
@@ -58,8 +76,8 @@ impl Reentrant {
         &self.holds
     }
 
-    /// Returns the owner of an acquire by `caller`. Call this once for each acquire: if the lock is not reentrant, each
-    /// call returns another owner.
+    /// Returns the owner of an acquire by `caller`. Call this once for each acquire: if the lock is
+    /// not reentrant, each call returns another owner.
     ///
     /// # Errors
     ///
@@ -67,18 +85,20 @@ impl Reentrant {
     pub(crate) fn owner<'a>(&self, caller: &'a OwnerId) -> Result<Cow<'a, OwnerId>> {
         let owner = self.reentry.owner(caller);
         if owner.is_unknown() {
-            return Err(Error::OwnerUnknown { dir: self.internals.dir().clone() });
+            return Err(Error::OwnerUnknown {
+                dir: self.internals.dir().clone(),
+            });
         }
         Ok(owner)
     }
 
-    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, unless `permitted` returns
-    /// an error.
+    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, unless
+    /// `permitted` returns an error.
     ///
     /// # Errors
     ///
-    /// The error of `permitted`, which is called before and after the wait for the owner's other futures; and those of
-    /// the acquire.
+    /// The error of `permitted`, which is called before and after the wait for the owner's other
+    /// futures; and those of the acquire.
     pub(crate) async fn enter(
         &self,
         owner: &OwnerId,
@@ -88,10 +108,12 @@ impl Reentrant {
         match self.reenter(owner) {
             Some(guard) => Ok(Some(guard)),
             None => {
-                let acquiring = self.internals.acquiring(owner, wait, move |mut log| async move {
-                    let acquired = self.contend(owner, wait, permitted, &mut log).await;
-                    (log, acquired)
-                });
+                let acquiring = self
+                    .internals
+                    .acquiring(owner, wait, move |mut log| async move {
+                        let acquired = self.contend(owner, wait, permitted, &mut log).await;
+                        (log, acquired)
+                    });
                 acquiring.await
             }
         }
@@ -106,13 +128,17 @@ impl Reentrant {
     ) -> Result<Option<LockGuard>> {
         permitted()?;
         let gate = self.holds.gate(owner);
-        let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
+        let Some(_passed) = gate.pass_logged(wait, log).await else {
+            return Ok(None);
+        };
         if let Some(guard) = self.reenter(owner) {
             return Ok(Some(guard));
         }
         permitted()?;
         let acquired = self.internals.acquire(wait, None, log).await?;
-        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| self.hold(hold)))
+        Ok(acquired
+            .and_then(|mut holds| holds.pop())
+            .map(|hold| self.hold(hold)))
     }
 
     /// Returns another guard if `owner` already holds the lock.

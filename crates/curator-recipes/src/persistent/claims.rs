@@ -1,12 +1,12 @@
 //! Decides whether the node at the path was created by this persistent node.
 //!
-//! It was if the node's `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral node is recognized by its
-//! session, if the reply to a create in that session was lost, and a node of another mode by its protected name. Any
-//! other node is foreign, unless it may be adopted.
+//! It was if the node's `czxid` is that of a create whose reply arrived. Otherwise, an ephemeral
+//! node is recognized by its session, if the reply to a create in that session was lost, and a node
+//! of another mode by its protected name. Any other node is foreign, unless it may be adopted.
 //!
-//! After the servers were restored from an older copy, the path can have an earlier node again: one that was deleted
-//! before the last create. An ephemeral one is recognized by its session and its lower `czxid`, any other by the `czxid`
-//! of an earlier confirmed create.
+//! After the servers were restored from an older copy, the path can have an earlier node again: one
+//! that was deleted before the last create. An ephemeral one is recognized by its session and its
+//! lower `czxid`, any other by the `czxid` of an earlier confirmed create.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,21 @@ use curator_client::{Stat, ZPath};
 /// The owner of the node at the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This persistent node has created it, and it is either not ephemeral, or belongs to the current session.
+    /// This persistent node has created it, and it is either not ephemeral, or belongs to the
+    /// current session.
     Ours,
-    /// This persistent node has created it in an earlier session, which the servers may not have expired yet.
+    /// This persistent node has created it in an earlier session, which the servers may not have
+    /// expired yet.
     OursOfAnEndedSession,
     /// Another client has created it, and this persistent node may take it over.
     Adoptable,
-    /// Another client, or another part of this program, has created it. Contains its session; 0 if it is not ephemeral.
+    /// Another client, or another part of this program, has created it. Contains its session; 0 if
+    /// it is not ephemeral.
     Foreign(i64),
 }
 
-/// Identifies a node among all nodes. Nodes that were created in one transaction have the same zxid.
+/// Identifies a node among all nodes. Nodes that were created in one transaction have the same
+/// zxid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Node {
     pub(super) path: ZPath,
@@ -39,8 +43,16 @@ impl Node {
     pub(super) fn of(path: &ZPath, stat: &Stat) -> Self {
         // The owner of a container in the stats of ClickHouse Keeper. ZooKeeper's have 0.
         const CONTAINER: i64 = i64::MIN;
-        let session = if stat.ephemeral_owner == CONTAINER { 0 } else { stat.ephemeral_owner };
-        Self { path: path.clone(), czxid: stat.czxid, session }
+        let session = if stat.ephemeral_owner == CONTAINER {
+            0
+        } else {
+            stat.ephemeral_owner
+        };
+        Self {
+            path: path.clone(),
+            czxid: stat.czxid,
+            session,
+        }
     }
 }
 
@@ -59,15 +71,16 @@ pub(super) enum Recognition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adopts {
     Nothing,
-    /// Only a node that may be that of a create whose reply was lost: a sequential node takes another number otherwise.
+    /// Only a node that may be that of a create whose reply was lost: a sequential node takes
+    /// another number otherwise.
     InDoubt,
     Anything,
 }
 
 /// The nodes of the confirmed creates of all persistent nodes of a client.
 ///
-/// Two persistent nodes of one client at one path share the session; this set prevents each from claiming the other's
-/// node.
+/// Two persistent nodes of one client at one path share the session; this set prevents each from
+/// claiming the other's node.
 #[derive(Debug, Default)]
 pub(super) struct ConfirmedInClient(Mutex<BTreeSet<Node>>);
 
@@ -85,7 +98,8 @@ pub(super) struct Claims {
     confirmed: Option<Node>,
     /// The nodes of earlier creates, which are not ephemeral.
     earlier: Vec<Node>,
-    /// A node of another client that is being taken over. It may already have this persistent node's data.
+    /// A node of another client that is being taken over. It may already have this persistent
+    /// node's data.
     adopting: Option<Node>,
     /// The sessions in which the reply to a create was lost since the last confirmed create.
     doubts: Vec<i64>,
@@ -100,23 +114,40 @@ const MOST_EARLIER: usize = 16;
 
 impl Claims {
     pub(super) fn new(recognition: Recognition, in_client: Arc<ConfirmedInClient>) -> Self {
-        Self { recognition, confirmed: None, earlier: Vec::new(), adopting: None, doubts: Vec::new(), in_client }
+        Self {
+            recognition,
+            confirmed: None,
+            earlier: Vec::new(),
+            adopting: None,
+            doubts: Vec::new(),
+            in_client,
+        }
     }
 
     /// Returns the owner of the node, for a client in this session.
     pub(super) fn owner(&self, node: &Node, session: i64) -> Owner {
         let is_lasting = node.session == 0;
         // A client has one session at a time, so any other of its sessions is over.
-        let ours = if is_lasting || node.session == session { Owner::Ours } else { Owner::OursOfAnEndedSession };
+        let ours = if is_lasting || node.session == session {
+            Owner::Ours
+        } else {
+            Owner::OursOfAnEndedSession
+        };
         if self.confirmed.as_ref() == Some(node) {
             return ours;
         }
         let is_taken = || self.in_client.lock().contains(node);
         match self.recognition {
             Recognition::Ephemeral if self.doubts.contains(&node.session) && !is_taken() => ours,
-            Recognition::Ephemeral | Recognition::Confirmed { .. } if self.is_earlier(node) && !is_taken() => ours,
+            Recognition::Ephemeral | Recognition::Confirmed { .. }
+                if self.is_earlier(node) && !is_taken() =>
+            {
+                ours
+            }
             Recognition::Protected if is_lasting => ours,
-            Recognition::Confirmed { adopts } if is_lasting && self.may_adopt(adopts) && !is_taken() => {
+            Recognition::Confirmed { adopts }
+                if is_lasting && self.may_adopt(adopts) && !is_taken() =>
+            {
                 Owner::Adoptable
             }
             _ => Owner::Foreign(node.session),
@@ -127,24 +158,34 @@ impl Claims {
         adopts == Adopts::Anything || (adopts == Adopts::InDoubt && self.is_in_doubt())
     }
 
-    /// Whether this is the node of an earlier create, which a restore of the servers has brought back.
+    /// Whether this is the node of an earlier create, which a restore of the servers has brought
+    /// back.
     fn is_earlier(&self, node: &Node) -> bool {
-        let Some(confirmed) = &self.confirmed else { return false };
+        let Some(confirmed) = &self.confirmed else {
+            return false;
+        };
         match node.session {
             0 => self.earlier.contains(node),
-            // Any other node of this session at this path was deleted before the confirmed one was created.
-            session => (session, &node.path) == (confirmed.session, &confirmed.path) && node.czxid < confirmed.czxid,
+            // Any other node of this session at this path was deleted before the confirmed one was
+            // created.
+            session => {
+                (session, &node.path) == (confirmed.session, &confirmed.path)
+                    && node.czxid < confirmed.czxid
+            }
         }
     }
 
-    /// Claims the node, unless another persistent node of this client has claimed it first. Returns whether it is
-    /// claimed.
+    /// Claims the node, unless another persistent node of this client has claimed it first. Returns
+    /// whether it is claimed.
     pub(super) fn confirm(&mut self, node: &Node) -> bool {
         if self.confirmed.as_ref() != Some(node) {
             if !self.in_client.lock().insert(node.clone()) {
                 return false;
             }
-            let earlier = self.confirmed.clone().filter(|earlier| earlier.session == 0 && earlier.path == node.path);
+            let earlier = self
+                .confirmed
+                .clone()
+                .filter(|earlier| earlier.session == 0 && earlier.path == node.path);
             self.forget();
             self.earlier.extend(earlier);
             if self.earlier.len() > MOST_EARLIER {
@@ -219,7 +260,11 @@ mod tests {
     const FOREIGN: i64 = 9;
 
     fn node(czxid: i64, session: i64) -> Node {
-        Node { path: ZPath::on_server("/node").unwrap(), czxid, session }
+        Node {
+            path: ZPath::on_server("/node").unwrap(),
+            czxid,
+            session,
+        }
     }
 
     fn claims(recognition: Recognition, in_client: &Arc<ConfirmedInClient>) -> Claims {
@@ -238,7 +283,10 @@ mod tests {
         claims.doubt(SESSION);
         assert!(claims.is_in_doubt());
         assert_eq!(claims.owner(&of(SESSION), SESSION), Owner::Ours);
-        assert_eq!(claims.owner(&of(EARLIER), SESSION), Owner::OursOfAnEndedSession);
+        assert_eq!(
+            claims.owner(&of(EARLIER), SESSION),
+            Owner::OursOfAnEndedSession
+        );
         assert_eq!(claims.owner(&of(FOREIGN), SESSION), Owner::Foreign(FOREIGN));
         assert_eq!(claims.owner(&of(0), SESSION), Owner::Foreign(0));
         claims.was_not_applied(SESSION);
@@ -247,8 +295,14 @@ mod tests {
         claims.confirm(&of(EARLIER));
         assert!(!claims.is_in_doubt());
         assert_eq!(claims.owner(&of(EARLIER), EARLIER), Owner::Ours);
-        assert_eq!(claims.owner(&of(EARLIER), SESSION), Owner::OursOfAnEndedSession);
-        assert_eq!(claims.owner(&node(2, EARLIER), SESSION), Owner::Foreign(EARLIER));
+        assert_eq!(
+            claims.owner(&of(EARLIER), SESSION),
+            Owner::OursOfAnEndedSession
+        );
+        assert_eq!(
+            claims.owner(&node(2, EARLIER), SESSION),
+            Owner::Foreign(EARLIER)
+        );
     }
 
     #[test]
@@ -260,7 +314,11 @@ mod tests {
         second.doubt(SESSION);
         // Both may read the node before one of them claims it.
         assert_eq!(second.owner(&first_node, SESSION), Owner::Ours);
-        assert!(first.confirm(&first_node) && first.confirm(&first_node) && !second.confirm(&first_node));
+        assert!(
+            first.confirm(&first_node)
+                && first.confirm(&first_node)
+                && !second.confirm(&first_node)
+        );
         assert!(second.is_in_doubt());
         assert_eq!(second.owner(&first_node, SESSION), Owner::Foreign(SESSION));
         assert_eq!(first.forget(), Some(first_node.clone()));
@@ -275,10 +333,19 @@ mod tests {
     #[test]
     fn nodes_of_one_transaction_are_distinguished_by_their_paths() {
         let in_client = Arc::default();
-        let [here, there] =
-            ["/here", "/there"].map(|path| Node { path: ZPath::on_server(path).unwrap(), czxid: 1, session: 0 });
-        let [mut first, mut second] =
-            [(); 2].map(|()| claims(Recognition::Confirmed { adopts: Adopts::Anything }, &in_client));
+        let [here, there] = ["/here", "/there"].map(|path| Node {
+            path: ZPath::on_server(path).unwrap(),
+            czxid: 1,
+            session: 0,
+        });
+        let [mut first, mut second] = [(); 2].map(|()| {
+            claims(
+                Recognition::Confirmed {
+                    adopts: Adopts::Anything,
+                },
+                &in_client,
+            )
+        });
         assert!(first.confirm(&here));
         assert_eq!(first.owner(&there, SESSION), Owner::Adoptable);
         assert_eq!(second.owner(&there, SESSION), Owner::Adoptable);
@@ -291,19 +358,37 @@ mod tests {
         let in_client = Arc::default();
         for (recognition, unknown) in [
             (Recognition::Protected, Owner::Ours),
-            (Recognition::Confirmed { adopts: Adopts::Anything }, Owner::Adoptable),
-            (Recognition::Confirmed { adopts: Adopts::Nothing }, Owner::Foreign(0)),
+            (
+                Recognition::Confirmed {
+                    adopts: Adopts::Anything,
+                },
+                Owner::Adoptable,
+            ),
+            (
+                Recognition::Confirmed {
+                    adopts: Adopts::Nothing,
+                },
+                Owner::Foreign(0),
+            ),
         ] {
             let mut claims = claims(recognition, &in_client);
             let (lasting, other) = (node(1, 0), node(2, 0));
             claims.doubt(SESSION);
             assert_eq!(claims.owner(&lasting, SESSION), unknown);
-            assert_eq!(claims.owner(&node(1, FOREIGN), SESSION), Owner::Foreign(FOREIGN));
+            assert_eq!(
+                claims.owner(&node(1, FOREIGN), SESSION),
+                Owner::Foreign(FOREIGN)
+            );
             claims.confirm(&lasting);
             assert_eq!(claims.owner(&lasting, SESSION), Owner::Ours);
             assert_eq!(claims.owner(&other, SESSION), unknown);
         }
-        let mut numbered = claims(Recognition::Confirmed { adopts: Adopts::InDoubt }, &in_client);
+        let mut numbered = claims(
+            Recognition::Confirmed {
+                adopts: Adopts::InDoubt,
+            },
+            &in_client,
+        );
         assert_eq!(numbered.owner(&node(1, 0), SESSION), Owner::Foreign(0));
         numbered.doubt(SESSION);
         assert_eq!(numbered.owner(&node(1, 0), SESSION), Owner::Adoptable);
@@ -324,17 +409,40 @@ mod tests {
         let mut ephemeral = claims(Recognition::Ephemeral, &in_client);
         ephemeral.confirm(&node(5, SESSION));
         assert_eq!(ephemeral.owner(&node(3, SESSION), SESSION), Owner::Ours);
-        assert_eq!(ephemeral.owner(&node(6, SESSION), SESSION), Owner::Foreign(SESSION), "it is later");
-        assert_eq!(ephemeral.owner(&node(3, FOREIGN), SESSION), Owner::Foreign(FOREIGN));
+        assert_eq!(
+            ephemeral.owner(&node(6, SESSION), SESSION),
+            Owner::Foreign(SESSION),
+            "it is later"
+        );
+        assert_eq!(
+            ephemeral.owner(&node(3, FOREIGN), SESSION),
+            Owner::Foreign(FOREIGN)
+        );
         let mut other = claims(Recognition::Ephemeral, &in_client);
-        assert_eq!(other.owner(&node(3, SESSION), SESSION), Owner::Foreign(SESSION));
+        assert_eq!(
+            other.owner(&node(3, SESSION), SESSION),
+            Owner::Foreign(SESSION)
+        );
         assert!(ephemeral.confirm(&node(3, SESSION)));
         other.doubt(SESSION);
-        assert_eq!(other.owner(&node(3, SESSION), SESSION), Owner::Foreign(SESSION));
+        assert_eq!(
+            other.owner(&node(3, SESSION), SESSION),
+            Owner::Foreign(SESSION)
+        );
 
-        let mut lasting = claims(Recognition::Confirmed { adopts: Adopts::Nothing }, &in_client);
+        let mut lasting = claims(
+            Recognition::Confirmed {
+                adopts: Adopts::Nothing,
+            },
+            &in_client,
+        );
         (1..=20).for_each(|czxid| assert!(lasting.confirm(&node(czxid, 0))));
-        for (czxid, owner) in [(19, Owner::Ours), (4, Owner::Ours), (3, Owner::Foreign(0)), (21, Owner::Foreign(0))] {
+        for (czxid, owner) in [
+            (19, Owner::Ours),
+            (4, Owner::Ours),
+            (3, Owner::Foreign(0)),
+            (21, Owner::Foreign(0)),
+        ] {
             assert_eq!(lasting.owner(&node(czxid, 0), SESSION), owner, "{czxid}");
         }
         lasting.abandon();

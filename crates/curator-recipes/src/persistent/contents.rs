@@ -17,7 +17,8 @@ pub(super) struct Contents {
     number: u64,
     /// Whether the latest data is not written yet.
     pub(super) is_pending: bool,
-    /// The data to write to the node: the latest, or the previous data if the server refuses the latest.
+    /// The data to write to the node: the latest, or the previous data if the server refuses the
+    /// latest.
     pub(super) wanted: Arc<[u8]>,
     /// The data that the node had last.
     accepted: Arc<[u8]>,
@@ -64,8 +65,8 @@ impl Contents {
 
     /// Records that a write of the wanted data is about to be sent.
     ///
-    /// If its session ends, it can still arrive after the node was created again in the next one: the new node can have
-    /// the version that the write requires.
+    /// If its session ends, it can still arrive after the node was created again in the next one:
+    /// the new node can have the version that the write requires.
     pub(super) fn sent(&mut self) {
         self.in_doubt.push(Arc::clone(&self.wanted));
         if self.in_doubt.len() > MOST_IN_DOUBT {
@@ -78,9 +79,13 @@ impl Contents {
         self.in_doubt.pop();
     }
 
-    /// Whether the node has this data by a late write. Only the first time: another client may write the same.
+    /// Whether the node has this data by a late write. Only the first time: another client may
+    /// write the same.
     pub(super) fn is_late(&mut self, data: &[u8]) -> bool {
-        let late = self.in_doubt.iter().position(|in_doubt| **in_doubt == *data);
+        let late = self
+            .in_doubt
+            .iter()
+            .position(|in_doubt| **in_doubt == *data);
         late.map(|late| self.in_doubt.remove(late)).is_some()
     }
 
@@ -88,7 +93,8 @@ impl Contents {
     pub(super) fn applied(&mut self) {
         self.accepted = Arc::clone(&self.wanted);
         if mem::take(&mut self.is_pending) {
-            self.reports.send_modify(|report| report.applied = self.number);
+            self.reports
+                .send_modify(|report| report.applied = self.number);
         }
     }
 
@@ -101,7 +107,8 @@ impl Contents {
     pub(super) fn refused(&mut self, error: Error) {
         self.is_pending = false;
         self.wanted = Arc::clone(&self.accepted);
-        self.reports.send_modify(|report| report.refused = Some((self.number, error)));
+        self.reports
+            .send_modify(|report| report.refused = Some((self.number, error)));
     }
 }
 
@@ -111,7 +118,11 @@ mod tests {
 
     fn contents() -> (watch::Sender<Command>, Contents, watch::Receiver<Report>) {
         let data = Arc::from(*b"first");
-        let (commands, commanded) = watch::channel(Command { data, number: 1, is_closing: false });
+        let (commands, commanded) = watch::channel(Command {
+            data,
+            number: 1,
+            is_closing: false,
+        });
         let (reports, report) = watch::channel(Report::default());
         (commands, Contents::new(commanded, reports), report)
     }

@@ -14,7 +14,8 @@ pub enum PersistentNodeError {
     /// An error of the client.
     #[error(transparent)]
     Client(#[from] curator_client::Error),
-    /// At the deadline, another owner had a node at the path. The persistent node waits until it is deleted.
+    /// At the deadline, another owner had a node at the path. The persistent node waits until it is
+    /// deleted.
     #[error("{path} was not created within {after:?}: the node belongs to {}", owner_text(*owner))]
     ForeignOwner {
         /// The node.
@@ -24,8 +25,8 @@ pub enum PersistentNodeError {
         /// How long the call waited.
         after: Duration,
     },
-    /// At the deadline, the server refused to create, read or adopt the node. The request is retried, in case the cause is
-    /// repaired.
+    /// At the deadline, the server refused to create, read or adopt the node. The request is
+    /// retried, in case the cause is repaired.
     #[error("{path} was not created within {after:?}: {cause}")]
     Refused {
         /// The node, without the number of a sequential one.
@@ -36,7 +37,8 @@ pub enum PersistentNodeError {
         #[source]
         cause: curator_client::Error,
     },
-    /// At the deadline, the node was not known to exist: there was no connection, or the create was still in flight.
+    /// At the deadline, the node was not known to exist: there was no connection, or the create was
+    /// still in flight.
     #[error("{path} was not created within {after:?}{}", cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default())]
     NotCreated {
         /// The node, without the number of a sequential one.
@@ -47,8 +49,8 @@ pub enum PersistentNodeError {
         #[source]
         cause: Option<curator_client::Error>,
     },
-    /// The node was not deleted within the client's close timeout. The deletion continues in the background while the
-    /// client is open.
+    /// The node was not deleted within the client's close timeout. The deletion continues in the
+    /// background while the client is open.
     #[error("{path} was not deleted within {after:?}; the deletion continues in the background")]
     DeletePending {
         /// The node, without a sequence number that is not known.
@@ -56,8 +58,8 @@ pub enum PersistentNodeError {
         /// The client's close timeout.
         after: Duration,
     },
-    /// The server refused to delete the node, for example because of its parent's ACL or its children. The node stays;
-    /// an ephemeral one until its session ends.
+    /// The server refused to delete the node, for example because of its parent's ACL or its
+    /// children. The node stays; an ephemeral one until its session ends.
     #[error("{path} cannot be deleted: {cause}")]
     DeleteRefused {
         /// The node.
@@ -72,7 +74,8 @@ pub enum PersistentNodeError {
         /// The node, as configured.
         path: ZPath,
     },
-    /// The task of the persistent node has panicked, in user code (an ACL provider), or because of a defect.
+    /// The task of the persistent node has panicked, in user code (an ACL provider), or because of
+    /// a defect.
     #[error("the task of the persistent node {path} has panicked: {message}")]
     Panicked {
         /// The node, as configured.
@@ -106,15 +109,21 @@ impl PersistentNodeError {
     /// Whether the cause is that this program has closed the client, or the persistent node.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Self::Client(curator_client::Error::Closed) | Self::Closed { .. })
+        matches!(
+            self,
+            Self::Client(curator_client::Error::Closed) | Self::Closed { .. }
+        )
     }
 
-    /// Whether the requested change may have been applied, or may be applied later: the node is kept until it is
-    /// closed, and a request may have been in flight when the persistent node or its client ended.
+    /// Whether the requested change may have been applied, or may be applied later: the node is
+    /// kept until it is closed, and a request may have been in flight when the persistent node or
+    /// its client ended.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Client(curator_client::Error::Closed | curator_client::Error::ClientEnded { .. }) => Outcome::Unknown,
+            Self::Client(
+                curator_client::Error::Closed | curator_client::Error::ClientEnded { .. },
+            ) => Outcome::Unknown,
             Self::Client(error) => error.outcome(),
             Self::DeleteRefused { .. } => Outcome::NotApplied,
             _ => Outcome::Unknown,

@@ -17,26 +17,49 @@ use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 
 impl PersistentNodeBuilder {
-    /// Starts to create and keep the node. Returns immediately, and works before there is a connection.
+    /// Starts to create and keep the node. Returns immediately, and works before there is a
+    /// connection.
     #[must_use = "the node is deleted when its last handle is dropped"]
     pub fn start(self) -> PersistentNode {
-        let Self { client, path, mode, .. } = self.clone();
-        let command = Command { data: Arc::clone(&self.data), number: 1, is_closing: false };
+        let Self {
+            client, path, mode, ..
+        } = self.clone();
+        let command = Command {
+            data: Arc::clone(&self.data),
+            number: 1,
+            is_closing: false,
+        };
         let (commands, commanded) = watch::channel(command);
         let reporter = Reporter::new(&client, &path);
-        let (states, reports) = (reporter.states.reported.subscribe(), reporter.reports.subscribe());
+        let (states, reports) = (
+            reporter.states.reported.subscribe(),
+            reporter.reports.subscribe(),
+        );
         let kept = Kept::new(self, reporter, commanded.clone());
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), states.clone(), reports.clone());
         let task = RecipeTask::start(&client, path, channels, keep(kept, commanded));
-        PersistentNode { mode, commands, states, reports, task }
+        PersistentNode {
+            mode,
+            commands,
+            states,
+            reports,
+            task,
+        }
     }
 }
 
-/// Keeps the node until it is closed, its last handle is dropped, or the client ends. Returns the error that the calls
-/// return afterwards.
-pub(super) async fn keep(kept: Kept, mut commands: watch::Receiver<Command>) -> PersistentNodeError {
-    let (client, path, reporter) = (kept.client.clone(), kept.options.path.clone(), kept.reporter.clone());
+/// Keeps the node until it is closed, its last handle is dropped, or the client ends. Returns the
+/// error that the calls return afterwards.
+pub(super) async fn keep(
+    kept: Kept,
+    mut commands: watch::Receiver<Command>,
+) -> PersistentNodeError {
+    let (client, path, reporter) = (
+        kept.client.clone(),
+        kept.options.path.clone(),
+        kept.reporter.clone(),
+    );
     let mut follower = Follower::new(&client, kept);
     let end = tokio::select! {
         biased;
@@ -79,7 +102,9 @@ impl Kept {
             self.resolve().await?;
         }
         let path = self.path();
-        let Some(deleted) = self.delete() else { return Ok(()) };
+        let Some(deleted) = self.delete() else {
+            return Ok(());
+        };
         match deleted.await {
             Ok(()) => Ok(()),
             Err(ClientError::Closed) => Err(self.client.closing().await.into()),
@@ -89,7 +114,8 @@ impl Kept {
 
     /// Determines whether a create whose reply was lost was applied.
     async fn resolve(&mut self) -> ClientResult<()> {
-        // Such a node cannot be recognized. One that can be adopted is deleted, even if another client has created it.
+        // Such a node cannot be recognized. One that can be adopted is deleted, even if another
+        // client has created it.
         if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if adopts == Adopts::Nothing || self.path.is_none())
         {
             let (client, path) = (self.client.name(), &self.options.path);
@@ -107,25 +133,47 @@ impl Kept {
         }
     }
 
-    /// Gives the claimed node to the janitor. Returns `None` if there is none, or if the node is deleted with an ended
-    /// session.
-    pub(super) fn delete(&mut self) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
+    /// Gives the claimed node to the janitor. Returns `None` if there is none, or if the node is
+    /// deleted with an ended session.
+    pub(super) fn delete(
+        &mut self,
+    ) -> Option<impl Future<Output = ClientResult<()>> + Send + use<>> {
         self.close_delay = None;
         let node = self.claims.forget()?;
-        let session = self.client.current_session().filter(|session| session.id() == node.session);
+        let session = self
+            .client
+            .current_session()
+            .filter(|session| session.id() == node.session);
         if node.session != 0 && session.is_none() {
             return None;
         }
         let (version, watch) = match mem::replace(&mut self.view, View::Unseen) {
-            View::Seen(Seen { session, stat, mut watch, .. }) if stat.czxid == node.czxid && session.is_connected() => {
-                // After an unprocessed event, the path may have another node: then the janitor reads it first.
+            View::Seen(Seen {
+                session,
+                stat,
+                mut watch,
+                ..
+            }) if stat.czxid == node.czxid && session.is_connected() => {
+                // After an unprocessed event, the path may have another node: then the janitor
+                // reads it first.
                 let is_unchanged = !watch.may_have_fired();
-                (is_unchanged.then_some((stat.version, session)), Some(Box::new(watch) as Box<dyn Send>))
+                (
+                    is_unchanged.then_some((stat.version, session)),
+                    Some(Box::new(watch) as Box<dyn Send>),
+                )
             }
             _ => (None, None),
         };
-        let seen = version.as_ref().map(|(version, session)| (*version, session));
-        Some(self.client.janitor().delete_created(session.as_ref(), &node.path, node.czxid, seen, watch))
+        let seen = version
+            .as_ref()
+            .map(|(version, session)| (*version, session));
+        Some(self.client.janitor().delete_created(
+            session.as_ref(),
+            &node.path,
+            node.czxid,
+            seen,
+            watch,
+        ))
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, RecipeSupport as _, Recovery, Result, Session,
-    Stat, Watch, WatchEvent, ZPath, source,
+    CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, RecipeSupport as _,
+    Recovery, Result, Session, Stat, Watch, WatchEvent, ZPath, source,
 };
 
 use self::creating::{Creating, replacement};
@@ -42,7 +42,8 @@ pub(super) struct Kept {
     /// The create in flight.
     pub(super) creating: Option<Creating>,
     pub(super) view: View,
-    /// Delays the close of a lost session while an ephemeral node exists, so that the next session can replace the node.
+    /// Delays the close of a lost session while an ephemeral node exists, so that the next session
+    /// can replace the node.
     pub(super) close_delay: Option<CloseDelay>,
     /// Of writes that the server refuses.
     data_failures: FailureLog,
@@ -76,7 +77,9 @@ impl Followed for Kept {
     type State = ();
 
     async fn changed(&mut self) {
-        let View::Seen(Seen { session, watch, .. }) = &mut self.view else { return };
+        let View::Seen(Seen { session, watch, .. }) = &mut self.view else {
+            return;
+        };
         let event = tokio::select! {
             biased;
             // The connection of an ended session may look open for a while.
@@ -95,16 +98,27 @@ impl Followed for Kept {
         self.contents.update();
         for _ in 0..ROUNDS {
             let step = match &self.view {
-                View::Seen(Seen { owner: Owner::Foreign(_), .. }) => return Ok(()),
-                View::Seen(Seen { owner: Owner::Ours, .. }) if !self.contents.is_pending => return Ok(()),
-                View::Seen(Seen { owner: Owner::Ours | Owner::Adoptable, .. }) => self.write(&session).await,
+                View::Seen(Seen {
+                    owner: Owner::Foreign(_),
+                    ..
+                }) => return Ok(()),
+                View::Seen(Seen {
+                    owner: Owner::Ours, ..
+                }) if !self.contents.is_pending => return Ok(()),
+                View::Seen(Seen {
+                    owner: Owner::Ours | Owner::Adoptable,
+                    ..
+                }) => self.write(&session).await,
                 View::Unseen if self.path.is_some() => {
                     let reply = session.watch_data(&self.path()).await;
                     self.apply_read(&session, reply)
                 }
-                View::Seen(Seen { owner: Owner::OursOfAnEndedSession, .. }) | View::Unseen | View::Absent => {
-                    self.create(&session).await
-                }
+                View::Seen(Seen {
+                    owner: Owner::OursOfAnEndedSession,
+                    ..
+                })
+                | View::Unseen
+                | View::Absent => self.create(&session).await,
             };
             if let Err(error) = step {
                 if error.is_retryable() {
@@ -117,12 +131,21 @@ impl Followed for Kept {
                 return Err(error);
             }
         }
-        if matches!(&self.view, View::Seen(Seen { owner: Owner::Adoptable, .. })) {
+        if matches!(
+            &self.view,
+            View::Seen(Seen {
+                owner: Owner::Adoptable,
+                ..
+            })
+        ) {
             // Other clients change the node before each write that would take it over.
             self.set_foreign(0);
         }
         self.view = View::Unseen;
-        Err(Error::BadVersion { operation: "set data of", path: self.path() })
+        Err(Error::BadVersion {
+            operation: "set data of",
+            path: self.path(),
+        })
     }
 
     fn failed(&mut self, error: &Error) {
@@ -135,8 +158,19 @@ impl Followed for Kept {
 }
 
 impl Kept {
-    pub(super) fn new(options: PersistentNodeBuilder, reporter: Reporter, commands: watch::Receiver<Command>) -> Self {
-        let PersistentNodeBuilder { client, path, mode, is_protected, adopts, .. } = options.clone();
+    pub(super) fn new(
+        options: PersistentNodeBuilder,
+        reporter: Reporter,
+        commands: watch::Receiver<Command>,
+    ) -> Self {
+        let PersistentNodeBuilder {
+            client,
+            path,
+            mode,
+            is_protected,
+            adopts,
+            ..
+        } = options.clone();
         let recognition = match (mode.is_ephemeral(), is_protected) {
             (true, _) => Recognition::Ephemeral,
             (false, true) => Recognition::Protected,
@@ -150,7 +184,10 @@ impl Kept {
         };
         let marked = is_protected.then(|| ProtectionId::new().protect(path.name()));
         // A prefix does not make a name invalid.
-        let marked = path.parent().zip(marked).and_then(|(dir, name)| dir.join(&name).ok());
+        let marked = path
+            .parent()
+            .zip(marked)
+            .and_then(|(dir, name)| dir.join(&name).ok());
         let base = marked.unwrap_or(path);
         Self {
             options,
@@ -178,7 +215,9 @@ impl Kept {
 
     /// Updates the view and the reported state after an event.
     fn apply_event(&mut self, event: WatchEvent) {
-        let View::Seen(Seen { owner, .. }) = &self.view else { return };
+        let View::Seen(Seen { owner, .. }) = &self.view else {
+            return;
+        };
         let is_ours = *owner != Owner::Adoptable && !matches!(owner, Owner::Foreign(_));
         match event {
             WatchEvent::Deleted => {
@@ -191,8 +230,14 @@ impl Kept {
             WatchEvent::Interrupted | WatchEvent::SessionEnded => {
                 self.reporter.set(PersistentNodeState::Unknown);
                 // An ephemeral node is deleted, or soon will be.
-                let is_deleted = event == WatchEvent::SessionEnded && is_ours && self.options.mode.is_ephemeral();
-                self.view = if is_deleted { View::Absent } else { View::Unseen };
+                let is_deleted = event == WatchEvent::SessionEnded
+                    && is_ours
+                    && self.options.mode.is_ephemeral();
+                self.view = if is_deleted {
+                    View::Absent
+                } else {
+                    View::Unseen
+                };
             }
             _ => self.view = View::Unseen,
         }
@@ -203,7 +248,10 @@ impl Kept {
         self.close_delay = None;
         self.claims.was_not_adopted();
         self.is_lost = false;
-        self.reporter.set(PersistentNodeState::Foreign { path: self.path(), owner });
+        self.reporter.set(PersistentNodeState::Foreign {
+            path: self.path(),
+            owner,
+        });
     }
 
     fn set_absent(&mut self) {
@@ -231,10 +279,15 @@ impl Kept {
         };
         match owner {
             Owner::Ours if self.claims.confirm(&node) => {
-                self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
-                // The servers were restored from an older copy: an older write is the last one again. Or an older write of
-                // an ended session has arrived late.
-                let is_older = !has_data && (stat.mzxid < self.mzxid || self.contents.is_late(&data));
+                self.close_delay = self
+                    .options
+                    .mode
+                    .is_ephemeral()
+                    .then(|| session.delay_close());
+                // The servers were restored from an older copy: an older write is the last one
+                // again. Or an older write of an ended session has arrived late.
+                let is_older =
+                    !has_data && (stat.mzxid < self.mzxid || self.contents.is_late(&data));
                 self.mzxid = stat.mzxid;
                 if has_data {
                     self.contents.applied();
@@ -256,31 +309,49 @@ impl Kept {
                 self.set_foreign(node.session);
             }
         }
-        self.view = View::Seen(Seen { session: session.clone(), stat, owner, watch });
+        self.view = View::Seen(Seen {
+            session: session.clone(),
+            stat,
+            owner,
+            watch,
+        });
         Ok(())
     }
 
     /// Processes the result of a request, and the reply to the read that was sent after it.
-    fn take_result(&mut self, session: &Session, result: Result<()>, reply: ReadReply) -> Result<()> {
+    fn take_result(
+        &mut self,
+        session: &Session,
+        result: Result<()>,
+        reply: ReadReply,
+    ) -> Result<()> {
         match result {
-            Ok(()) | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
+            Ok(())
+            | Err(Error::NodeExists { .. } | Error::NoNode { .. } | Error::BadVersion { .. }) => {}
             Err(error @ Error::RequestTooLarge { .. }) if self.contents.can_fall_back() => {
                 self.refuse_data(error);
                 return Ok(());
             }
             // A server checks the permission for a create before it checks whether the node exists.
-            Err(error) if error.is_retryable() || !self.is_of_others(session, &reply) => return Err(error),
+            Err(error) if error.is_retryable() || !self.is_of_others(session, &reply) => {
+                return Err(error);
+            }
             Err(_) => {}
         }
         self.apply_read(session, reply)
     }
 
-    /// Whether the refusal of a request does not matter, because the node that was read after it is foreign or, after a
-    /// refused create, can be adopted.
+    /// Whether the refusal of a request does not matter, because the node that was read after it is
+    /// foreign or, after a refused create, can be adopted.
     fn is_of_others(&self, session: &Session, reply: &ReadReply) -> bool {
         let is_create = !matches!(self.view, View::Seen(_));
-        let Ok((_, stat, _)) = reply else { return false };
-        match self.claims.owner(&Node::of(&self.path(), stat), session.id()) {
+        let Ok((_, stat, _)) = reply else {
+            return false;
+        };
+        match self
+            .claims
+            .owner(&Node::of(&self.path(), stat), session.id())
+        {
             Owner::Foreign(_) => true,
             Owner::Adoptable => is_create,
             Owner::Ours | Owner::OursOfAnEndedSession => false,
@@ -289,27 +360,45 @@ impl Kept {
 
     /// Writes the data to the node that was read, and reads it again.
     async fn write(&mut self, session: &Session) -> Result<()> {
-        let View::Seen(Seen { stat, owner, .. }) = &self.view else { return Ok(()) };
+        let View::Seen(Seen { stat, owner, .. }) = &self.view else {
+            return Ok(());
+        };
         let (version, owner, path) = (stat.version, *owner, self.path());
         let node = Node::of(&path, stat);
         if owner == Owner::Adoptable {
             self.claims.adopt(node.clone());
         }
-        // The data must also fit into the request that will replace the node in the next session, which is larger.
+        // The data must also fit into the request that will replace the node in the next session,
+        // which is larger.
         let fits = session.check_size(&replacement(&self.spec(), version));
-        if let Some(error) = fits.err().filter(|_| owner == Owner::Ours && self.contents.can_fall_back()) {
+        if let Some(error) = fits
+            .err()
+            .filter(|_| owner == Owner::Ours && self.contents.can_fall_back())
+        {
             self.refuse_data(error);
             return Ok(());
         }
         let data = &self.contents.wanted;
-        let requests = || (session.set_data(&path, data, Some(version)), session.watch_data(&path));
+        let requests = || {
+            (
+                session.set_data(&path, data, Some(version)),
+                session.watch_data(&path),
+            )
+        };
         let (written, read) = session.pipelined(requests);
         self.contents.sent();
         let written = written.await;
-        if written.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied) {
+        if written
+            .as_ref()
+            .err()
+            .is_none_or(|error| error.outcome() == Outcome::NotApplied)
+        {
             self.contents.answered();
         }
-        if matches!(written, Err(Error::BadVersion { .. } | Error::NoNode { .. })) {
+        if matches!(
+            written,
+            Err(Error::BadVersion { .. } | Error::NoNode { .. })
+        ) {
             self.claims.was_not_adopted();
         }
         let reply = read.await;
@@ -324,7 +413,10 @@ impl Kept {
                 self.mzxid = stat.mzxid;
                 if self.claims.confirm(&node) {
                     self.contents.applied();
-                    if let Some(Recovery { lasted, failures, .. }) = self.data_failures.recovered(source::now()) {
+                    if let Some(Recovery {
+                        lasted, failures, ..
+                    }) = self.data_failures.recovered(source::now())
+                    {
                         let client = self.client.name();
                         tracing::info!(client, %path, ?lasted, failures, "persistent node: the server accepts its data again");
                     }
@@ -332,8 +424,11 @@ impl Kept {
                 Ok(())
             }
             Err(Error::BadVersion { .. } | Error::NoNode { .. }) => Ok(()),
-            Err(error) if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() => {
-                // If another client has replaced the node, the server may accept the data for the new node.
+            Err(error)
+                if owner == Owner::Ours && !error.is_retryable() && session.end().is_none() =>
+            {
+                // If another client has replaced the node, the server may accept the data for the
+                // new node.
                 if is_unchanged {
                     self.refuse_data(error);
                 }
@@ -356,7 +451,8 @@ impl Kept {
         tracing::warn!(client, %path, "persistent node: the servers have older data of the node; writing the latest again");
     }
 
-    /// Gives up the name of a sequential node, which another client's node has. The node is created under the next number.
+    /// Gives up the name of a sequential node, which another client's node has. The node is created
+    /// under the next number.
     fn take_another_number(&mut self) {
         let path = self.path();
         self.claims.abandon();
@@ -374,7 +470,8 @@ impl Kept {
         self.losses.failed(loss, source::now())
     }
 
-    /// Records that the node was created. Returns whether to log it: not if it was lost and that was not logged.
+    /// Records that the node was created. Returns whether to log it: not if it was lost and that
+    /// was not logged.
     fn logs_creation(&mut self) -> bool {
         let recovery = self.losses.recovered(source::now());
         !mem::take(&mut self.is_lost) || recovery.is_some()

@@ -24,24 +24,27 @@ pub enum PersistentNodeState {
         /// The node, including the protection prefix and the sequence number, if any.
         path: ZPath,
     },
-    /// Another owner has a node at the path. The persistent node neither uses nor deletes it, and creates its node once
-    /// the other one is deleted. A sequential node takes another number instead. With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), this is also
-    /// the state if other clients change the node too often for it to be taken over; the persistent node tries again,
-    /// after pauses of up to a second.
+    /// Another owner has a node at the path. The persistent node neither uses nor deletes it, and
+    /// creates its node once the other one is deleted. A sequential node takes another number
+    /// instead. With [`adopt_existing`](super::PersistentNodeBuilder::adopt_existing), this is also
+    /// the state if other clients change the node too often for it to be taken over; the persistent
+    /// node tries again, after pauses of up to a second.
     Foreign {
         /// The node.
         path: ZPath,
-        /// The id of the session that it belongs to, which may be this client's; 0 if it is not ephemeral.
+        /// The id of the session that it belongs to, which may be this client's; 0 if it is not
+        /// ephemeral.
         owner: i64,
     },
-    /// The server refuses to create the node, to read the existing one, or to write to the one to adopt. The request is
-    /// retried, after pauses of up to a second, in case the cause is repaired.
+    /// The server refuses to create the node, to read the existing one, or to write to the one to
+    /// adopt. The request is retried, after pauses of up to a second, in case the cause is
+    /// repaired.
     Refused {
         /// Why.
         error: ClientError,
     },
-    /// The node is no longer kept: the persistent node or the client was closed, or the task has ended for another
-    /// reason.
+    /// The node is no longer kept: the persistent node or the client was closed, or the task has
+    /// ended for another reason.
     Closed,
 }
 
@@ -95,7 +98,13 @@ pub(super) struct Reporter {
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
         let (states, reports) = (StateSender::new(client), watch::Sender::default());
-        Self { client: client.clone(), path: path.clone(), states, reports, failures: EventFailures::new() }
+        Self {
+            client: client.clone(),
+            path: path.clone(),
+            states,
+            reports,
+            failures: EventFailures::new(),
+        }
     }
 
     /// Sets the state, which is reported while there is a connection.
@@ -103,7 +112,9 @@ impl Reporter {
         self.reports.send_modify(|report| match &state {
             PersistentNodeState::Unknown => {}
             PersistentNodeState::Refused { .. } => report.node = None,
-            PersistentNodeState::Present { path } => (report.node, report.error) = (Some(path.clone()), None),
+            PersistentNodeState::Present { path } => {
+                (report.node, report.error) = (Some(path.clone()), None)
+            }
             _ => (report.node, report.error) = (None, None),
         });
         self.states.set(state.clone());
@@ -115,9 +126,15 @@ impl Reporter {
         match state {
             PersistentNodeState::Foreign { path, owner } => {
                 // As letters: two failures that differ only in numbers would be the same.
-                let owner_key: String = format!("{owner:x}").bytes().map(|digit| char::from(digit + 0x40)).collect();
+                let owner_key: String = format!("{owner:x}")
+                    .bytes()
+                    .map(|digit| char::from(digit + 0x40))
+                    .collect();
                 let owner = owner_text(*owner);
-                if self.failures.failed(format_args!("another owner: {owner_key}"), state) {
+                if self
+                    .failures
+                    .failed(format_args!("another owner: {owner_key}"), state)
+                {
                     tracing::warn!(client, %path, owner, "persistent node: another owner has the node; waiting until it is deleted");
                 }
             }
@@ -127,7 +144,10 @@ impl Reporter {
                 }
             }
             PersistentNodeState::Present { path } => {
-                if let Some(Recovery { lasted, failures, .. }) = self.failures.recovered() {
+                if let Some(Recovery {
+                    lasted, failures, ..
+                }) = self.failures.recovered()
+                {
                     tracing::info!(client, %path, ?lasted, failures, "persistent node: present again");
                 }
             }
@@ -148,18 +168,23 @@ impl Reporter {
         }
     }
 
-    /// Records a failed attempt. If a retry cannot help and there is a connection, the state becomes `Refused`.
+    /// Records a failed attempt. If a retry cannot help and there is a connection, the state
+    /// becomes `Refused`.
     pub(super) fn failed(&self, error: &ClientError) {
         tracing::debug!(client = self.client.name(), path = %self.path, error = %Truncated(error), "persistent node");
-        self.reports.send_modify(|report| report.error = Some(error.clone().into()));
+        self.reports
+            .send_modify(|report| report.error = Some(error.clone().into()));
         if !error.is_retryable() && self.client.check_connected().is_ok() {
-            self.set(PersistentNodeState::Refused { error: error.clone() });
+            self.set(PersistentNodeState::Refused {
+                error: error.clone(),
+            });
         }
     }
 
     /// Records the result of the deletion at the end.
     pub(super) fn left(&self, left: Result<(), PersistentNodeError>) {
-        self.reports.send_modify(|report| (report.left, report.node) = (Some(left), None));
+        self.reports
+            .send_modify(|report| (report.left, report.node) = (Some(left), None));
     }
 }
 

@@ -10,8 +10,9 @@ use crate::engine::limit::LimitNode;
 
 /// An `i32` that all processes share. See [`SharedValue`] for the guarantees.
 ///
-/// Curator's `SharedCount`: Java and Rust programs can share one path. The node's data is the number in four big-endian
-/// bytes. For a number that processes add to, use a [`DistributedAtomicLong`](crate::DistributedAtomicLong).
+/// Curator's `SharedCount`: Java and Rust programs can share one path. The node's data is the
+/// number in four big-endian bytes. For a number that processes add to, use a
+/// [`DistributedAtomicLong`](crate::DistributedAtomicLong).
 ///
 /// ```no_run
 /// use curator_recipes::SharedCount;
@@ -59,7 +60,10 @@ impl LimitNode for SharedCount {
         self.path()
     }
 
-    fn create_if_missing(&self, session: &Session) -> BoxFuture<'static, curator_client::Result<()>> {
+    fn create_if_missing(
+        &self,
+        session: &Session,
+    ) -> BoxFuture<'static, curator_client::Result<()>> {
         let (count, session) = (self.clone(), session.clone());
         async move { count.create_with_seed(&session).await }.boxed()
     }
@@ -67,6 +71,9 @@ impl LimitNode for SharedCount {
     fn limit(&self, data: &[u8], stat: &Stat) -> crate::error::Result<Limit> {
         self.check(stat)?;
         // A negative count grants no leases.
-        Ok(Limit { leases: usize::try_from(self.decode(data)?).unwrap_or(0), version: Some(stat.version) })
+        Ok(Limit {
+            leases: usize::try_from(self.decode(data)?).unwrap_or(0),
+            version: Some(stat.version),
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! Recognizes nodes that cannot keep a value, because the servers delete them.
 //!
-//! A value node is created as a persistent node. But a recipe that comes first creates its directory as a container, and
-//! ZooKeeper's stat does not tell a container from a persistent node. A directory that was never written is recognized by
-//! what it lacks: data.
+//! A value node is created as a persistent node. But a recipe that comes first creates its
+//! directory as a container, and ZooKeeper's stat does not tell a container from a persistent node.
+//! A directory that was never written is recognized by what it lacks: data.
 
 use curator_client::Stat;
 
@@ -19,7 +19,10 @@ pub(crate) enum MayBeEmpty {
 }
 
 /// Returns what the node is, if it cannot keep a value.
-pub(crate) fn unsuitable(stat: &Stat, may_be_empty: impl FnOnce() -> MayBeEmpty) -> Option<UnsuitableNode> {
+pub(crate) fn unsuitable(
+    stat: &Stat,
+    may_be_empty: impl FnOnce() -> MayBeEmpty,
+) -> Option<UnsuitableNode> {
     let has_no_data = stat.data_length == 0 && stat.version == 0;
     match stat.ephemeral_owner {
         0 if has_no_data && stat.cversion != 0 => {
@@ -32,9 +35,13 @@ pub(crate) fn unsuitable(stat: &Stat, may_be_empty: impl FnOnce() -> MayBeEmpty)
 }
 
 /// Returns what the node was before the write whose reply is `stat`, if it cannot keep a value.
-pub(super) fn was_unsuitable(stat: &Stat, may_be_empty: impl FnOnce() -> MayBeEmpty) -> Option<UnsuitableNode> {
+pub(super) fn was_unsuitable(
+    stat: &Stat,
+    may_be_empty: impl FnOnce() -> MayBeEmpty,
+) -> Option<UnsuitableNode> {
     let mut before = *stat;
-    // A first write may have replaced data that the node was created with, but a directory is created without.
+    // A first write may have replaced data that the node was created with, but a directory is
+    // created without.
     (before.version, before.data_length) = (stat.version.wrapping_sub(1), 0);
     unsuitable(&before, may_be_empty)
 }
@@ -52,14 +59,16 @@ mod tests {
 
     #[test]
     fn a_directory_is_a_node_that_had_children_but_never_data() {
-        let of =
-            |data_length, version, cversion| unsuitable(&stat(data_length, version, cversion, 0), || MayBeEmpty::No);
+        let of = |data_length, version, cversion| {
+            unsuitable(&stat(data_length, version, cversion, 0), || MayBeEmpty::No)
+        };
         assert_eq!(of(0, 0, 1), Some(UnsuitableNode::Directory));
         assert_eq!(of(0, 0, 0), None);
         assert_eq!(of(8, 0, 1), None);
         assert_eq!(of(0, 1, 1), None);
         assert_eq!(unsuitable(&stat(0, 0, 1, 0), || MayBeEmpty::Yes), None);
-        let before = |version, cversion| was_unsuitable(&stat(4, version, cversion, 0), || MayBeEmpty::No);
+        let before =
+            |version, cversion| was_unsuitable(&stat(4, version, cversion, 0), || MayBeEmpty::No);
         assert_eq!(before(1, 1), Some(UnsuitableNode::Directory));
         assert_eq!([before(1, 0), before(2, 1)], [None, None]);
     }

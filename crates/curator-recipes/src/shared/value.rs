@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use curator_client::{
-    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request, Session, Stat, Watch,
-    ZPath,
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request,
+    Session, Stat, Watch, ZPath,
 };
 
 use derive_where::derive_where;
@@ -28,8 +28,9 @@ pub(super) type Result<T> = std::result::Result<T, ValueError>;
 
 /// A value that all processes share, in the data of one persistent node.
 ///
-/// Curator's `SharedValue`; both can share a path if the [codec](ValueCodec) encodes the value in the same way. For a
-/// number, use [`SharedCount`](crate::SharedCount). Clones are handles to the same value.
+/// Curator's `SharedValue`; both can share a path if the [codec](ValueCodec) encodes the value in
+/// the same way. For a number, use [`SharedCount`](crate::SharedCount). Clones are handles to the
+/// same value.
 ///
 /// ```no_run
 /// use curator_recipes::SharedValue;
@@ -50,21 +51,23 @@ pub(super) type Result<T> = std::result::Result<T, ValueError>;
 /// # Guarantees
 ///
 /// - The node exists after the first successful [`get`](Self::get), [`versioned`](Self::versioned),
-///   [`watch`](Self::watch) or [`set`](Self::set), and stays after all clients have closed. If several processes find
-///   it missing, one creates it. Missing parents are created as containers, as in Curator.
-/// - A node that another recipe has created as its directory, or an ephemeral one, is refused where it can be
-///   recognized: see [`Unsuitable`](ValueError::Unsuitable).
-/// - Of several [`compare_and_set`](Self::compare_and_set) calls with the same previous version, at most one changes
-///   the value.
+///   [`watch`](Self::watch) or [`set`](Self::set), and stays after all clients have closed. If
+///   several processes find it missing, one creates it. Missing parents are created as containers,
+///   as in Curator.
+/// - A node that another recipe has created as its directory, or an ephemeral one, is refused where
+///   it can be recognized: see [`Unsuitable`](ValueError::Unsuitable).
+/// - Of several [`compare_and_set`](Self::compare_and_set) calls with the same previous version, at
+///   most one changes the value.
 ///
 /// # Caveats
 ///
-/// Like all ZooKeeper reads, a read can miss a recent write of another client: where that matters, call
-/// [`CuratorClient::sync`] before it. Versions restart when the node is deleted and created again, so a
-/// `compare_and_set` across a deletion can replace a different value with the same version.
+/// Like all ZooKeeper reads, a read can miss a recent write of another client: where that matters,
+/// call [`CuratorClient::sync`] before it. Versions restart when the node is deleted and created
+/// again, so a `compare_and_set` across a deletion can replace a different value with the same
+/// version.
 ///
-/// Unlike Curator's `SharedValue`, this has no `start`, and keeps no copy in the background: each call sends a request.
-/// In place of Curator's listeners, use [`changes`](Self::changes).
+/// Unlike Curator's `SharedValue`, this has no `start`, and keeps no copy in the background: each
+/// call sends a request. In place of Curator's listeners, use [`changes`](Self::changes).
 #[derive_where(Clone)]
 pub struct SharedValue<T> {
     pub(crate) inner: Arc<Inner<T>>,
@@ -78,8 +81,8 @@ pub(crate) struct Inner<T> {
     pub(crate) path: ZPath,
     codec: Box<dyn ValueCodec<T>>,
     seed: T,
-    /// The `czxid` of the last node that was found suitable, or was created or written by this handle; [`NO_NODE`] before.
-    /// Until then, `set` reads the node's stat first.
+    /// The `czxid` of the last node that was found suitable, or was created or written by this
+    /// handle; [`NO_NODE`] before. Until then, `set` reads the node's stat first.
     checked: AtomicI64,
 }
 
@@ -93,12 +96,17 @@ enum Written {
 ///
 /// Curator's `VersionedValue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 #[non_exhaustive]
 pub struct VersionedValue<T> {
     /// The value.
     pub value: T,
-    /// The version of the node: the number of writes since its creation, including writes of the same value.
+    /// The version of the node: the number of writes since its creation, including writes of the
+    /// same value.
     pub version: i32,
 }
 
@@ -108,10 +116,23 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     ///
     /// When the path is invalid.
-    pub fn with_codec(client: &CuratorClient, path: impl NodePath, codec: impl ValueCodec<T>, seed: T) -> Result<Self> {
+    pub fn with_codec(
+        client: &CuratorClient,
+        path: impl NodePath,
+        codec: impl ValueCodec<T>,
+        seed: T,
+    ) -> Result<Self> {
         let path = client.resolve(path)?;
         let (client, codec, checked) = (client.clone(), Box::new(codec), AtomicI64::new(NO_NODE));
-        Ok(Self { inner: Arc::new(Inner { client, path, codec, seed, checked }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client,
+                path,
+                codec,
+                seed,
+                checked,
+            }),
+        })
     }
 
     /// The node's full path on the server, including chroot and namespace.
@@ -126,12 +147,13 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         &self.inner.seed
     }
 
-    /// Returns the value. Creates the node with the seed if it is missing. One request if the node exists.
+    /// Returns the value. Creates the node with the seed if it is missing. One request if the node
+    /// exists.
     ///
     /// # Errors
     ///
-    /// [`ValueError::Invalid`] when the node's data cannot be decoded; [`Unsuitable`](ValueError::Unsuitable); errors of
-    /// the client when its retry policy gives up.
+    /// [`ValueError::Invalid`] when the node's data cannot be decoded;
+    /// [`Unsuitable`](ValueError::Unsuitable); errors of the client when its retry policy gives up.
     ///
     /// # Cancel safety
     ///
@@ -152,12 +174,17 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     pub async fn versioned(&self) -> Result<VersionedValue<T>> {
         let (data, stat) = self.read(Session::get_data).await?;
         self.check(&stat)?;
-        Ok(VersionedValue { value: self.decode(&data)?, version: stat.version })
+        Ok(VersionedValue {
+            value: self.decode(&data)?,
+            version: stat.version,
+        })
     }
 
-    /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the deletion of the node.
+    /// Like [`versioned`](Self::versioned), and sets a one-shot watch for the next change or the
+    /// deletion of the node.
     ///
-    /// Between the event and the next call the value may change several times: the call returns only the latest value.
+    /// Between the event and the next call the value may change several times: the call returns
+    /// only the latest value.
     ///
     /// # Errors
     ///
@@ -169,26 +196,35 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     pub async fn watch(&self) -> Result<(VersionedValue<T>, Watch)> {
         let (data, stat, watch) = self.read(Session::watch_data).await?;
         self.check(&stat)?;
-        Ok((VersionedValue { value: self.decode(&data)?, version: stat.version }, watch))
+        Ok((
+            VersionedValue {
+                value: self.decode(&data)?,
+                version: stat.version,
+            },
+            watch,
+        ))
     }
 
-    /// Returns a stream of the current value, and then the latest value after each change, until the client closes.
-    /// Sends nothing before the stream is polled.
+    /// Returns a stream of the current value, and then the latest value after each change, until
+    /// the client closes. Sends nothing before the stream is polled.
     ///
     /// It creates the node if it is missing, like [`get`](Self::get).
     pub fn changes(&self) -> ValueChanges<T> {
         changes::changes(self)
     }
 
-    /// Sets the value, whatever value the node has, and even if its data is invalid. Creates the node if it is missing.
-    /// One request if the node exists; two in the first call, unless this handle or a clone has read the node.
+    /// Sets the value, whatever value the node has, and even if its data is invalid. Creates the
+    /// node if it is missing. One request if the node exists; two in the first call, unless this
+    /// handle or a clone has read the node.
     ///
     /// # Errors
     ///
-    /// [`Unsuitable`](ValueError::Unsuitable), also after the write, if another client has deleted the node that this
-    /// handle knew and the one in its place was the directory of another recipe; [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after a lost reply; other
-    /// errors of the client. Like [`CuratorClient::set_data`] without a version, this retries a request whose reply is
-    /// lost, and can overwrite a value that another client has set since the first attempt.
+    /// [`Unsuitable`](ValueError::Unsuitable), also after the write, if another client has deleted
+    /// the node that this handle knew and the one in its place was the directory of another recipe;
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after
+    /// a lost reply; other errors of the client. Like [`CuratorClient::set_data`] without a
+    /// version, this retries a request whose reply is lost, and can overwrite a value that another
+    /// client has set since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -220,10 +256,15 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    /// Checks the node, unless this was done before. Returns its `czxid`, or [`NO_NODE`] if it is missing; `None` if it
-    /// cannot be read.
+    /// Checks the node, unless this was done before. Returns its `czxid`, or [`NO_NODE`] if it is
+    /// missing; `None` if it cannot be read.
     async fn check_before_set(&self) -> Result<Option<i64>> {
-        let Inner { client, path, checked, .. } = &*self.inner;
+        let Inner {
+            client,
+            path,
+            checked,
+            ..
+        } = &*self.inner;
         let checked = checked.load(Ordering::Relaxed);
         if checked != NO_NODE {
             return Ok(Some(checked));
@@ -237,8 +278,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         }
     }
 
-    /// Checks the node that was written, unless it is the `known` one. A write cannot be conditional on the node, so
-    /// this comes after it.
+    /// Checks the node that was written, unless it is the `known` one. A write cannot be
+    /// conditional on the node, so this comes after it.
     fn check_written(&self, stat: &Stat, known: i64) -> Result<()> {
         if stat.czxid == known {
             return Ok(());
@@ -253,51 +294,83 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     fn may_be_empty(&self) -> MayBeEmpty {
-        if self.encode(&self.inner.seed).is_empty() { MayBeEmpty::Yes } else { MayBeEmpty::No }
+        if self.encode(&self.inner.seed).is_empty() {
+            MayBeEmpty::Yes
+        } else {
+            MayBeEmpty::No
+        }
     }
 
-    fn checked_as(&self, stat: &Stat, cause: Option<UnsuitableNode>, is_written: bool) -> Result<()> {
+    fn checked_as(
+        &self,
+        stat: &Stat,
+        cause: Option<UnsuitableNode>,
+        is_written: bool,
+    ) -> Result<()> {
         let Inner { path, checked, .. } = &*self.inner;
-        checked.store(if cause.is_some() { NO_NODE } else { stat.czxid }, Ordering::Relaxed);
-        cause.map_or(Ok(()), |cause| Err(ValueError::Unsuitable { path: path.clone(), cause, is_written }))
+        checked.store(
+            if cause.is_some() { NO_NODE } else { stat.czxid },
+            Ordering::Relaxed,
+        );
+        cause.map_or(Ok(()), |cause| {
+            Err(ValueError::Unsuitable {
+                path: path.clone(),
+                cause,
+                is_written,
+            })
+        })
     }
 
     /// Converts the client's error of a write; one with an unknown outcome to `OutcomeUnknown`.
     pub(crate) fn write_error(&self, cause: curator_client::Error) -> ValueError {
         match cause.outcome() {
-            Outcome::Unknown => ValueError::OutcomeUnknown { path: self.inner.path.clone(), cause },
+            Outcome::Unknown => ValueError::OutcomeUnknown {
+                path: self.inner.path.clone(),
+                cause,
+            },
             Outcome::NotApplied => cause.into(),
         }
     }
 
-    /// Sets the value if the node still has the version of `previous`; returns `false` if it has another version or was
-    /// deleted. One request.
+    /// Sets the value if the node still has the version of `previous`; returns `false` if it has
+    /// another version or was deleted. One request.
     ///
     /// Curator's `trySetValue`.
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply is lost. The request is not retried, because a
-    /// retry could not distinguish this change from another client's: read the value.
-    /// [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after 2^32 - 1 writes, because
-    /// servers treat -1 as any version. [`Unsuitable`](ValueError::Unsuitable) after the write, as from
-    /// [`set`](Self::set). Other errors of the client.
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply is lost. The request is not
+    /// retried, because a retry could not distinguish this change from another client's: read the
+    /// value. [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after 2^32
+    /// - 1 writes, because servers treat -1 as any version. [`Unsuitable`](ValueError::Unsuitable)
+    /// after the write, as from [`set`](Self::set). Other errors of the client.
     ///
     /// # Cancel safety
     ///
     /// The change may be applied even if the future is dropped.
     pub async fn compare_and_set(&self, previous: &VersionedValue<T>, value: T) -> Result<bool> {
-        let Inner { client, path, codec, checked, .. } = &*self.inner;
+        let Inner {
+            client,
+            path,
+            codec,
+            checked,
+            ..
+        } = &*self.inner;
         if previous.version == ANY_VERSION {
             return Err(ValueError::VersionExhausted { path: path.clone() });
         }
-        match client.set_data(path, codec.encode(&value), Some(previous.version)).await {
+        match client
+            .set_data(path, codec.encode(&value), Some(previous.version))
+            .await
+        {
             // The version may come from another handle, so this one may know no node.
             Ok(stat) => match checked.load(Ordering::Relaxed) {
                 NO_NODE => Ok(true),
                 known => self.check_written(&stat, known).map(|()| true),
             },
-            Err(curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. }) => Ok(false),
+            Err(
+                curator_client::Error::BadVersion { .. } | curator_client::Error::NoNode { .. },
+            ) => Ok(false),
             Err(error) => Err(self.write_error(error)),
         }
     }
@@ -305,7 +378,11 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// Reads the node, and creates it if it is missing.
     async fn read<R>(&self, read: impl Fn(&Session, &ZPath) -> Request<R>) -> Result<R> {
         let read = &read;
-        Ok(self.inner.client.retry(|session| async move { self.read_in(&session, read).await }).await?)
+        Ok(self
+            .inner
+            .client
+            .retry(|session| async move { self.read_in(&session, read).await })
+            .await?)
     }
 
     /// Like [`read`](Self::read), in one session, without retries.
@@ -325,20 +402,32 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
 
     /// Creates the node with the seed, if it does not exist. Retries nothing.
     pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
-        match self.create(session, &self.inner.codec.encode(&self.inner.seed)).await {
-            // The node was created by another client, or by an earlier attempt of this call whose reply was lost.
+        match self
+            .create(session, &self.inner.codec.encode(&self.inner.seed))
+            .await
+        {
+            // The node was created by another client, or by an earlier attempt of this call whose
+            // reply was lost.
             Ok(_) | Err(curator_client::Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     async fn create(&self, session: &Session, data: &[u8]) -> curator_client::Result<Created> {
-        self.inner.client.create_with_containers(session, &self.new_node(data)).await
+        self.inner
+            .client
+            .create_with_containers(session, &self.new_node(data))
+            .await
     }
 
     pub(crate) fn new_node(&self, data: &[u8]) -> NodeSpec {
         let Inner { client, path, .. } = &*self.inner;
-        NodeSpec { path: path.clone(), data: data.into(), mode: CreateMode::Persistent, acl: client.acl_for(path) }
+        NodeSpec {
+            path: path.clone(),
+            data: data.into(),
+            mode: CreateMode::Persistent,
+            acl: client.acl_for(path),
+        }
     }
 
     pub(crate) fn encode(&self, value: &T) -> Vec<u8> {
@@ -346,7 +435,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     pub(crate) fn decode(&self, data: &[u8]) -> Result<T> {
-        let invalid = |cause: CodecError| ValueError::Invalid { path: self.inner.path.clone(), cause: cause.into() };
+        let invalid = |cause: CodecError| ValueError::Invalid {
+            path: self.inner.path.clone(),
+            cause: cause.into(),
+        };
         self.inner.codec.decode(data).map_err(invalid)
     }
 }

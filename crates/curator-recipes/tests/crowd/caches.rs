@@ -9,25 +9,49 @@ use curator_test::{FaultProxy, OpCode, TestingServer, within};
 use super::support::{LONG_SESSION, Replay, builder, number, say};
 use super::{ALONE, CROWD_TIMEOUT};
 
-/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). More nodes change than a cache
-/// remembers individually.
+/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). More nodes change
+/// than a cache remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     let _alone = ALONE.lock().await;
     let leaves = number("LEAVES", 66_000) as usize;
     let server = TestingServer::start().await.unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
     writer.create().for_path("/leaves", "").await.unwrap();
-    let all: Vec<_> = (0..leaves).map(|leaf| format!("/leaves/{leaf:06}")).collect();
+    let all: Vec<_> = (0..leaves)
+        .map(|leaf| format!("/leaves/{leaf:06}"))
+        .collect();
     for some in all.chunks(2_000) {
         let create = |transaction, leaf: &String| {
-            curator_recipes::client::Transaction::create(transaction, leaf, "before", CreateMode::Persistent).unwrap()
+            curator_recipes::client::Transaction::create(
+                transaction,
+                leaf,
+                "before",
+                CreateMode::Persistent,
+            )
+            .unwrap()
         };
-        some.iter().fold(writer.transaction(), create).commit().await.unwrap();
+        some.iter()
+            .fold(writer.transaction(), create)
+            .commit()
+            .await
+            .unwrap();
     }
-    let (cache, begun) = (CuratorCache::builder(&client, "/leaves").unwrap().start().unwrap(), Instant::now());
+    let (cache, begun) = (
+        CuratorCache::builder(&client, "/leaves")
+            .unwrap()
+            .start()
+            .unwrap(),
+        Instant::now(),
+    );
     let loaded = within(CROWD_TIMEOUT, cache.ready()).await.unwrap();
     assert_eq!(loaded.children(cache.path()).count(), leaves);
     say(&format!(
@@ -46,18 +70,34 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     writer.set_data("/leaves", "first", None).await.unwrap();
-    within(CROWD_TIMEOUT, proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
+    within(CROWD_TIMEOUT, proxy.wait_for_reply(OpCode::MultiRead, 1))
+        .await
+        .unwrap();
     for some in all.chunks(2_000) {
         let set = |transaction, leaf: &String| {
-            curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None).unwrap()
+            curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None)
+                .unwrap()
         };
-        some.iter().fold(writer.transaction(), set).commit().await.unwrap();
+        some.iter()
+            .fold(writer.transaction(), set)
+            .commit()
+            .await
+            .unwrap();
     }
     proxy.release_held();
     let changed = within(CROWD_TIMEOUT, cache.caught_up()).await.unwrap();
     assert_eq!(changed.state(), CacheState::Current);
-    assert!(changed.children(cache.path()).all(|leaf| leaf.data() == b"after"));
-    assert!(loaded.children(cache.path()).all(|leaf| leaf.data() == b"before"), "a snapshot does not change");
+    assert!(
+        changed
+            .children(cache.path())
+            .all(|leaf| leaf.data() == b"after")
+    );
+    assert!(
+        loaded
+            .children(cache.path())
+            .all(|leaf| leaf.data() == b"before"),
+        "a snapshot does not change"
+    );
     let reads = proxy.requests()[&OpCode::MultiRead];
     assert!(reads < leaves as u64 / 100, "{reads} requests");
     within(CROWD_TIMEOUT, replay.until(&mut events, &changed)).await;

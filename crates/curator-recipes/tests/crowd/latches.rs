@@ -22,13 +22,18 @@ fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
 async fn all_take_part(latches: &[LeaderLatch]) {
     within(CROWD_TIMEOUT, async {
         for latch in latches {
-            latch.state().wait_for(|state| *state != LeaderState::Unknown).await.unwrap();
+            latch
+                .state()
+                .wait_for(|state| *state != LeaderState::Unknown)
+                .await
+                .unwrap();
         }
     })
     .await;
 }
 
-/// Prints the time, requests and bytes received per latch, checks the requests, and resets the counts.
+/// Prints the time, requests and bytes received per latch, checks the requests, and resets the
+/// counts.
 fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
     let (by_kind, latches) = (without_probes(&stage.proxy), LATCHES as u64);
     let requests: u64 = by_kind.values().sum();
@@ -38,7 +43,10 @@ fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
         requests as f64 / LATCHES as f64,
         stage.proxy.bytes_received() / latches
     ));
-    assert!(requests <= 6 * latches, "{requests} requests of {latches} latches: {by_kind:?}");
+    assert!(
+        requests <= 6 * latches,
+        "{requests} requests of {latches} latches: {by_kind:?}"
+    );
     stage.proxy.reset_counts();
 }
 
@@ -46,13 +54,22 @@ fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
 async fn a_thousand_latches_of_one_client_lead_in_turn() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // If this node were missing, latches that fail to create it would retry, and the number of retries would vary.
+    // If this node were missing, latches that fail to create it would retry, and the number of
+    // retries would vary.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();
-    let latches: Vec<_> = (0..LATCHES).map(|_| latch(&stage.waiting, "/crowd")).collect();
+    let latches: Vec<_> = (0..LATCHES)
+        .map(|_| latch(&stage.waiting, "/crowd"))
+        .collect();
     within(CROWD_TIMEOUT, async {
-        while stage.holding.get_children("/crowd").await.map_or(0, |nodes| nodes.len()) < LATCHES {}
+        while stage
+            .holding
+            .get_children("/crowd")
+            .await
+            .map_or(0, |nodes| nodes.len())
+            < LATCHES
+        {}
     })
     .await;
     all_take_part(&latches).await;
@@ -63,27 +80,41 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
         let leaders = Arc::clone(&leaders);
         async move {
             let leadership = latch.leadership().await.unwrap();
-            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "two latches lead at the same time");
+            assert_eq!(
+                leaders.fetch_add(1, Ordering::SeqCst),
+                0,
+                "two latches lead at the same time"
+            );
             assert!(leadership.is_valid());
             leaders.fetch_sub(1, Ordering::SeqCst);
             latch.close().await.unwrap();
         }
     };
     let mut leading: JoinSet<_> = latches.into_iter().map(lead).collect();
-    within(CROWD_TIMEOUT, async { while leading.join_next().await.transpose().unwrap().is_some() {} }).await;
+    within(CROWD_TIMEOUT, async {
+        while leading.join_next().await.transpose().unwrap().is_some() {}
+    })
+    .await;
     print_and_check_costs(&stage, "have led in turn, and left", begun);
-    assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
+    assert_eq!(
+        stage.waiting.health().sessions_replaced,
+        0,
+        "a session was lost"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // If this node were missing, latches that fail to create it would retry, and the number of retries would vary.
+    // If this node were missing, latches that fail to create it would retry, and the number of
+    // retries would vary.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();
-    let latches: Vec<_> = (0..LATCHES).map(|number| latch(&stage.waiting, &format!("/crowd/{number}"))).collect();
+    let latches: Vec<_> = (0..LATCHES)
+        .map(|number| latch(&stage.waiting, &format!("/crowd/{number}")))
+        .collect();
     within(CROWD_TIMEOUT, async {
         for latch in &latches {
             latch.leadership().await.unwrap();
@@ -92,9 +123,18 @@ async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     .await;
     print_and_check_costs(&stage, "lead, on a path each", begun);
     let begun = Instant::now();
-    let mut closing: JoinSet<_> =
-        latches.into_iter().map(|latch| async move { latch.close().await.unwrap() }).collect();
-    within(CROWD_TIMEOUT, async { while closing.join_next().await.transpose().unwrap().is_some() {} }).await;
+    let mut closing: JoinSet<_> = latches
+        .into_iter()
+        .map(|latch| async move { latch.close().await.unwrap() })
+        .collect();
+    within(CROWD_TIMEOUT, async {
+        while closing.join_next().await.transpose().unwrap().is_some() {}
+    })
+    .await;
     print_and_check_costs(&stage, "have left", begun);
-    assert_eq!(stage.waiting.health().sessions_replaced, 0, "a session was lost");
+    assert_eq!(
+        stage.waiting.health().sessions_replaced,
+        0,
+        "a session was lost"
+    );
 }

@@ -1,10 +1,17 @@
-//! Thousands of tasks of one session wait, on one lock or each on a separate lock; a cache has tens of thousands of
-//! nodes. All are served, no session is lost, and the cost grows linearly with their number.
+//! Thousands of tasks of one session wait, on one lock or each on a separate lock; a cache has tens
+//! of thousands of nodes. All are served, no session is lost, and the cost grows linearly with
+//! their number.
 //!
-//! Only this target has so many waiters that a client that is busy with them could miss the deadlines of its session.
+//! Only this target has so many waiters that a client that is busy with them could miss the
+//! deadlines of its session.
 //!
 //! `CROWD` sets the number of tasks; the default is 2,000.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod caches;
 mod latches;
@@ -23,9 +30,11 @@ use self::support::{LONG_SESSION, Witness, number, say, transport};
 
 /// The limit of each wait. Much longer than needed: only a failing test waits so long.
 const CROWD_TIMEOUT: Duration = Duration::from_secs(300);
-/// The session timeout of the client whose tasks wait: just long enough to keep the session on a busy machine.
+/// The session timeout of the client whose tasks wait: just long enough to keep the session on a
+/// busy machine.
 const SESSION: Duration = Duration::from_secs(10);
-/// The limit of received bytes per waiter, for any number of waiters: a few short lists, and the waiter's own nodes.
+/// The limit of received bytes per waiter, for any number of waiters: a few short lists, and the
+/// waiter's own nodes.
 const BYTES_EACH: u64 = 12 * 1024;
 
 /// Serializes the tests: crowds would disturb each other.
@@ -48,20 +57,44 @@ impl Stage {
         let client = |to: String| CuratorClient::builder(to).transport(transport());
         let connect = |to: String, timeout| client(to).session_timeout(timeout).connect();
         let waiting = connect(proxy.connect_string(), SESSION).await.unwrap();
-        let holding = connect(server.connect_string(), LONG_SESSION).await.unwrap();
-        Self { crowd, _server: server, proxy, waiting, holding }
+        let holding = connect(server.connect_string(), LONG_SESSION)
+            .await
+            .unwrap();
+        Self {
+            crowd,
+            _server: server,
+            proxy,
+            waiting,
+            holding,
+        }
     }
 
-    /// Waits until all tasks have held their lock. Checks that the client has kept its first session, and checks the
-    /// bytes that it has received since the counts were reset. Times are printed and not checked: machines differ.
+    /// Waits until all tasks have held their lock. Checks that the client has kept its first
+    /// session, and checks the bytes that it has received since the counts were reset. Times are
+    /// printed and not checked: machines differ.
     async fn serve(self, what: &str, mut tasks: JoinSet<()>) {
         let begun = Instant::now();
-        within(CROWD_TIMEOUT, async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
-        let Self { crowd, _server, proxy, waiting, holding } = self;
+        within(CROWD_TIMEOUT, async {
+            while tasks.join_next().await.transpose().unwrap().is_some() {}
+        })
+        .await;
+        let Self {
+            crowd,
+            _server,
+            proxy,
+            waiting,
+            holding,
+        } = self;
         let each = proxy.bytes_received() / crowd as u64;
-        say(&format!("crowd: {crowd} tasks on {what} served in {:.1?}, {each} bytes received each", begun.elapsed()));
+        say(&format!(
+            "crowd: {crowd} tasks on {what} served in {:.1?}, {each} bytes received each",
+            begun.elapsed()
+        ));
         assert!(proxy.handshakes() > 0, "the client has not reconnected");
-        assert!(each <= BYTES_EACH, "{each} bytes were received for each of {crowd} tasks");
+        assert!(
+            each <= BYTES_EACH,
+            "{each} bytes were received for each of {crowd} tasks"
+        );
         // A session exists, even if the first was lost just now.
         waiting.session().await.unwrap();
         assert_eq!(waiting.health().sessions_replaced, 0, "a session was lost");
@@ -76,14 +109,19 @@ impl Stage {
 async fn thousands_of_waiters_acquire_one_lock_in_order_despite_a_cut_connection() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    let held = InterProcessMutex::new(&stage.holding, "/crowd").unwrap().acquire().await.unwrap();
+    let held = InterProcessMutex::new(&stage.holding, "/crowd")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
     stage.proxy.reset_counts();
     let (witness, mut tasks) = (Witness::default(), JoinSet::new());
     for number in 0..stage.crowd {
         // A new mutex per use, as in most programs.
         let mutex = InterProcessMutex::new(&stage.waiting, "/crowd").unwrap();
         let mut acquire = Box::pin(async move { mutex.acquire_as(&OwnerId::new()).await.unwrap() });
-        // The first poll puts the acquire in the queue. `unconstrained`: tokio's budget could end the poll before that.
+        // The first poll puts the acquire in the queue. `unconstrained`: tokio's budget could end
+        // the poll before that.
         assert!(poll!(unconstrained(&mut acquire)).is_pending());
         let witness = witness.clone();
         tasks.spawn(async move {
@@ -97,7 +135,10 @@ async fn thousands_of_waiters_acquire_one_lock_in_order_despite_a_cut_connection
     held.release().await.unwrap();
     let crowd = stage.crowd;
     stage.serve("one lock", tasks).await;
-    assert!(witness.order().into_iter().eq(0..crowd), "the tasks did not hold in the order of their calls");
+    assert!(
+        witness.order().into_iter().eq(0..crowd),
+        "the tasks did not hold in the order of their calls"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +161,14 @@ async fn thousands_of_waiters_each_acquire_a_separate_lock_despite_a_cut_connect
     // Waits until every lock has the nodes of its holder and its waiter.
     let last = async {
         for number in 0..stage.crowd {
-            while stage.holding.get_children(path(number)).await.unwrap().len() < 2 {}
+            while stage
+                .holding
+                .get_children(path(number))
+                .await
+                .unwrap()
+                .len()
+                < 2
+            {}
         }
     };
     within(CROWD_TIMEOUT, last).await;

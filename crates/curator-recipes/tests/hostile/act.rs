@@ -40,12 +40,14 @@ named! {
 
 impl Act {
     fn any(numbers: &mut Numbers) -> Self {
-        Self::all().nth(numbers.below(Self::all().len())).expect("the number is below the number of acts")
+        Self::all()
+            .nth(numbers.below(Self::all().len()))
+            .expect("the number is below the number of acts")
     }
 }
 
-/// What a server does on one connection: it behaves correctly until it has sent `at` replies, performs `act` at
-/// the next one, and continues with another interval and act.
+/// What a server does on one connection: it behaves correctly until it has sent `at` replies,
+/// performs `act` at the next one, and continues with another interval and act.
 pub(crate) struct Script {
     pub(crate) numbers: Numbers,
     pub(crate) act: Act,
@@ -66,8 +68,8 @@ impl Script {
         self.at += 1 + Self::correct_replies(&mut self.numbers);
     }
 
-    /// The number of correct replies before an act. A handshake and a probe are a few frames; the operations after them
-    /// are some dozens.
+    /// The number of correct replies before an act. A handshake and a probe are a few frames; the
+    /// operations after them are some dozens.
     fn correct_replies(numbers: &mut Numbers) -> usize {
         match numbers.below(4) {
             0 => numbers.below(4),

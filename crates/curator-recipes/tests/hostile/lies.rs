@@ -11,7 +11,8 @@ use super::act::Act;
 use super::reply::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
 use super::server::{Connection, Requests};
 
-/// The most that an endless stream sends at once, and the pause after it. Streams of events send a tenth of it: 2 MB/s.
+/// The most that an endless stream sends at once, and the pause after it. Streams of events send a
+/// tenth of it: 2 MB/s.
 const STREAM: usize = 100 * 1024;
 const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
@@ -23,8 +24,14 @@ pub(super) enum Then {
 }
 
 impl Connection {
-    /// Performs a hostile act instead of only sending this reply, which answers a request of the kind `op`.
-    pub(super) async fn act(&mut self, act: Act, mut reply: Vec<u8>, op: Option<i32>) -> io::Result<Then> {
+    /// Performs a hostile act instead of only sending this reply, which answers a request of the
+    /// kind `op`.
+    pub(super) async fn act(
+        &mut self,
+        act: Act,
+        mut reply: Vec<u8>,
+        op: Option<i32>,
+    ) -> io::Result<Then> {
         let is_handshake = op.is_none() && self.before.is_empty();
         match act {
             Act::Spoiled if is_handshake => self.spoil_handshake(&mut reply),
@@ -41,7 +48,15 @@ impl Connection {
             Act::WrongCode => {
                 let any = self.script.numbers.next() as i32;
                 let known = -(self.script.numbers.below(130) as i32);
-                set_int(&mut reply, CODE, if self.script.numbers.below(3) == 0 { any } else { known });
+                set_int(
+                    &mut reply,
+                    CODE,
+                    if self.script.numbers.below(3) == 0 {
+                        any
+                    } else {
+                        known
+                    },
+                );
             }
             Act::OtherBody => {
                 let other = self.script.numbers.below(self.before.len().max(1));
@@ -82,8 +97,8 @@ impl Connection {
             Act::Silence => return Ok(Then::StaySilent),
             Act::EndlessFrame => {
                 self.send(&i32::MAX.to_be_bytes()).await?;
-                // The client buffers all of it. The rate is low enough for all concurrent cases to stay within the
-                // process's memory limit.
+                // The client buffers all of it. The rate is low enough for all concurrent cases to
+                // stay within the process's memory limit.
                 return self.stream(&[0; STREAM / 4]).await;
             }
             Act::EndlessEvents => {
@@ -104,11 +119,16 @@ impl Connection {
         Ok(Then::Continue)
     }
 
-    /// Corrupts the reply to a handshake: timeout, session id, password, the length of the password, or random bytes.
+    /// Corrupts the reply to a handshake: timeout, session id, password, the length of the
+    /// password, or random bytes.
     fn spoil_handshake(&mut self, reply: &mut Vec<u8>) {
         let numbers = &mut self.script.numbers;
         match numbers.below(6) {
-            0 => set_int(reply, 4, [0, -1, i32::MIN, i32::MAX, 1, 50, 100_000][numbers.below(7)]),
+            0 => set_int(
+                reply,
+                4,
+                [0, -1, i32::MIN, i32::MAX, 1, 50, 100_000][numbers.below(7)],
+            ),
             1 => {
                 let id = [0, -1, i64::MIN, 4711][numbers.below(4)];
                 reply.splice(8..16, id.to_be_bytes());
@@ -125,7 +145,17 @@ impl Connection {
 
     async fn lie_about_the_length(&mut self, reply: &[u8]) -> io::Result<Then> {
         let length = reply.len() as i32;
-        let lies = [length + 1, length - 1, 0, 1, -1, i32::MIN, i32::MAX, 2 * length, 0x0010_0000];
+        let lies = [
+            length + 1,
+            length - 1,
+            0,
+            1,
+            -1,
+            i32::MIN,
+            i32::MAX,
+            2 * length,
+            0x0010_0000,
+        ];
         let lie = lies[self.script.numbers.below(lies.len())];
         self.send(&lie.to_be_bytes()).await?;
         self.send(reply).await?;
@@ -148,13 +178,34 @@ impl Connection {
 
     fn wild_event(&mut self) -> Vec<u8> {
         let numbers = &mut self.script.numbers;
-        let kind = if numbers.below(10) == 0 { numbers.next() as i32 } else { 1 + numbers.below(4) as i32 };
-        let state = if numbers.below(10) == 0 { numbers.next() as i32 } else { 3 };
-        let wild: [&[u8]; 9] =
-            [b"", b"/", b"//", b"no slash", "é".as_bytes(), b"/\0", b"/\xff\xfe", b"/a/../b", &[b'/'; 5000]];
+        let kind = if numbers.below(10) == 0 {
+            numbers.next() as i32
+        } else {
+            1 + numbers.below(4) as i32
+        };
+        let state = if numbers.below(10) == 0 {
+            numbers.next() as i32
+        } else {
+            3
+        };
+        let wild: [&[u8]; 9] = [
+            b"",
+            b"/",
+            b"//",
+            b"no slash",
+            "é".as_bytes(),
+            b"/\0",
+            b"/\xff\xfe",
+            b"/a/../b",
+            &[b'/'; 5000],
+        ];
         let path = wild[numbers.below(wild.len())].to_vec();
         let is_real = numbers.below(3) > 0;
-        let path = if is_real { self.a_path().unwrap_or(path) } else { path };
+        let path = if is_real {
+            self.a_path().unwrap_or(path)
+        } else {
+            path
+        };
         event(kind, state, &path)
     }
 
@@ -177,7 +228,9 @@ impl Connection {
         match numbers.below(3) {
             0 => b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec(),
             1 => b"\x15\x03\x01\x00\x02\x02\x0a".to_vec(),
-            _ => (0..numbers.below(300)).map(|_| numbers.next() as u8).collect(),
+            _ => (0..numbers.below(300))
+                .map(|_| numbers.next() as u8)
+                .collect(),
         }
     }
 

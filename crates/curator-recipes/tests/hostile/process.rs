@@ -10,11 +10,12 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use test_support::environment::{number, say};
 
-/// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the process. Stacks
-/// count, and most of their memory is never used.
+/// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the
+/// process. Stacks count, and most of their memory is never used.
 const MOST_MEMORY: u64 = 1 << 30;
 
-/// Whether the memory of the process has limits. `AddressSanitizer` reserves terabytes of addresses, and keeps freed memory.
+/// Whether the memory of the process has limits. `AddressSanitizer` reserves terabytes of
+/// addresses, and keeps freed memory.
 pub(crate) fn has_memory_limit() -> bool {
     number("HOSTILE_UNLIMITED", 0) == 0
 }
@@ -23,7 +24,10 @@ pub(crate) fn limit_memory() {
     if !has_memory_limit() {
         return;
     }
-    let limit = Rlimit { current: Some(MOST_MEMORY), maximum: Some(MOST_MEMORY) };
+    let limit = Rlimit {
+        current: Some(MOST_MEMORY),
+        maximum: Some(MOST_MEMORY),
+    };
     setrlimit(Resource::Data, limit).unwrap();
 }
 
@@ -40,8 +44,13 @@ pub(crate) fn count_panics() -> Panics {
     let (panics, report) = (Panics::default(), panic::take_hook());
     let counted = Arc::clone(&panics);
     panic::set_hook(Box::new(move |info| {
-        let place = info.location().map_or_else(|| "somewhere".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
-        let name = place.rsplit_once("/src/index.crates.io-").map_or(&*place, |(_, place)| place);
+        let place = info.location().map_or_else(
+            || "somewhere".to_owned(),
+            |at| format!("{}:{}", at.file(), at.line()),
+        );
+        let name = place
+            .rsplit_once("/src/index.crates.io-")
+            .map_or(&*place, |(_, place)| place);
         let is_first = {
             let mut counted = counted.lock().unwrap();
             let count = counted.entry(name.to_owned()).or_default();
@@ -62,16 +71,29 @@ impl Limited {
     /// Runs one test in a process with these variables.
     pub(crate) fn run(test: &str, variables: &[(&str, u64)]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
-        command.envs(variables.iter().map(|(name, value)| (name, value.to_string())));
+        command
+            .args(["--exact", test, "--nocapture"])
+            .stdin(Stdio::null());
+        command.envs(
+            variables
+                .iter()
+                .map(|(name, value)| (name, value.to_string())),
+        );
         let output = command.output().unwrap();
         let lines = String::from_utf8_lossy(&output.stdout);
-        lines.lines().filter(|line| line.starts_with("hostile")).for_each(say);
+        lines
+            .lines()
+            .filter(|line| line.starts_with("hostile"))
+            .for_each(say);
         Self(output)
     }
 
     pub(crate) fn assert_success(&self) {
-        let Output { status, stdout, stderr } = &self.0;
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = &self.0;
         let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(bytes));
         assert!(status.success(), "{status}\n{stdout}\n{stderr}");
     }

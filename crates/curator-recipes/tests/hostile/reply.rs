@@ -9,14 +9,16 @@ use super::Numbers;
 /// The xid of events, and that of pings.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
-/// Offsets of the fields of a reply's header: xid, zxid, error code; then the body of that kind of request.
+/// Offsets of the fields of a reply's header: xid, zxid, error code; then the body of that kind of
+/// request.
 pub(crate) const ZXID: usize = 4;
 pub(crate) const CODE: usize = 12;
 pub(crate) const BODY: usize = 16;
 /// The length of a node's stat, in bytes.
 const STAT: usize = 68;
-/// The longest list length that is sent. `zookeeper-client` allocates the announced length, which ends the process if
-/// it is some hundred million or more: `the_announced_count_of_a_list_is_allocated_without_a_check`.
+/// The longest list length that is sent. `zookeeper-client` allocates the announced length, which
+/// ends the process if it is some hundred million or more:
+/// `the_announced_count_of_a_list_is_allocated_without_a_check`.
 const LONGEST_LIST: i32 = 1 << 20;
 /// The longest frame that this proxy reads from a well-behaved client or server.
 const LONGEST_FRAME: usize = 1 << 21;
@@ -71,7 +73,11 @@ pub(crate) fn spoil(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
             (0, _) => bytes.truncate(at),
             (1, _) => bytes.extend((0..numbers.below(40)).map(|_| value)),
             // Where an integer may be: a length or another number.
-            (2, Some(_)) => set_int(bytes, at / 4 * 4, [-1, 0, 1, i32::MAX, i32::MIN, 0xffff][numbers.below(6)]),
+            (2, Some(_)) => set_int(
+                bytes,
+                at / 4 * 4,
+                [-1, 0, 1, i32::MAX, i32::MIN, 0xffff][numbers.below(6)],
+            ),
             (3, Some(byte)) => *byte ^= 1 << numbers.below(8),
             (_, Some(byte)) => *byte = value,
             (_, None) => bytes.push(value),
@@ -79,7 +85,8 @@ pub(crate) fn spoil(numbers: &mut Numbers, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Lowers the lengths of lists in the reply to a request of the kind `op`, so that they can be allocated.
+/// Lowers the lengths of lists in the reply to a request of the kind `op`, so that they can be
+/// allocated.
 pub(crate) fn tame(op: i32, reply: &mut [u8]) {
     match op {
         // getACL, getChildren and getChildren2 begin with a list.
@@ -112,7 +119,9 @@ fn tame_reads(reply: &mut [u8]) {
                 None => return,
             },
             8 => {
-                let Some(count) = lower(reply, at) else { return };
+                let Some(count) = lower(reply, at) else {
+                    return;
+                };
                 at += 4;
                 for _ in 0..count {
                     match int(reply, at) {

@@ -31,17 +31,26 @@ impl Drop for HostileServer {
 }
 
 impl HostileServer {
-    /// Starts the server in `runtime`, in front of `upstream`. The first `hostile` connections are hostile.
-    pub(crate) async fn start(runtime: &Handle, upstream: SocketAddr, seed: u64, hostile: usize) -> io::Result<Self> {
+    /// Starts the server in `runtime`, in front of `upstream`. The first `hostile` connections are
+    /// hostile.
+    pub(crate) async fn start(
+        runtime: &Handle,
+        upstream: SocketAddr,
+        seed: u64,
+        hostile: usize,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?.into_std()?;
         let (address, done) = (listener.local_addr()?, Arc::default());
         let acts = Arc::clone(&done);
         let task = runtime.spawn(async move {
-            let Ok(listener) = TcpListener::from_std(listener) else { return };
+            let Ok(listener) = TcpListener::from_std(listener) else {
+                return;
+            };
             let mut connections = JoinSet::new();
             let mut count = 0;
             while let Ok((client, _)) = listener.accept().await {
-                let script = (count < hostile).then(|| Script::new(Numbers(seed ^ (count as u64) << 32)));
+                let script =
+                    (count < hostile).then(|| Script::new(Numbers(seed ^ (count as u64) << 32)));
                 count += 1;
                 let acts = Arc::clone(&acts);
                 connections.spawn(async move {
@@ -51,7 +60,11 @@ impl HostileServer {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { address, done, task })
+        Ok(Self {
+            address,
+            done,
+            task,
+        })
     }
 
     pub(crate) fn connect_string(&self) -> String {
@@ -74,10 +87,15 @@ pub(super) struct Requests {
 
 impl Requests {
     fn note(&mut self, request: &[u8]) {
-        let (Some(xid), Some(op)) = (int(request, 0), int(request, 4)) else { return };
+        let (Some(xid), Some(op)) = (int(request, 0), int(request, 4)) else {
+            return;
+        };
         self.pending.insert(xid, op);
-        let path = int(request, 8).and_then(|length| request.get(12..12 + usize::try_from(length).ok()?));
-        if let Some(path) = path.filter(|path| path.first() == Some(&b'/') && self.paths.len() < 100) {
+        let path =
+            int(request, 8).and_then(|length| request.get(12..12 + usize::try_from(length).ok()?));
+        if let Some(path) =
+            path.filter(|path| path.first() == Some(&b'/') && self.paths.len() < 100)
+        {
             self.paths.push(path.to_vec());
         }
     }
@@ -114,9 +132,16 @@ impl Connection {
                 tokio::io::copy(&mut from_server, &mut to_client).await?;
                 return Ok(());
             };
-            Self { to_client, script, requests, acts, before: Vec::new(), late: None }
-                .forward_replies(from_server)
-                .await
+            Self {
+                to_client,
+                script,
+                requests,
+                acts,
+                before: Vec::new(),
+                late: None,
+            }
+            .forward_replies(from_server)
+            .await
         };
         tokio::select! {
             ended = forwarding => ended,
@@ -128,8 +153,11 @@ impl Connection {
         let mut count = 0;
         loop {
             let reply = read_frame(&mut from_server).await?;
-            let op =
-                if count == 0 { None } else { int(&reply, 0).and_then(|xid| self.requests().pending.remove(&xid)) };
+            let op = if count == 0 {
+                None
+            } else {
+                int(&reply, 0).and_then(|xid| self.requests().pending.remove(&xid))
+            };
             if count == self.script.at {
                 let act = self.script.act;
                 self.acts.lock().unwrap().push(act);

@@ -13,8 +13,8 @@ use super::process::{Panics, descriptors, has_memory_limit};
 use test_support::environment::say;
 use test_support::environment::status;
 
-/// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is buffered until about a
-/// second after its session ends: these frames are the larger part.
+/// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is
+/// buffered until about a second after its session ends: these frames are the larger part.
 const MOST_RESIDENT: u64 = 400 << 10;
 
 /// The results of one case, or of many.
@@ -44,10 +44,13 @@ impl Survey {
         mut seeds: Range<u64>,
         concurrent: usize,
     ) -> Self {
-        let mut survey = Self { resident: (status("VmRSS"), 0), ..Self::default() };
+        let mut survey = Self {
+            resident: (status("VmRSS"), 0),
+            ..Self::default()
+        };
         let (begun, address) = (Instant::now(), good.address());
-        // What the first client starts stays in the process, such as the I/O thread. So the counts start after this
-        // case.
+        // What the first client starts stays in the process, such as the I/O thread. So the counts
+        // start after this case.
         case::run_without_acts(servers, address).await;
         let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
         let mut running = JoinSet::new();
@@ -78,7 +81,10 @@ impl Survey {
             }
         };
         if tokio::time::timeout(DEFAULT_TIMEOUT, gone).await.is_err() {
-            survey.wrong.push(format!("(tasks, descriptors) were {before:?}, and are {:?} when all is over", now()));
+            survey.wrong.push(format!(
+                "(tasks, descriptors) were {before:?}, and are {:?} when all is over",
+                now()
+            ));
         }
         survey
     }
@@ -93,14 +99,32 @@ impl Survey {
         self.longest = self.longest.max(case.longest);
         self.recovered += case.recovered;
         self.longest_recovery = self.longest_recovery.max(case.longest_recovery);
-        self.wrong.extend(case.wrong.into_iter().map(|wrong| format!("HOSTILE_SEED={seed} HOSTILE_CASES=1: {wrong}")));
+        self.wrong.extend(
+            case.wrong
+                .into_iter()
+                .map(|wrong| format!("HOSTILE_SEED={seed} HOSTILE_CASES=1: {wrong}")),
+        );
     }
 
     pub(crate) fn say(&self, panics: &Panics) {
-        let Self { cases, took, succeeded, failed, acts, longest, recovered, longest_recovery, resident, .. } = self;
+        let Self {
+            cases,
+            took,
+            succeeded,
+            failed,
+            acts,
+            longest,
+            recovered,
+            longest_recovery,
+            resident,
+            ..
+        } = self;
         let done: usize = acts.values().sum();
-        say(&format!("hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"));
-        let ((time, what), [before, most]) = (longest, [resident.0, resident.1].map(|memory| memory >> 10));
+        say(&format!(
+            "hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"
+        ));
+        let ((time, what), [before, most]) =
+            (longest, [resident.0, resident.1].map(|memory| memory >> 10));
         say(&format!(
             "hostile servers: {succeeded} operations succeeded, {failed} ended with an error; the longest took \
              {time:.1?} ({what}); {recovered} clients recovered, the slowest within {longest_recovery:.1?}; \
@@ -114,9 +138,16 @@ impl Survey {
     pub(crate) fn assert_passed(self, panics: &Panics) {
         assert!(self.wrong.is_empty(), "{:#?}", self.wrong);
         let most = self.resident.1 - self.resident.0;
-        assert!(!has_memory_limit() || most <= MOST_RESIDENT, "{} MiB more than at the beginning", most >> 10);
+        assert!(
+            !has_memory_limit() || most <= MOST_RESIDENT,
+            "{} MiB more than at the beginning",
+            most >> 10
+        );
         let panics = panics.lock().unwrap();
-        let ours: Vec<_> = panics.keys().filter(|place| place.starts_with("crates/")).collect();
+        let ours: Vec<_> = panics
+            .keys()
+            .filter(|place| place.starts_with("crates/"))
+            .collect();
         assert!(ours.is_empty(), "panics in this project, at {ours:?}");
         assert!(
             self.succeeded > 0 && self.failed > 0 && self.recovered > 0,

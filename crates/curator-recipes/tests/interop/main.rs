@@ -1,11 +1,16 @@
 //! Other clients on a server of either kind, with their locks alone, and together with ours.
 //!
-//! Only this suite finds a node name, an order or a way to wait of ours that differs from Java Curator, kazoo or
-//! go-zookeeper, and a server that one of them does not work with.
+//! Only this suite finds a node name, an order or a way to wait of ours that differs from Java
+//! Curator, kazoo or go-zookeeper, and a server that one of them does not work with.
 //!
-//! Each client has a module, so that its tests can be selected: `curator::`, `go::`, `kazoo::`. `cargo xtask test`
-//! installs the clients, and runs this on every kind of server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+//! Each client has a module, so that its tests can be selected: `curator::`, `go::`, `kazoo::`.
+//! `cargo xtask test` installs the clients, and runs this on every kind of server.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here is the test's failure"
+)]
 
 mod curator;
 mod go;
@@ -34,8 +39,16 @@ fn seed() -> Numbers {
     Numbers(seed)
 }
 
-/// Waits until `wanted` is true for a node and the sessions that watch it. A session that watches a node of a queue has
-/// read the queue, and found that it does not own the lock.
+/// Waits until `wanted` is true for a node and the sessions that watch it. A session that watches a
+/// node of a queue has read the queue, and found that it does not own the lock.
 async fn until_watched(server: &TestingServer, wanted: impl Fn(&str, &[i64]) -> bool) {
-    until(async || server.watches_by_path().await.unwrap().iter().any(|(node, by)| wanted(node, by))).await;
+    until(async || {
+        server
+            .watches_by_path()
+            .await
+            .unwrap()
+            .iter()
+            .any(|(node, by)| wanted(node, by))
+    })
+    .await;
 }

@@ -34,21 +34,33 @@ pub(crate) struct CrashableClient {
 impl CrashableClient {
     pub(crate) async fn connect(server: &TestingServer) -> Self {
         let proxy = FaultProxy::start(server.address()).unwrap();
-        Self { client: connect(&proxy.connect_string(), LONG).await, proxy }
+        Self {
+            client: connect(&proxy.connect_string(), LONG).await,
+            proxy,
+        }
     }
 
     /// Ends the session on the server, without the client.
     pub(crate) async fn end_session(&self, server: &TestingServer) {
-        close_session(server.address(), &self.proxy.sessions().pop().unwrap()).await.unwrap();
+        close_session(server.address(), &self.proxy.sessions().pop().unwrap())
+            .await
+            .unwrap();
     }
 }
 
 /// Starts a task that waits for the mutex. Returns it when the queue has this many nodes.
-pub(crate) async fn wait_in_queue(mutex: &InterProcessMutex, nodes: usize) -> JoinHandle<LockGuard> {
+pub(crate) async fn wait_in_queue(
+    mutex: &InterProcessMutex,
+    nodes: usize,
+) -> JoinHandle<LockGuard> {
     let waiting = {
         let mutex = mutex.clone();
         tokio::spawn(async move {
-            mutex.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free")
+            mutex
+                .acquire_timeout(DEFAULT_TIMEOUT)
+                .await
+                .unwrap()
+                .expect("the lock has not become free")
         })
     };
     await_nodes(mutex, nodes).await;
@@ -62,7 +74,10 @@ pub(crate) async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
 /// Waits until another session watches the guard's node.
 pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
     let is_another = |session: &i64| *session != guard.session_id();
-    until_watched(server, |node, by| node == guard.node().as_str() && by.iter().any(is_another)).await;
+    until_watched(server, |node, by| {
+        node == guard.node().as_str() && by.iter().any(is_another)
+    })
+    .await;
 }
 
 pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Another client's lock and our mutex in one queue. Each session of the other client is a separate program.
+//! Another client's lock and our mutex in one queue. Each session of the other client is a separate
+//! program.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::{
 
 /// Another client library.
 pub(crate) struct Peer {
-    /// Starts a program with this name and a session on these servers. The name is the data of its nodes.
+    /// Starts a program with this name and a session on these servers. The name is the data of its
+    /// nodes.
     pub(crate) start: fn(&str, &str) -> Agent,
     /// The acquire command, to which the path is added, and the prefix of its reply.
     pub(crate) acquire: (&'static str, &'static str),
@@ -48,16 +50,21 @@ impl Peer {
     }
 
     fn release(&self, agent: &mut Agent, path: &str) {
-        assert_eq!(agent.ask(&format!("{} {path}", self.release.0)), self.release.1);
+        assert_eq!(
+            agent.ask(&format!("{} {path}", self.release.0)),
+            self.release.1
+        );
     }
 }
 
-/// Sessions of both clients take a lock by turns, in the order in which the server has created their nodes.
+/// Sessions of both clients take a lock by turns, in the order in which the server has created
+/// their nodes.
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let lock =
-        |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> { Arc::new((peer.mutex)(client, path)) };
+    let lock = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> {
+        Arc::new((peer.mutex)(client, path))
+    };
     let theirs = |number, log: &str, seed| {
         let mut agent = peer.start(&format!("agent{number}"), server);
         let command = format!("{} {path} {log} {CYCLES} {seed}", peer.cycles);
@@ -74,7 +81,8 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
     turns::take_turns(lock, &path, theirs, ours).await;
 }
 
-/// Two programs of the peer and two acquires of one of our clients share a queue, and each waits for the one before.
+/// Two programs of the peer and two acquires of one of our clients share a queue, and each waits
+/// for the one before.
 pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let (mut a, mut b) = (peer.start("a", server), peer.start("b", server));
@@ -90,7 +98,10 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
 
     let seen = mutex.participants().await.unwrap();
     assert_eq!([&seen[0].data, &seen[2].data], [b"a", b"b"]);
-    assert_eq!(seen.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!(
+        seen.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        [true, false, false, false]
+    );
     assert!(still_waits(&second, &client).await);
     peer.release(&mut a, &path);
     let guard = soon(second).await.unwrap();
@@ -104,11 +115,13 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     assert_eq!(a.ask(&format!("children {path}")), "ok");
 }
 
-/// The lock of a killed program passes to our mutex when its session ends, and a killed waiter is skipped.
+/// The lock of a killed program passes to our mutex when its session ends, and a killed waiter is
+/// skipped.
 pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let [mut holder, mut waiter] = ["holder", "waiter"].map(|name| (peer.start)(name, &proxy.connect_string()));
+    let [mut holder, mut waiter] =
+        ["holder", "waiter"].map(|name| (peer.start)(name, &proxy.connect_string()));
     let client = client(server).await;
     let mutex = (peer.mutex)(&client, &path);
 
@@ -132,7 +145,10 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
 pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let (server, path) = (TestingServer::shared().await, unique_path("lock"));
     let mut agent = peer.start("agent", server);
-    let (holder, waiter) = (CrashableClient::connect(server).await, CrashableClient::connect(server).await);
+    let (holder, waiter) = (
+        CrashableClient::connect(server).await,
+        CrashableClient::connect(server).await,
+    );
     let [held, waited_for] = [&holder, &waiter].map(|session| (peer.mutex)(&session.client, &path));
 
     let guard = held.acquire().await.unwrap();

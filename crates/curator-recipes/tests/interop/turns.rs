@@ -18,14 +18,14 @@ const SESSIONS: usize = 4;
 /// Creates our side of a lock for a session.
 pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
-/// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively, in the order in which
-/// the server has created their nodes.
+/// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively,
+/// in the order in which the server has created their nodes.
 ///
-/// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it without a version check.
-/// Concurrent holders would be detected, as one of the two writes is lost.
+/// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it
+/// without a version check. Concurrent holders would be detected, as one of the two writes is lost.
 ///
-/// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one of ours. Both get
-/// the number of the session, and return how often the session has written.
+/// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one
+/// of ours. Both get the number of the session, and return how often the session has written.
 pub(crate) async fn take_turns(
     lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
     path: &str,
@@ -37,9 +37,15 @@ pub(crate) async fn take_turns(
     first.create().for_path(&log, "").await.unwrap();
     let guard = lock(&first, path).acquire().await.unwrap();
     // The shift clears the top bit: Java and Go parse the seed as a signed number of 64 bits.
-    let mut sessions: Vec<_> = (0..SESSIONS).map(|number| theirs(number, &log, seeds.next() >> 1)).collect();
+    let mut sessions: Vec<_> = (0..SESSIONS)
+        .map(|number| theirs(number, &log, seeds.next() >> 1))
+        .collect();
     for _ in 0..SESSIONS {
-        sessions.push(ours(client(server).await, log.clone(), Numbers(seeds.next())));
+        sessions.push(ours(
+            client(server).await,
+            log.clone(),
+            Numbers(seeds.next()),
+        ));
     }
     // None finishes before another has begun.
     until(async || children(&first, path).await.len() == 1 + 2 * SESSIONS).await;
@@ -49,9 +55,19 @@ pub(crate) async fn take_turns(
         writes += soon(session).await.unwrap();
     }
     let written = read(&first, &log).await;
-    let turns: Vec<i64> = written.split_whitespace().map(|turn| turn.parse().unwrap()).collect();
-    assert_eq!(turns.len(), writes, "two holders wrote concurrently: {written}");
-    assert!(turns.is_sorted_by(|one, next| one < next), "a contender was overtaken: {turns:?}");
+    let turns: Vec<i64> = written
+        .split_whitespace()
+        .map(|turn| turn.parse().unwrap())
+        .collect();
+    assert_eq!(
+        turns.len(),
+        writes,
+        "two holders wrote concurrently: {written}"
+    );
+    assert!(
+        turns.is_sorted_by(|one, next| one < next),
+        "a contender was overtaken: {turns:?}"
+    );
 }
 
 /// The work of one of our sessions with an exclusive lock.
@@ -64,7 +80,11 @@ pub(crate) async fn cycles(
 ) -> usize {
     for _ in 0..count {
         round_trips(&client, numbers.below(8)).await;
-        let guard = lock.acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
+        let guard = lock
+            .acquire_timeout(DEFAULT_TIMEOUT)
+            .await
+            .unwrap()
+            .expect("the lock has not become free");
         write(&client, &guard, &log, &mut numbers).await;
         guard.release().await.unwrap();
     }
@@ -72,10 +92,18 @@ pub(crate) async fn cycles(
 }
 
 /// Appends the token of the guard to the log: a read, some round trips, and a write.
-pub(crate) async fn write(client: &CuratorClient, guard: &LockGuard, log: &str, numbers: &mut Numbers) {
+pub(crate) async fn write(
+    client: &CuratorClient,
+    guard: &LockGuard,
+    log: &str,
+    numbers: &mut Numbers,
+) {
     let before = read(client, log).await;
     round_trips(client, numbers.below(3)).await;
-    client.set_data(log, format!("{before} {}", guard.fencing_token()), None).await.unwrap();
+    client
+        .set_data(log, format!("{before} {}", guard.fencing_token()), None)
+        .await
+        .unwrap();
 }
 
 pub(crate) async fn read(client: &CuratorClient, log: &str) -> String {

@@ -26,32 +26,58 @@ pub(crate) type Requests = BTreeMap<OpCode, u64>;
 impl Cell {
     /// All courses, without faults.
     pub(crate) fn courses() -> Vec<Self> {
-        Course::all().into_iter().map(|course| Self { course, cut: None, strike: None }).collect()
+        Course::all()
+            .into_iter()
+            .map(|course| Self {
+                course,
+                cut: None,
+                strike: None,
+            })
+            .collect()
     }
 
-    /// This course with cuts: before and after the first create; or, without a create, after the first request of each
-    /// kind.
+    /// This course with cuts: before and after the first create; or, without a create, after the
+    /// first request of each kind.
     ///
-    /// Where the phase has a middle position, it represents the others. One lock represents all that recover in the
-    /// same way.
+    /// Where the phase has a middle position, it represents the others. One lock represents all
+    /// that recover in the same way.
     pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
-        let Course { kind, phase, position } = self.course;
+        let Course {
+            kind,
+            phase,
+            position,
+        } = self.course;
         let is_middle = position == Position::Middle || phase == Phase::NewDirectory;
-        // A timed-out acquire sends the requests of an acquire, then those of a dropped one: both courses are cut.
+        // A timed-out acquire sends the requests of an acquire, then those of a dropped one: both
+        // courses are cut.
         if !kind.stands_for_recovery() || !is_middle || phase == Phase::TimeOut {
             return Vec::new();
         }
         let creates = CREATES.into_iter().find(|op| requests.contains_key(op));
         let cuts: Vec<_> = match creates {
             Some(op) => [false, true].map(|is_done| Cut { op, is_done }).to_vec(),
-            None => requests.keys().map(|op| Cut { op: *op, is_done: true }).collect(),
+            None => requests
+                .keys()
+                .map(|op| Cut {
+                    op: *op,
+                    is_done: true,
+                })
+                .collect(),
         };
-        cuts.into_iter().map(|cut| Self { cut: Some(cut), ..self }).collect()
+        cuts.into_iter()
+            .map(|cut| Self {
+                cut: Some(cut),
+                ..self
+            })
+            .collect()
     }
 
     /// Whether the acquire is cut after it has created its node and before it receives the reply.
     pub(crate) fn finds_its_node(&self) -> bool {
-        self.course.phase.creates_a_node() && self.cut.is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
+        self.course.phase.creates_a_node()
+            && self
+                .cut
+                .is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
 
     /// Each fault at each of these requests.
@@ -60,8 +86,17 @@ impl Cell {
         for (op, count) in requests {
             for nth in 1..=*count {
                 let faults = Fault::all().filter(|fault| fault.fits(self.course.phase));
-                let strike = |fault| Some(Strike { op: *op, nth, fault });
-                cells.extend(faults.map(|fault| Self { strike: strike(fault), ..self }));
+                let strike = |fault| {
+                    Some(Strike {
+                        op: *op,
+                        nth,
+                        fault,
+                    })
+                };
+                cells.extend(faults.map(|fault| Self {
+                    strike: strike(fault),
+                    ..self
+                }));
             }
         }
         cells
@@ -72,8 +107,12 @@ impl Cell {
     }
 
     fn parts(&self) -> Vec<String> {
-        let Course { phase, position, .. } = self.course;
-        let mut parts = [self.course.subject(), phase.name(), position.name()].map(str::to_owned).to_vec();
+        let Course {
+            phase, position, ..
+        } = self.course;
+        let mut parts = [self.course.subject(), phase.name(), position.name()]
+            .map(str::to_owned)
+            .to_vec();
         parts.extend(self.cut.map(|cut| cut.to_string()));
         if let Some(Strike { op, nth, fault }) = self.strike {
             parts.extend([format!("{op:?} {nth}"), fault.name().to_owned()]);
@@ -95,21 +134,32 @@ pub(crate) struct Choice(Vec<String>);
 impl Choice {
     /// Parses a cell's name, or a part of one. An empty name selects all.
     pub(crate) fn parse(name: &str) -> Self {
-        Self(name.split('/').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect())
+        Self(
+            name.split('/')
+                .map(|part| part.trim().to_owned())
+                .filter(|part| !part.is_empty())
+                .collect(),
+        )
     }
 
     pub(crate) fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Without a fault: whether the course has selected cells. With a fault: whether this cell is selected.
+    /// Without a fault: whether the course has selected cells. With a fault: whether this cell is
+    /// selected.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         let parts = cell.parts();
         let may_come = |part: &str| {
-            let is_request = part.rsplit_once(' ').is_some_and(|(_, nth)| nth.parse::<u64>().is_ok());
+            let is_request = part
+                .rsplit_once(' ')
+                .is_some_and(|(_, nth)| nth.parse::<u64>().is_ok());
             let is_of_a_strike = is_request || Fault::all().any(|fault| fault.name() == part);
-            cell.strike.is_none() && (is_of_a_strike || cell.cut.is_none() && part.starts_with(AFTER))
+            cell.strike.is_none()
+                && (is_of_a_strike || cell.cut.is_none() && part.starts_with(AFTER))
         };
-        self.0.iter().all(|part| parts.contains(part) || may_come(part))
+        self.0
+            .iter()
+            .all(|part| parts.contains(part) || may_come(part))
     }
 }

@@ -13,7 +13,8 @@ use super::world::{World, network};
 named! {
     /// What goes wrong at one request of a contender.
     enum Fault {
-        /// The reply, and all replies behind it on this connection, arrive later than the operation timeout.
+        /// The reply, and all replies behind it on this connection, arrive later than the operation
+        /// timeout.
         Late => "6 s late",
         /// The reply is lost, and the connection stays open.
         Lost => "answer lost",
@@ -21,9 +22,11 @@ named! {
         CutBefore => "cut before",
         /// The server applies the request, and the connection breaks before the reply.
         CutAfter => "cut after",
-        /// The server ends the session after it has applied the request; the client receives nothing in between.
+        /// The server ends the session after it has applied the request; the client receives
+        /// nothing in between.
         Expired => "session expired",
-        /// The future is dropped after the server has applied the request; the client receives nothing in between.
+        /// The future is dropped after the server has applied the request; the client receives
+        /// nothing in between.
         Dropped => "future dropped",
     }
 }
@@ -67,7 +70,8 @@ impl Strike {
         self.fault.arm(world, self.op, self.nth);
     }
 
-    /// Waits until the fault has struck, and, if the test has to act then, until the reply is held back.
+    /// Waits until the fault has struck, and, if the test has to act then, until the reply is held
+    /// back.
     pub(crate) async fn struck(self, world: &World) {
         network!(*world, network => {
             network.wait_for_faults().await.unwrap();
@@ -83,8 +87,8 @@ impl Strike {
     }
 }
 
-/// Breaks the connection at the first request of this kind in a phase, so that a strike can be at a request that is
-/// sent because of the cut.
+/// Breaks the connection at the first request of this kind in a phase, so that a strike can be at a
+/// request that is sent because of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cut {
     pub(crate) op: OpCode,
@@ -96,15 +100,21 @@ impl Cut {
     /// Arms the cut. The contender cannot reconnect before [`struck`](Self::struck) has returned.
     pub(crate) fn arm(self, world: &World) {
         world.refuse(true);
-        let fault = if self.is_done { Fault::CutAfter } else { Fault::CutBefore };
+        let fault = if self.is_done {
+            Fault::CutAfter
+        } else {
+            Fault::CutBefore
+        };
         fault.arm(world, self.op, 1);
     }
 
-    /// Waits until the cut has struck, resets the counts, and arms `next` before the contender can reconnect.
+    /// Waits until the cut has struck, resets the counts, and arms `next` before the contender can
+    /// reconnect.
     pub(crate) async fn struck(self, world: &World, next: Option<Strike>) {
         network!(*world, network => {
             network.wait_for_faults().await.unwrap();
-            // The requests that were sent together with the cut one have no further effect after this wait.
+            // The requests that were sent together with the cut one have no further effect after
+            // this wait.
             network.wait_for_connections(0).await.unwrap();
             network.reset_counts();
         });
@@ -118,7 +128,15 @@ impl Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { op, is_done } = self;
-        write!(f, "{AFTER}{op:?} 1 {}", if *is_done { Fault::CutAfter.name() } else { Fault::CutBefore.name() })
+        write!(
+            f,
+            "{AFTER}{op:?} 1 {}",
+            if *is_done {
+                Fault::CutAfter.name()
+            } else {
+                Fault::CutBefore.name()
+            }
+        )
     }
 }
 
@@ -127,31 +145,48 @@ pub(crate) const AFTER: &str = "after ";
 
 /// The name of the error that the documentation permits for this fault in this phase.
 ///
-/// For an acquire that may wait, no error is permitted: it retries until it has the lock. Exception: an acquire of
-/// several locks one after another fails when it has lost one of them.
-pub(crate) fn documented(phase: Phase, fault: Option<Fault>, error: &Error) -> Option<&'static str> {
+/// For an acquire that may wait, no error is permitted: it retries until it has the lock.
+/// Exception: an acquire of several locks one after another fails when it has lost one of them.
+pub(crate) fn documented(
+    phase: Phase,
+    fault: Option<Fault>,
+    error: &Error,
+) -> Option<&'static str> {
     let expired = fault == Some(Fault::Expired);
     match (phase, error) {
         (Phase::Try, Error::AcquireFailed { .. }) => Some("AcquireFailed"),
         // The rollback may still be pending when the release times out.
-        (Phase::Try, Error::MultiLockMember { cause, rollback, .. })
-            if matches!(**cause, Error::AcquireFailed { .. })
-                && rollback.iter().all(|error| is_pending(error, fault)) =>
+        (
+            Phase::Try,
+            Error::MultiLockMember {
+                cause, rollback, ..
+            },
+        ) if matches!(**cause, Error::AcquireFailed { .. })
+            && rollback.iter().all(|error| is_pending(error, fault)) =>
         {
             Some("MultiLockMember")
         }
         (
             Phase::NewDirectory | Phase::Acquire | Phase::Turn | Phase::TimeOut | Phase::Try,
-            Error::MultiLockMember { cause, rollback, .. },
-        ) if expired && is_session_loss(cause) && rollback.iter().all(is_session_loss) => Some("MultiLockMember"),
-        // The connection was cut just before the timeout.
-        (Phase::TimeOut, error) if fault.is_some() && is_not_connected(error) => Some("NotConnected"),
-        (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
-        (Phase::Transaction | Phase::ReadToo | Phase::Downgrade | Phase::ReEntry | Phase::Release, error)
-            if expired && is_session_loss(error) =>
-        {
-            Some("Lost")
+            Error::MultiLockMember {
+                cause, rollback, ..
+            },
+        ) if expired && is_session_loss(cause) && rollback.iter().all(is_session_loss) => {
+            Some("MultiLockMember")
         }
+        // The connection was cut just before the timeout.
+        (Phase::TimeOut, error) if fault.is_some() && is_not_connected(error) => {
+            Some("NotConnected")
+        }
+        (Phase::Transaction, Error::Client(ClientError::Ambiguous { .. })) => Some("Ambiguous"),
+        (
+            Phase::Transaction
+            | Phase::ReadToo
+            | Phase::Downgrade
+            | Phase::ReEntry
+            | Phase::Release,
+            error,
+        ) if expired && is_session_loss(error) => Some("Lost"),
         _ => None,
     }
 }
@@ -177,7 +212,8 @@ fn is_session_loss(error: &Error) -> bool {
 fn is_pending(error: &Error, fault: Option<Fault>) -> bool {
     match fault {
         Some(Fault::Expired) => is_session_loss(error),
-        // The rollback of a `try_acquire` takes a second at most. A busy machine may need longer for a new connection.
+        // The rollback of a `try_acquire` takes a second at most. A busy machine may need longer
+        // for a new connection.
         Some(_) => matches!(error, Error::ReleasePending { .. }),
         None => false,
     }

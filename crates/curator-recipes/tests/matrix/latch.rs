@@ -27,7 +27,8 @@ struct Scene {
     nodes: usize,
 }
 
-/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
+/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not
+/// sent.
 ///
 /// # Panics
 ///
@@ -44,22 +45,46 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
     let begun = Instant::now();
-    let outcome = in_time(begun, "the operation has not ended", scene.complete_fault(fault, &mut operation)).await;
+    let outcome = in_time(
+        begun,
+        "the operation has not ended",
+        scene.complete_fault(fault, &mut operation),
+    )
+    .await;
     drop(operation);
     in_time(begun, "not every participant has led", scene.lead_in_turn()).await;
     let took = begun.elapsed();
-    in_time(begun, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
+    in_time(
+        begun,
+        "a node or pending work is left",
+        scene.stage.check_nothing_is_left(),
+    )
+    .await;
     in_time(begun, "the path is not free", scene.stage.check_free()).await;
     scene.stage.close(strike).await;
-    Some(Finished { outcome, requests, took })
+    Some(Finished {
+        outcome,
+        requests,
+        took,
+    })
 }
 
 impl Scene {
     /// Sets up the participant and its neighbours as they are at the beginning of the phase.
     async fn set(stage: Stage, course: Course) -> Self {
-        let Course { phase, position, .. } = course;
+        let Course {
+            phase, position, ..
+        } = course;
         let (before, terms) = (Vec::new(), Terms::default());
-        let mut scene = Self { course, stage, terms, before, actor: None, behind: None, nodes: 0 };
+        let mut scene = Self {
+            course,
+            stage,
+            terms,
+            before,
+            actor: None,
+            behind: None,
+            nodes: 0,
+        };
         for nth in 0..position.before() {
             let participant = scene.line_up(nth).await;
             if nth == 0 {
@@ -89,8 +114,15 @@ impl Scene {
 
     /// Starts another participant, with this number.
     fn start(&self, who: usize) -> Participant {
-        let client = if who == ACTOR { &self.stage.actor } else { &self.stage.others };
-        let latch = LeaderLatch::builder(client, self.stage.path()).unwrap().id(who.to_string()).start();
+        let client = if who == ACTOR {
+            &self.stage.actor
+        } else {
+            &self.stage.others
+        };
+        let latch = LeaderLatch::builder(client, self.stage.path())
+            .unwrap()
+            .id(who.to_string())
+            .start();
         Participant::new(who, latch, &self.terms)
     }
 
@@ -132,7 +164,12 @@ impl Scene {
         if self.course.ends_waiting() {
             self.stage.until_nodes(|now| now > self.nodes).await;
         } else {
-            for (nth, first) in self.before.iter().enumerate().filter(|_| self.course.phase == Phase::TakeOver) {
+            for (nth, first) in self
+                .before
+                .iter()
+                .enumerate()
+                .filter(|_| self.course.phase == Phase::TakeOver)
+            {
                 first.latch.close().await.unwrap();
                 if let Some(next) = self.before.get(nth + 1) {
                     next.latch.leadership().await.unwrap();
@@ -148,9 +185,16 @@ impl Scene {
         self.stage.settle().await;
     }
 
-    /// Completes the fault, and waits until the operation ends and has taken effect. Returns the outcome.
-    async fn complete_fault(&mut self, fault: Option<Fault>, operation: &mut Operation) -> &'static str {
-        let Course { phase, position, .. } = self.course;
+    /// Completes the fault, and waits until the operation ends and has taken effect. Returns the
+    /// outcome.
+    async fn complete_fault(
+        &mut self,
+        fault: Option<Fault>,
+        operation: &mut Operation,
+    ) -> &'static str {
+        let Course {
+            phase, position, ..
+        } = self.course;
         if self.behind.is_none() && position.has_one_behind() {
             self.behind = Some(self.start(BEHIND));
         }
@@ -168,7 +212,10 @@ impl Scene {
         }
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             self.stage.recover(fault == Some(Fault::Lost)).await;
-            assert!(!self.latch().has_leadership(), "the participant leads before those ahead of it");
+            assert!(
+                !self.latch().has_leadership(),
+                "the participant leads before those ahead of it"
+            );
         }
         let outcome = match phase {
             Phase::Join | Phase::TakeOver => {
@@ -191,7 +238,10 @@ impl Scene {
             Phase::Close | Phase::CloseWaiting => {
                 self.until_left().await;
                 let again = self.latch().leadership().await;
-                assert!(matches!(again, Err(Error::RecipeClosed { .. })), "{again:?}");
+                assert!(
+                    matches!(again, Err(Error::RecipeClosed { .. })),
+                    "{again:?}"
+                );
                 self.actor = None;
             }
             _ => {}
@@ -200,14 +250,25 @@ impl Scene {
         outcome
     }
 
-    /// Ends the session of the participant on the server. The terms of that session no longer count, even before the
-    /// participant notices the end.
+    /// Ends the session of the participant on the server. The terms of that session no longer
+    /// count, even before the participant notices the end.
     async fn end_session(&self) {
         self.terms.end(ACTOR, i64::MAX);
         self.stage.end_session_unnoticed().await;
         let written = path("after-the-end");
-        self.stage.others.create().for_path(&written, "").await.unwrap();
-        let stat = self.stage.others.check_exists(&written).await.unwrap().unwrap();
+        self.stage
+            .others
+            .create()
+            .for_path(&written, "")
+            .await
+            .unwrap();
+        let stat = self
+            .stage
+            .others
+            .check_exists(&written)
+            .await
+            .unwrap()
+            .unwrap();
         self.terms.end(ACTOR, stat.czxid);
         network!(self.stage.world, network => network.release_held());
     }
@@ -218,7 +279,9 @@ impl Scene {
         match result {
             Ok(Ended::Done) => {}
             // `close` has timed out: the delete continues in the background.
-            Err(Error::ReleasePending { .. }) if matches!(phase, Phase::Close | Phase::CloseWaiting) => {
+            Err(Error::ReleasePending { .. })
+                if matches!(phase, Phase::Close | Phase::CloseWaiting) =>
+            {
                 return "pending";
             }
             result => panic!("{result:?}"),
@@ -239,11 +302,15 @@ impl Scene {
 
     /// Lets all participants lead in turn, and leave for good.
     async fn lead_in_turn(&mut self) {
-        let all = std::mem::take(&mut self.before).into_iter().chain(self.actor.take()).chain(self.behind.take());
+        let all = std::mem::take(&mut self.before)
+            .into_iter()
+            .chain(self.actor.take())
+            .chain(self.behind.take());
         let mut all: Vec<_> = all.collect();
         let mut last = None;
         while !all.is_empty() {
-            let (term, first, _) = select_all(all.iter().map(|one| Box::pin(one.latch.leadership()))).await;
+            let (term, first, _) =
+                select_all(all.iter().map(|one| Box::pin(one.latch.leadership()))).await;
             let is_leaving = self.course.phase == Phase::TakeOver && all[first].who != ACTOR;
             let term = match term {
                 Ok(term) => term,
@@ -264,14 +331,27 @@ impl Scene {
             last = Some(token);
             let leader = all.remove(first);
             self.stage.make_round_trips().await;
-            assert!(leader.latch.has_leadership(), "the term was lost without a reason");
+            assert!(
+                leader.latch.has_leadership(),
+                "the term was lost without a reason"
+            );
             // A participant whose session was ended on the server leads until it notices the end.
-            let mut others = all.iter().filter(|other| !self.terms.has_ended_session(other.who));
-            assert!(!others.any(|other| other.latch.has_leadership()) || !term.is_valid(), "two leaders");
+            let mut others = all
+                .iter()
+                .filter(|other| !self.terms.has_ended_session(other.who));
+            assert!(
+                !others.any(|other| other.latch.has_leadership()) || !term.is_valid(),
+                "two leaders"
+            );
             leader.latch.close().await.unwrap();
             assert!(!term.is_valid());
             assert!(
-                self.stage.others.check_exists(term.node()).await.unwrap().is_none(),
+                self.stage
+                    .others
+                    .check_exists(term.node())
+                    .await
+                    .unwrap()
+                    .is_none(),
                 "the node of a closed latch is left"
             );
         }

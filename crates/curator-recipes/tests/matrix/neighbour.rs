@@ -31,7 +31,11 @@ impl Neighbour {
             witness.leave(lock.shares());
             held.release().await.unwrap();
         });
-        Self { go: Some(go), entered, task }
+        Self {
+            go: Some(go),
+            entered,
+            task,
+        }
     }
 
     /// Lets the neighbour release the lock, once it has held it.
@@ -45,8 +49,8 @@ impl Neighbour {
         let _ = (&mut self.entered).await;
     }
 
-    /// Waits until the neighbour has held and released the lock. May be dropped and called again, until it has
-    /// returned.
+    /// Waits until the neighbour has held and released the lock. May be dropped and called again,
+    /// until it has returned.
     pub(crate) async fn finish(&mut self) {
         self.go();
         joined((&mut self.task).await);

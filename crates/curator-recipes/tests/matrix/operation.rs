@@ -46,7 +46,11 @@ impl Operation {
 
     /// Acquires the lock, and records for the witness that the contender holds it.
     pub(crate) fn acquire(stage: &Stage, waits: Waits) -> Self {
-        let (lock, enter, janitor) = (stage.lock(), stage.entrance(), stage.actor.janitor().clone());
+        let (lock, enter, janitor) = (
+            stage.lock(),
+            stage.entrance(),
+            stage.actor.janitor().clone(),
+        );
         Self::spawn(async move {
             let held = match waits {
                 Waits::Forever => Some(lock.acquire().await?),

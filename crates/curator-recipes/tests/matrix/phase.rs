@@ -3,8 +3,8 @@
 use super::support::subjects::Kind;
 
 impl Kind {
-    /// The locks of the matrix. Of locks that send the same requests, only one is here: the semaphore mutex sends what
-    /// a semaphore with one lease sends.
+    /// The locks of the matrix. Of locks that send the same requests, only one is here: the
+    /// semaphore mutex sends what a semaphore with one lease sends.
     pub(crate) const WITH_FAULTS: [Self; 8] = [
         Self::Mutex,
         Self::SemaphoreMutex,
@@ -16,8 +16,8 @@ impl Kind {
         Self::Locks,
     ];
 
-    /// The lock kind of the `nth` contender ahead, counted from the first. One of two consecutive contenders is
-    /// exclusive.
+    /// The lock kind of the `nth` contender ahead, counted from the first. One of two consecutive
+    /// contenders is exclusive.
     pub(crate) fn before(self, nth: usize) -> Self {
         match (self, nth % 2) {
             (Self::Read, 0) | (Self::Write, 1) => Self::Write,
@@ -26,7 +26,8 @@ impl Kind {
         }
     }
 
-    /// Whether the lock's courses are also run with a cut. One lock represents all that recover in the same way.
+    /// Whether the lock's courses are also run with a cut. One lock represents all that recover in
+    /// the same way.
     pub(crate) fn stands_for_recovery(self) -> bool {
         self != Self::SemaphoreMutex
     }
@@ -39,7 +40,8 @@ named! {
         First => "first",
         /// One contender is ahead, and one is behind.
         Middle => "middle",
-        /// Three contenders are ahead, so that this one starts as a waiter far back, and none is behind.
+        /// Three contenders are ahead, so that this one starts as a waiter far back, and none is
+        /// behind.
         Last => "last",
     }
 }
@@ -90,8 +92,8 @@ named! {
         /// The holder drops its guard.
         Drop => "guard dropped",
         // From here on, the contender is a leader latch.
-        /// A participant joins, until it leads or waits for the participants ahead. The directories exist if it is not
-        /// the first.
+        /// A participant joins, until it leads or waits for the participants ahead. The directories
+        /// exist if it is not the first.
         Join => "join",
         /// The participants ahead leave, until this one leads.
         TakeOver => "take over",
@@ -114,8 +116,11 @@ impl Phase {
             // A contender ahead would have created the directories.
             Self::NewDirectory => position == Position::First,
             Self::Turn | Self::Abandon => position != Position::First,
-            Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting => position != Position::First,
-            // Before its timeout, the contender sends the same requests as without a timeout, in all positions.
+            Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting => {
+                position != Position::First
+            }
+            // Before its timeout, the contender sends the same requests as without a timeout, in
+            // all positions.
             Self::TimeOut => position == Position::Middle,
             _ => true,
         }
@@ -133,15 +138,24 @@ impl Phase {
 
     /// Whether the contender already waits when the phase begins.
     pub(crate) fn begins_waiting(self) -> bool {
-        matches!(self, Self::Turn | Self::Abandon | Self::TakeOver | Self::StandAsideWaiting | Self::CloseWaiting)
+        matches!(
+            self,
+            Self::Turn
+                | Self::Abandon
+                | Self::TakeOver
+                | Self::StandAsideWaiting
+                | Self::CloseWaiting
+        )
     }
 
     /// Whether the contender holds the lock when the phase begins.
     pub(crate) fn begins_holding(self) -> bool {
-        matches!(self, Self::Resign | Self::StandAside | Self::Close) || (Self::Loss..=Self::Drop).contains(&self)
+        matches!(self, Self::Resign | Self::StandAside | Self::Close)
+            || (Self::Loss..=Self::Drop).contains(&self)
     }
 
-    /// Whether the contender creates its node in this phase, in an existing directory, and waits without a limit.
+    /// Whether the contender creates its node in this phase, in an existing directory, and waits
+    /// without a limit.
     pub(crate) fn creates_a_node(self) -> bool {
         matches!(self, Self::Acquire | Self::Join | Self::Resign)
     }
@@ -156,7 +170,8 @@ impl Phase {
         matches!(self, Self::Try | Self::TimeOut)
     }
 
-    /// Whether the phase may need no request in some positions, because earlier requests have done everything.
+    /// Whether the phase may need no request in some positions, because earlier requests have done
+    /// everything.
     pub(crate) fn may_be_silent(self) -> bool {
         matches!(self, Self::Turn | Self::Loss | Self::TakeOver)
     }
@@ -178,12 +193,24 @@ pub(crate) struct Course {
 impl Course {
     /// All courses.
     pub(crate) fn all() -> Vec<Self> {
-        let phases = |kind| Phase::all().filter(move |phase| phase.is_of(kind)).map(move |phase| (kind, phase));
+        let phases = |kind| {
+            Phase::all()
+                .filter(move |phase| phase.is_of(kind))
+                .map(move |phase| (kind, phase))
+        };
         let positions = |(kind, phase): (_, Phase)| {
             let positions = Position::all().filter(move |position| phase.is_at(*position));
-            positions.map(move |position| Self { kind, phase, position })
+            positions.map(move |position| Self {
+                kind,
+                phase,
+                position,
+            })
         };
-        Kind::WITH_FAULTS.into_iter().flat_map(phases).flat_map(positions).collect()
+        Kind::WITH_FAULTS
+            .into_iter()
+            .flat_map(phases)
+            .flat_map(positions)
+            .collect()
     }
 
     /// Whether the phase ends while the contender waits for the contenders ahead.
@@ -193,6 +220,10 @@ impl Course {
 
     /// The name of the lock, or of the leader latch.
     pub(crate) fn subject(self) -> &'static str {
-        if self.phase.is_of_a_latch() { "leader latch" } else { self.kind.name() }
+        if self.phase.is_of_a_latch() {
+            "leader latch"
+        } else {
+            self.kind.name()
+        }
     }
 }

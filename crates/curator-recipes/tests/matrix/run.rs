@@ -26,7 +26,8 @@ pub(crate) struct Finished {
     pub(crate) took: Duration,
 }
 
-/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not sent.
+/// Runs a course, with or without a fault. Returns `None` if the request of the strike was not
+/// sent.
 ///
 /// # Panics
 ///
@@ -40,26 +41,56 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     arm(cell, &scene.stage);
     let mut operation = scene.begin().await;
     let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
-    if !struck(cell, stage, until_phase_ends(course, stage, others, &operation)).await {
+    if !struck(
+        cell,
+        stage,
+        until_phase_ends(course, stage, others, &operation),
+    )
+    .await
+    {
         return None;
     }
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
     let struck = Instant::now();
-    let result = in_time(struck, "the operation has not ended", scene.complete_fault(fault, &mut operation)).await;
-    let outcome = in_time(struck, "the contender has not released the lock", scene.check_outcome(fault, result)).await;
+    let result = in_time(
+        struck,
+        "the operation has not ended",
+        scene.complete_fault(fault, &mut operation),
+    )
+    .await;
+    let outcome = in_time(
+        struck,
+        "the contender has not released the lock",
+        scene.check_outcome(fault, result),
+    )
+    .await;
     let behind = scene.behind.take();
     let has_been_free = behind.is_some();
     if let Some(mut behind) = behind {
-        in_time(struck, "the next contender has not had the lock", behind.finish()).await;
+        in_time(
+            struck,
+            "the next contender has not had the lock",
+            behind.finish(),
+        )
+        .await;
     }
     let took = struck.elapsed();
-    in_time(struck, "a node or pending work is left", scene.stage.check_nothing_is_left()).await;
+    in_time(
+        struck,
+        "a node or pending work is left",
+        scene.stage.check_nothing_is_left(),
+    )
+    .await;
     if !has_been_free {
         in_time(struck, "the lock is not free", scene.stage.check_free()).await;
     }
     scene.stage.close(strike).await;
-    Some(Finished { outcome, requests, took })
+    Some(Finished {
+        outcome,
+        requests,
+        took,
+    })
 }
 
 /// Arms the faults of this cell.
@@ -72,8 +103,8 @@ pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
     }
 }
 
-/// Waits until the faults of this cell have struck; without a strike, also until the phase is complete
-/// (`until_phase_ends`). Returns false if the request of the strike was not sent.
+/// Waits until the faults of this cell have struck; without a strike, also until the phase is
+/// complete (`until_phase_ends`). Returns false if the request of the strike was not sent.
 pub(crate) async fn struck(
     Cell { cut, strike, .. }: Cell,
     stage: &Stage,
@@ -101,14 +132,22 @@ pub(crate) async fn struck(
 /// Returns the output of a future that must be ready within [`BOUND`] of `since`.
 pub(crate) async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
     // Boxed because further futures wrap it.
-    let output = tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
+    let output =
+        tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
     output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
 }
 
 impl Scene {
-    /// Completes the fault, and waits until the operation ends. Returns `None` if the operation was dropped.
-    async fn complete_fault(&mut self, fault: Option<Fault>, operation: &mut Operation) -> Option<Result<Ended>> {
-        let Course { phase, position, .. } = self.course;
+    /// Completes the fault, and waits until the operation ends. Returns `None` if the operation was
+    /// dropped.
+    async fn complete_fault(
+        &mut self,
+        fault: Option<Fault>,
+        operation: &mut Operation,
+    ) -> Option<Result<Ended>> {
+        let Course {
+            phase, position, ..
+        } = self.course;
         let stage = &self.stage;
         if self.behind.is_none() && position.has_one_behind() {
             self.behind = Some(stage.begin(BEHIND));
@@ -126,7 +165,8 @@ impl Scene {
             }
             _ => {}
         }
-        // The contender recovers here, while the contenders ahead hold the lock: it must not acquire the lock yet.
+        // The contender recovers here, while the contenders ahead hold the lock: it must not
+        // acquire the lock yet.
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             stage.recover(fault == Some(Fault::Lost)).await;
         }
@@ -151,7 +191,11 @@ impl Scene {
     }
 
     /// Checks the outcome. Then the contender releases what it holds.
-    async fn check_outcome(&mut self, fault: Option<Fault>, result: Option<Result<Ended>>) -> &'static str {
+    async fn check_outcome(
+        &mut self,
+        fault: Option<Fault>,
+        result: Option<Result<Ended>>,
+    ) -> &'static str {
         let (phase, stage) = (self.course.phase, &self.stage);
         let outcome = match result {
             None => "dropped",
@@ -159,7 +203,10 @@ impl Scene {
                 // The contender acquired the lock before it noticed the end of its session.
                 held.lost().await;
                 let released = held.release().await;
-                assert!(matches!(released, Err(Error::Lost(_) | Error::ReleasesFailed { .. })), "{released:?}");
+                assert!(
+                    matches!(released, Err(Error::Lost(_) | Error::ReleasesFailed { .. })),
+                    "{released:?}"
+                );
                 "lost"
             }
             Some(Ok(Ended::Held(held))) => {
@@ -184,7 +231,9 @@ impl Scene {
                 Phase::ReEntry | Phase::Release | Phase::Drop | Phase::Abandon => "gone",
                 phase => panic!("no lock and no error in the phase {}", phase.name()),
             },
-            Some(Err(error)) => documented(phase, fault, &error).unwrap_or_else(|| panic!("{error}: {error:?}")),
+            Some(Err(error)) => {
+                documented(phase, fault, &error).unwrap_or_else(|| panic!("{error}: {error:?}"))
+            }
         };
         if phase == Phase::Transaction {
             let (data, _) = stage.others.get_data(stage.data_path()).await.unwrap();
@@ -193,9 +242,14 @@ impl Scene {
                 "Lost" => &[b"old"],
                 _ => &[b"old", b"new"],
             };
-            assert!(expected.contains(&&*data), "{outcome}, and the data is {data:?}");
+            assert!(
+                expected.contains(&&*data),
+                "{outcome}, and the data is {data:?}"
+            );
         }
-        let Some(held) = self.held.take() else { return outcome };
+        let Some(held) = self.held.take() else {
+            return outcome;
+        };
         let held = Arc::into_inner(held).expect("no other task has the guard");
         if stage.has_ended(&held) {
             held.lost().await;

@@ -8,11 +8,18 @@ use super::support::number;
 /// How many cells run on a real server.
 const SIZE: u64 = 100;
 
-/// How many cells run on a server instead of in simulated time; `None` if all run in simulated time. The variable
-/// `CURATOR_FAULT_SAMPLE`; without it, [`SIZE`] if the tests run on real servers.
+/// How many cells run on a server instead of in simulated time; `None` if all run in simulated
+/// time. The variable `CURATOR_FAULT_SAMPLE`; without it, [`SIZE`] if the tests run on real
+/// servers.
 pub(crate) fn size() -> Option<usize> {
-    let default = if ServerKind::from_environment() == Ok(ServerKind::Real) { SIZE } else { 0 };
-    usize::try_from(number("CURATOR_FAULT_SAMPLE", default)).ok().filter(|size| *size > 0)
+    let default = if ServerKind::from_environment() == Ok(ServerKind::Real) {
+        SIZE
+    } else {
+        0
+    };
+    usize::try_from(number("CURATOR_FAULT_SAMPLE", default))
+        .ok()
+        .filter(|size| *size > 0)
 }
 
 /// Chooses this many of the cells at random, in their order.

@@ -13,7 +13,8 @@ use super::run::in_time;
 use super::stage::{BEHIND, Stage};
 use super::support::subjects::Held;
 
-/// The timeout in [`Phase::TimeOut`]: long enough that the contender is queued before it, even on a busy machine.
+/// The timeout in [`Phase::TimeOut`]: long enough that the contender is queued before it, even on a
+/// busy machine.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A contender and its neighbours, at the beginning of a phase and from then on.
@@ -33,9 +34,18 @@ pub(crate) struct Scene {
 impl Scene {
     /// Sets up the contender and its neighbours as they are at the beginning of the phase.
     pub(crate) async fn set(stage: Stage, course: Course) -> Self {
-        let Course { phase, position, .. } = course;
-        let mut scene =
-            Self { course, stage, before: VecDeque::new(), behind: None, nodes: 0, waiting: None, held: None };
+        let Course {
+            phase, position, ..
+        } = course;
+        let mut scene = Self {
+            course,
+            stage,
+            before: VecDeque::new(),
+            behind: None,
+            nodes: 0,
+            waiting: None,
+            held: None,
+        };
         let stage = &scene.stage;
         // If a contender is ahead, the first one creates them.
         if phase != Phase::NewDirectory && position.before() == 0 {
@@ -66,7 +76,14 @@ impl Scene {
                 neighbour.finish().await;
             }
             scene.before.clear();
-            match in_time(Instant::now(), "the contender has not had the lock", acquiring.join()).await.unwrap() {
+            match in_time(
+                Instant::now(),
+                "the contender has not had the lock",
+                acquiring.join(),
+            )
+            .await
+            .unwrap()
+            {
                 Ended::Held(held) => scene.held = Some(Arc::new(held)),
                 ended => panic!("{ended:?} without a fault"),
             }
@@ -91,8 +108,16 @@ impl Scene {
             Phase::TimeOut => Operation::acquire(stage, Waits::For(ACQUIRE_TIMEOUT)),
             Phase::Turn => self.waiting.take().expect("the contender waits"),
             Phase::Abandon => {
-                let cancelled = self.waiting.take().expect("the contender waits").cancel().await;
-                assert!(cancelled.is_none(), "the acquire ended with {cancelled:?} while others were ahead of it");
+                let cancelled = self
+                    .waiting
+                    .take()
+                    .expect("the contender waits")
+                    .cancel()
+                    .await;
+                assert!(
+                    cancelled.is_none(),
+                    "the acquire ended with {cancelled:?} while others were ahead of it"
+                );
                 self.clean_up()
             }
             Phase::Drop => {
@@ -107,7 +132,10 @@ impl Scene {
             Phase::Transaction => {
                 let (held, path) = (self.held(), stage.data_path());
                 Operation::spawn(async move {
-                    held.transaction().set_data(path, "new", None)?.commit().await?;
+                    held.transaction()
+                        .set_data(path, "new", None)?
+                        .commit()
+                        .await?;
                     Ok(Ended::Done)
                 })
             }
@@ -115,8 +143,8 @@ impl Scene {
                 let held = self.held();
                 Operation::spawn(async move { held.read_too().await.map(Ended::Held) })
             }
-            // The downgrade is not reported to the witness, which still records an exclusive hold: the test fails if
-            // the writer behind the contender acquires the lock.
+            // The downgrade is not reported to the witness, which still records an exclusive hold:
+            // the test fails if the writer behind the contender acquires the lock.
             Phase::Downgrade => {
                 let held = self.take_held();
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
@@ -125,14 +153,17 @@ impl Scene {
                 let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    // `exit` is dropped first, also if the future is dropped. So the witness records the end of the
-                    // hold before the lock is free.
+                    // `exit` is dropped first, also if the future is dropped. So the witness
+                    // records the end of the hold before the lock is free.
                     let exit_and_held = (exit, held);
                     let again = lock.enter_again(&exit_and_held.1).await?;
                     assert!(again.is_reentry());
                     again.release().await?;
                     let (exit, held) = exit_and_held;
-                    assert!(held.is_valid(), "the release of the second guard has released the lock");
+                    assert!(
+                        held.is_valid(),
+                        "the release of the second guard has released the lock"
+                    );
                     drop(exit);
                     let held = Arc::into_inner(held).expect("no other task has the guard");
                     held.release().await.map(|()| Ended::Done)
@@ -158,7 +189,8 @@ impl Scene {
             .expect("the contender holds the lock, and no other task has the guard")
     }
 
-    /// An operation that waits until the janitor has deleted the nodes of a dropped acquire or guard.
+    /// An operation that waits until the janitor has deleted the nodes of a dropped acquire or
+    /// guard.
     fn clean_up(&self) -> Operation {
         let janitor = self.stage.actor.janitor().clone();
         Operation::spawn(async move {

@@ -18,7 +18,8 @@ use super::world::World;
 /// The number of servers that cells run on at the same time, each cell alone on its server.
 const SERVERS: usize = 4;
 
-/// The longest time that a cell may take, in its own time: also the clients' start and the neighbours' turns.
+/// The longest time that a cell may take, in its own time: also the clients' start and the
+/// neighbours' turns.
 const LIMIT: Duration = BOUND.saturating_add(Duration::from_secs(60));
 
 /// The outcome of a cell whose request was not sent.
@@ -38,8 +39,14 @@ pub(crate) struct Result {
 pub(crate) fn run_simulated(cells: &[Cell], seed: u64) -> Vec<Result> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let simulate = |cell: &Cell| {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        caught(*cell, &runtime, async || run(World::simulated(seed, *cell), *cell).await)
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        caught(*cell, &runtime, async || {
+            run(World::simulated(seed, *cell), *cell).await
+        })
     };
     spread(cells, threads, || simulate)
 }
@@ -49,7 +56,11 @@ pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
     let open = || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let server = runtime.block_on(World::start_server());
-        move |cell: &Cell| caught(*cell, &runtime, async || run(World::on(&server), *cell).await)
+        move |cell: &Cell| {
+            caught(*cell, &runtime, async || {
+                run(World::on(&server), *cell).await
+            })
+        }
     };
     spread(cells, SERVERS, open)
 }
@@ -58,17 +69,36 @@ pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
 fn caught(cell: Cell, runtime: &Runtime, run: impl AsyncFnOnce() -> Option<Finished>) -> Result {
     let in_time = async { timeout(LIMIT, run()).await };
     let finished = catch_unwind(AssertUnwindSafe(|| runtime.block_on(in_time)));
-    let without = |outcome| Result { cell, outcome, requests: Requests::new(), took: Duration::ZERO };
+    let without = |outcome| Result {
+        cell,
+        outcome,
+        requests: Requests::new(),
+        took: Duration::ZERO,
+    };
     match finished {
-        Ok(Ok(Some(Finished { outcome, requests, took }))) => Result { cell, outcome: Ok(outcome), requests, took },
+        Ok(Ok(Some(Finished {
+            outcome,
+            requests,
+            took,
+        }))) => Result {
+            cell,
+            outcome: Ok(outcome),
+            requests,
+            took,
+        },
         Ok(Ok(None)) => without(Ok(NOT_SENT)),
         Ok(Err(_)) => without(Err(format!("the cell has not ended after {LIMIT:?}"))),
         Err(panic) => without(Err(message(&*panic))),
     }
 }
 
-/// Runs all cells on this many threads, each with what `open` returns. The results are in the order of the cells.
-fn spread<F: FnMut(&Cell) -> Result>(cells: &[Cell], threads: usize, open: impl Fn() -> F + Sync) -> Vec<Result> {
+/// Runs all cells on this many threads, each with what `open` returns. The results are in the order
+/// of the cells.
+fn spread<F: FnMut(&Cell) -> Result>(
+    cells: &[Cell],
+    threads: usize,
+    open: impl Fn() -> F + Sync,
+) -> Vec<Result> {
     let next = AtomicUsize::new(0);
     let work = || {
         let (mut run, mut results) = (open(), Vec::new());
@@ -78,8 +108,13 @@ fn spread<F: FnMut(&Cell) -> Result>(cells: &[Cell], threads: usize, open: impl 
         results
     };
     let mut results: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads.min(cells.len())).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a thread runs cells")).collect()
+        let threads: Vec<_> = (0..threads.min(cells.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a thread runs cells"))
+            .collect()
     });
     results.sort_by_key(|result| result.cell);
     results
@@ -87,5 +122,6 @@ fn spread<F: FnMut(&Cell) -> Result>(cells: &[Cell], threads: usize, open: impl 
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_default()
 }

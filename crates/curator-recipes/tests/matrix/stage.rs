@@ -1,9 +1,12 @@
-//! The environment of one cell: a lock's path, the contender that the fault strikes, and its neighbours.
+//! The environment of one cell: a lock's path, the contender that the fault strikes, and its
+//! neighbours.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use curator_recipes::client::{CuratorClient, Error as ClientError, ReadOperation, ReadResult, RetryNTimes};
+use curator_recipes::client::{
+    CuratorClient, Error as ClientError, ReadOperation, ReadResult, RetryNTimes,
+};
 use curator_test::OpCode;
 use tokio::time::{Instant, sleep};
 
@@ -15,14 +18,17 @@ use super::support::subjects::{Held, Kind, Lock};
 use super::world::{World, network};
 use crate::support::Witness;
 
-/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a machine that is ten
-/// times slower: the shortest lease is 0.4 of it.
+/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a
+/// machine that is ten times slower: the shortest lease is 0.4 of it.
 const SESSION: Duration = Duration::from_secs(60);
 /// The operation timeout of the contender.
 const OPERATION: Duration = Duration::from_secs(2);
-/// The longest time that a cell may take after its fault. Cells take far less; only a contender that never acquires
-/// the lock takes as long.
-pub(crate) const BOUND: Duration = LATE.saturating_add(OPERATION).saturating_add(SESSION).saturating_mul(2);
+/// The longest time that a cell may take after its fault. Cells take far less; only a contender
+/// that never acquires the lock takes as long.
+pub(crate) const BOUND: Duration = LATE
+    .saturating_add(OPERATION)
+    .saturating_add(SESSION)
+    .saturating_mul(2);
 /// A contender that sends nothing for this long is idle. Its attempts follow each other sooner.
 const QUIET: Duration = Duration::from_millis(200);
 /// The pause before an attempt of the contender.
@@ -86,12 +92,24 @@ impl Stage {
         let retries = RetryNTimes::new(40, RETRY).unwrap();
         // A latch that closes waits for a reply that is [`LATE`].
         let actor = world.connect_contender(SESSION, |builder| {
-            builder.retry_policy(retries).close_timeout(SESSION).operation_timeout(OPERATION)
+            builder
+                .retry_policy(retries)
+                .close_timeout(SESSION)
+                .operation_timeout(OPERATION)
         });
         let (actor, others) = (actor.await, world.connect_others().await);
         let path = world.lock_path();
         let lock = kind.lock(&actor, &path);
-        Self { world, kind, path, actor, lock, others, witness: Witness::default(), seat: Arc::default() }
+        Self {
+            world,
+            kind,
+            path,
+            actor,
+            lock,
+            others,
+            witness: Witness::default(),
+            seat: Arc::default(),
+        }
     }
 
     /// The lock that the fault strikes.
@@ -111,16 +129,27 @@ impl Stage {
 
     /// Creates the directories of the lock.
     pub(crate) async fn create_directories(&self) {
-        let held = self.kind.lock(&self.others, &self.path).acquire().await.unwrap();
+        let held = self
+            .kind
+            .lock(&self.others, &self.path)
+            .acquire()
+            .await
+            .unwrap();
         held.release().await.unwrap();
     }
 
     /// Creates the node that the holder of the lock writes to.
     pub(crate) async fn create_data(&self) {
-        self.others.create().creating_parent_containers().for_path(self.data_path(), "old").await.unwrap();
+        self.others
+            .create()
+            .creating_parent_containers()
+            .for_path(self.data_path(), "old")
+            .await
+            .unwrap();
     }
 
-    /// Returns a closure that records that the contender has the lock, unless its session was ended.
+    /// Returns a closure that records that the contender has the lock, unless its session was
+    /// ended.
     pub(crate) fn entrance(&self) -> impl FnOnce(&Held, bool) + Send + use<> {
         let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
         move |held, shares| {
@@ -139,7 +168,11 @@ impl Stage {
 
     /// Returns a guard that records on drop that the contender no longer has the lock.
     pub(crate) fn exit(&self) -> Exit {
-        Exit { seat: Arc::clone(&self.seat), witness: self.witness.clone(), shares: self.lock().shares() }
+        Exit {
+            seat: Arc::clone(&self.seat),
+            witness: self.witness.clone(),
+            shares: self.lock().shares(),
+        }
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
@@ -167,10 +200,14 @@ impl Stage {
         self.seat().ended == Some(held.session_id())
     }
 
-    /// Starts another contender: either the one behind (`who` is [`BEHIND`]), which releases the lock as soon as it has
-    /// held it, or the one ahead with this number, counted from the first.
+    /// Starts another contender: either the one behind (`who` is [`BEHIND`]), which releases the
+    /// lock as soon as it has held it, or the one ahead with this number, counted from the first.
     pub(crate) fn begin(&self, who: usize) -> Neighbour {
-        let kind = if who == BEHIND { self.kind.blocker() } else { self.kind.before(who) };
+        let kind = if who == BEHIND {
+            self.kind.blocker()
+        } else {
+            self.kind.before(who)
+        };
         let lock = kind.lock(&self.others, &self.path);
         let mut neighbour = Neighbour::begin(who, lock, self.witness.clone(), self.others.clone());
         if who == BEHIND {
@@ -202,8 +239,8 @@ impl Stage {
 
     /// Waits until the contender has handled a fault.
     ///
-    /// The contender notices a lost reply (`reply_is_lost`) when its request times out, or never if the reply does not
-    /// matter.
+    /// The contender notices a lost reply (`reply_is_lost`) when its request times out, or never if
+    /// the reply does not matter.
     pub(crate) async fn recover(&self, reply_is_lost: bool) {
         if reply_is_lost {
             sleep(OPERATION).await;
@@ -215,9 +252,11 @@ impl Stage {
         self.requests().values().sum()
     }
 
-    /// The contender's requests for the lock, and handshakes: without probes and this stage's round trips.
+    /// The contender's requests for the lock, and handshakes: without probes and this stage's round
+    /// trips.
     pub(crate) fn requests(&self) -> Requests {
-        let (requests, handshakes) = network!(self.world, network => (network.requests(), network.handshakes()));
+        let (requests, handshakes) =
+            network!(self.world, network => (network.requests(), network.handshakes()));
         let handshakes = Some((OpCode::CreateSession, handshakes)).filter(|(_, count)| *count > 0);
         requests.into_iter().chain(handshakes).collect()
     }
@@ -231,9 +270,19 @@ impl Stage {
     pub(crate) async fn nodes(&self) -> usize {
         // One request for all directories.
         let dirs = self.kind.dirs(&self.path);
-        let lists: Vec<_> = dirs.iter().map(|dir| ReadOperation::Children(self.others.resolve(dir).unwrap())).collect();
+        let lists: Vec<_> = dirs
+            .iter()
+            .map(|dir| ReadOperation::Children(self.others.resolve(dir).unwrap()))
+            .collect();
         let results = loop {
-            match self.others.session().await.unwrap().read_all(lists.clone()).await {
+            match self
+                .others
+                .session()
+                .await
+                .unwrap()
+                .read_all(lists.clone())
+                .await
+            {
                 Ok(results) => break results,
                 Err(error) => assert!(error.is_retryable(), "{error}"),
             }
@@ -254,7 +303,8 @@ impl Stage {
         }
     }
 
-    /// Checks that the contender has no work left, that no node of the lock is left, and that no contender holds the lock.
+    /// Checks that the contender has no work left, that no node of the lock is left, and that no
+    /// contender holds the lock.
     pub(crate) async fn check_nothing_is_left(&self) {
         self.actor.janitor().idle().await;
         self.until_nodes(|nodes| nodes == 0).await;
@@ -264,15 +314,19 @@ impl Stage {
     /// Checks that the lock is free.
     pub(crate) async fn check_free(&self) {
         let blocker = self.kind.blocker().lock(&self.others, &self.path);
-        let held = blocker.try_acquire().await.unwrap().expect("the lock is not free");
+        let held = blocker
+            .try_acquire()
+            .await
+            .unwrap()
+            .expect("the lock is not free");
         self.witness.enter(BEHIND, blocker.shares(), &held);
         self.witness.leave(blocker.shares());
         held.release().await.unwrap();
         assert_eq!((self.nodes().await, self.witness.holders()), (0, 0));
     }
 
-    /// Closes the clients. No nodes and no watches should be left before that: a node that was created late, or a watch,
-    /// would end with its session.
+    /// Closes the clients. No nodes and no watches should be left before that: a node that was
+    /// created late, or a watch, would end with its session.
     pub(crate) async fn close(self, strike: Option<Strike>) {
         if strike.is_some_and(Strike::loses_a_watch) {
             self.world.free_watches();

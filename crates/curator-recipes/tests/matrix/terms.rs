@@ -16,8 +16,8 @@ pub(crate) struct Terms(Arc<Mutex<Noted>>);
 struct Noted {
     /// All terms that count, each with its participant.
     terms: Vec<(usize, Leadership)>,
-    /// The participant whose session was ended on the server, and the zxid of a later write: its earlier terms do not
-    /// count.
+    /// The participant whose session was ended on the server, and the zxid of a later write: its
+    /// earlier terms do not count.
     ended: Option<(usize, i64)>,
     /// Describes two terms that were valid at the same time.
     two: Option<String>,
@@ -32,12 +32,16 @@ impl Terms {
         }
     }
 
-    /// Records that the session of this participant ended on the server, or is about to, before the write `zxid`.
+    /// Records that the session of this participant ended on the server, or is about to, before the
+    /// write `zxid`.
     pub(crate) fn end(&self, who: usize, zxid: i64) {
         let mut noted = self.noted();
         noted.ended = Some((who, zxid));
         let terms = std::mem::take(&mut noted.terms);
-        noted.terms = terms.into_iter().filter(|(who, term)| !noted.has_ended(*who, term)).collect();
+        noted.terms = terms
+            .into_iter()
+            .filter(|(who, term)| !noted.has_ended(*who, term))
+            .collect();
     }
 
     /// Whether this term belongs to the ended session.
@@ -69,10 +73,12 @@ impl Terms {
 
 impl Noted {
     fn has_ended(&self, who: usize, term: &Leadership) -> bool {
-        self.ended.is_some_and(|(ended, zxid)| who == ended && term.fencing_token().as_i64() < zxid)
+        self.ended
+            .is_some_and(|(ended, zxid)| who == ended && term.fencing_token().as_i64() < zxid)
     }
 
-    /// If a term is valid before and after another is found valid, both were valid at the same time.
+    /// If a term is valid before and after another is found valid, both were valid at the same
+    /// time.
     fn compare(&mut self) {
         for (nth, (who, one)) in self.terms.iter().enumerate() {
             for (other_who, other) in &self.terms[nth + 1..] {
@@ -106,7 +112,13 @@ impl Participant {
 
     /// Waits until the participant leads.
     pub(crate) async fn leads(&self) {
-        in_time(Instant::now(), "the participant does not lead", self.latch.leadership()).await.unwrap();
+        in_time(
+            Instant::now(),
+            "the participant does not lead",
+            self.latch.leadership(),
+        )
+        .await
+        .unwrap();
     }
 }
 

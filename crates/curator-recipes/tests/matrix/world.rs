@@ -1,4 +1,5 @@
-//! The servers that a cell runs on, and the network before its contender: simulated, or real with a proxy.
+//! The servers that a cell runs on, and the network before its contender: simulated, or real with a
+//! proxy.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ pub(crate) enum World {
     Server(Rc<TestingServer>, FaultProxy),
 }
 
-/// Evaluates the expression with the network of the contender's client: both kinds have the same methods.
+/// Evaluates the expression with the network of the contender's client: both kinds have the same
+/// methods.
 macro_rules! network {
     ($world:expr, $network:ident => $value:expr) => {
         match &$world {
@@ -38,22 +40,38 @@ const EVENTS: usize = 200;
 impl World {
     /// A simulation with this seed, for this cell. To be called in a runtime whose clock is paused.
     pub(crate) fn simulated(seed: u64, cell: Cell) -> Self {
-        let simulation = Simulation::builder().seed(seed).container_check_interval(CONTAINER_CHECK).trace_lines(EVENTS);
-        let again = format!("CURATOR_FAULT_CELL='{cell}' cargo test -p curator-recipes --test matrix");
-        let simulation =
-            simulation.command(format!("{SEED_VARIABLE}={seed} CURATOR_FAULT_SEED={seed} {again}")).start();
+        let simulation = Simulation::builder()
+            .seed(seed)
+            .container_check_interval(CONTAINER_CHECK)
+            .trace_lines(EVENTS);
+        let again =
+            format!("CURATOR_FAULT_CELL='{cell}' cargo test -p curator-recipes --test matrix");
+        let simulation = simulation
+            .command(format!(
+                "{SEED_VARIABLE}={seed} CURATOR_FAULT_SEED={seed} {again}"
+            ))
+            .start();
         let contender = simulation.process("contender");
         Self::Simulated(Box::new(simulation), contender)
     }
 
     /// Starts a server for several cells.
     pub(crate) async fn start_server() -> Rc<TestingServer> {
-        Rc::new(TestingServer::builder().container_check_interval(CONTAINER_CHECK).start().await.unwrap())
+        Rc::new(
+            TestingServer::builder()
+                .container_check_interval(CONTAINER_CHECK)
+                .start()
+                .await
+                .unwrap(),
+        )
     }
 
     /// For a cell on this server.
     pub(crate) fn on(server: &Rc<TestingServer>) -> Self {
-        Self::Server(Rc::clone(server), FaultProxy::start(server.address()).unwrap())
+        Self::Server(
+            Rc::clone(server),
+            FaultProxy::start(server.address()).unwrap(),
+        )
     }
 
     /// The path of the cell's lock.
@@ -76,9 +94,10 @@ impl World {
                 let builder = settings(builder(&simulation.connect_string(), session_timeout));
                 contender.run(builder.connect()).await.unwrap()
             }
-            Self::Server(_, proxy) => {
-                settings(builder(&proxy.connect_string(), session_timeout)).connect().await.unwrap()
-            }
+            Self::Server(_, proxy) => settings(builder(&proxy.connect_string(), session_timeout))
+                .connect()
+                .await
+                .unwrap(),
         }
     }
 
@@ -101,7 +120,10 @@ impl World {
 
     /// The contender's session.
     pub(crate) fn session_id(&self) -> i64 {
-        network!(self, network => network.sessions()).pop().unwrap().session_id
+        network!(self, network => network.sessions())
+            .pop()
+            .unwrap()
+            .session_id
     }
 
     /// Ends the contender's session on the server. The contender does not notice yet.
@@ -109,7 +131,9 @@ impl World {
         match self {
             Self::Simulated(simulation, _) => simulation.close_session(self.session_id()).unwrap(),
             Self::Server(server, proxy) => {
-                close_session(server.address(), &proxy.sessions().pop().unwrap()).await.unwrap();
+                close_session(server.address(), &proxy.sessions().pop().unwrap())
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -122,9 +146,10 @@ impl World {
         }
     }
 
-    /// Cuts the connection after the simulated loss of a single reply, which TCP never loses. Otherwise,
-    /// `zookeeper-client`, which only the clients of a server use, may wait to remove a watch on that path for as long as
-    /// the connection lasts ("after they are freed" in docs/upstream.md).
+    /// Cuts the connection after the simulated loss of a single reply, which TCP never loses.
+    /// Otherwise, `zookeeper-client`, which only the clients of a server use, may wait to remove a
+    /// watch on that path for as long as the connection lasts ("after they are freed" in
+    /// docs/upstream.md).
     pub(crate) fn free_watches(&self) {
         if let Self::Server(_, proxy) = self {
             proxy.cut();

@@ -1,6 +1,12 @@
-//! The locks with features of a real ZooKeeper: SASL users, and data on disk. Only this suite finds what a lock does
-//! with data restored from a backup, and whether the SASL program of docs/production.md works.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+//! The locks with features of a real ZooKeeper: SASL users, and data on disk. Only this suite finds
+//! what a lock does with data restored from a backup, and whether the SASL program of
+//! docs/production.md works.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod restored;
 mod sasl;

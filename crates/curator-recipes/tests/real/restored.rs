@@ -20,13 +20,21 @@ impl Restorable {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
         std::fs::create_dir(&data).unwrap();
-        let server = TestingServer::builder().kind(ServerKind::Real).tick_time(Duration::from_millis(500));
-        Self { server: server.data_directory(&data).start().await.unwrap(), directory }
+        let server = TestingServer::builder()
+            .kind(ServerKind::Real)
+            .tick_time(Duration::from_millis(500));
+        Self {
+            server: server.data_directory(&data).start().await.unwrap(),
+            directory,
+        }
     }
 
     async fn back_up(&self) {
         self.server.kill().unwrap();
-        copy(&self.directory.path().join("data"), &self.directory.path().join("backup"));
+        copy(
+            &self.directory.path().join("data"),
+            &self.directory.path().join("backup"),
+        );
         self.server.restart().await.unwrap();
     }
 
@@ -43,11 +51,22 @@ impl Restorable {
 async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_session_resumes() {
     let restorable = Restorable::start().await;
     let server = &restorable.server;
-    let connect = async || builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let connect = async || {
+        builder(&server.connect_string(), LONG_SESSION)
+            .connect()
+            .await
+            .unwrap()
+    };
     let (holding, other) = (connect().await, connect().await);
     // The backup has both sessions, and one held lock.
     let kept = mutex(&holding, "/kept").acquire().await.unwrap();
-    mutex(&holding, "/lost").acquire().await.unwrap().release().await.unwrap();
+    mutex(&holding, "/lost")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     restorable.back_up().await;
 
     let lost = soon(mutex(&holding, "/lost").acquire()).await.unwrap();
@@ -57,19 +76,45 @@ async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_ses
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert!(!lost.is_valid() && kept.is_valid());
     assert_eq!(soon(lost.lost()).await.reason, LossReason::NodeDeleted);
-    assert!(soon(mutex(&other, "/lost").acquire()).await.unwrap().is_valid());
-    assert!(mutex(&other, "/kept").try_acquire().await.unwrap().is_none());
+    assert!(
+        soon(mutex(&other, "/lost").acquire())
+            .await
+            .unwrap()
+            .is_valid()
+    );
+    assert!(
+        mutex(&other, "/kept")
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
-/// The nodes of both modes: one whose data is changed after the copy, and one that is recreated after it.
+/// The nodes of both modes: one whose data is changed after the copy, and one that is recreated
+/// after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_session() {
     let restorable = Restorable::start().await;
     let server = &restorable.server;
-    let connect = async || builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let connect = async || {
+        builder(&server.connect_string(), LONG_SESSION)
+            .connect()
+            .await
+            .unwrap()
+    };
     let (client, others) = (connect().await, connect().await);
-    let started = |path: &str, mode| PersistentNode::builder(&client, path).unwrap().mode(mode).data("old").start();
-    let modes = [("ephemeral", CreateMode::Ephemeral), ("persistent", CreateMode::Persistent)];
+    let started = |path: &str, mode| {
+        PersistentNode::builder(&client, path)
+            .unwrap()
+            .mode(mode)
+            .data("old")
+            .start()
+    };
+    let modes = [
+        ("ephemeral", CreateMode::Ephemeral),
+        ("persistent", CreateMode::Persistent),
+    ];
     let mut nodes = Vec::new();
     for (name, mode) in modes {
         for kind in ["changed", "recreated"] {
@@ -85,7 +130,13 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
         if path.ends_with("recreated") {
             let before = others.check_exists(path).await.unwrap().unwrap().czxid;
             others.delete().for_path(path).await.unwrap();
-            let is_new = async || others.check_exists(path).await.unwrap().is_some_and(|stat| stat.czxid > before);
+            let is_new = async || {
+                others
+                    .check_exists(path)
+                    .await
+                    .unwrap()
+                    .is_some_and(|stat| stat.czxid > before)
+            };
             until(is_new).await;
         }
         soon(node.set_data("new")).await.unwrap();
@@ -97,37 +148,75 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
     let session = client.session().await.unwrap().id();
     for (path, node) in &nodes {
         soon(node.created()).await.unwrap();
-        let has_new = async |others: &CuratorClient| others.get_data(path).await.unwrap().0 == b"new";
+        let has_new =
+            async |others: &CuratorClient| others.get_data(path).await.unwrap().0 == b"new";
         assert!(has_new(&others).await, "{path}");
-        let owner = others.check_exists(path).await.unwrap().unwrap().ephemeral_owner;
-        assert_eq!(owner, if path.starts_with("/ephemeral") { session } else { 0 }, "{path}");
+        let owner = others
+            .check_exists(path)
+            .await
+            .unwrap()
+            .unwrap()
+            .ephemeral_owner;
+        assert_eq!(
+            owner,
+            if path.starts_with("/ephemeral") {
+                session
+            } else {
+                0
+            },
+            "{path}"
+        );
         soon(node.close()).await.unwrap();
         assert!(others.check_exists(path).await.unwrap().is_none(), "{path}");
     }
 }
 
-/// What was read over the earlier connection has higher transaction ids than what the ensemble has now.
+/// What was read over the earlier connection has higher transaction ids than what the ensemble has
+/// now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() {
     let restorable = Restorable::start().await;
     let server = &restorable.server;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
     for path in ["/settings", "/cache/a/x", "/cache/b", "/value"] {
-        writer.create().creating_parent_containers().for_path(path, "1").await.unwrap();
+        writer
+            .create()
+            .creating_parent_containers()
+            .for_path(path, "1")
+            .await
+            .unwrap();
     }
     let decode = |data: &[u8]| std::str::from_utf8(data).unwrap().parse::<u32>();
-    let config = Config::builder(&client, "/settings", decode).unwrap().open().await.unwrap();
-    let cache = CuratorCache::builder(&client, "/cache").unwrap().start().unwrap();
+    let config = Config::builder(&client, "/settings", decode)
+        .unwrap()
+        .open()
+        .await
+        .unwrap();
+    let cache = CuratorCache::builder(&client, "/cache")
+        .unwrap()
+        .start()
+        .unwrap();
     let codec = (|number: &u32| number.to_string().into_bytes(), decode);
-    let mut changes = SharedValue::with_codec(&client, "/value", codec, 0_u32).unwrap().changes();
+    let mut changes = SharedValue::with_codec(&client, "/value", codec, 0_u32)
+        .unwrap()
+        .changes();
     soon(changes.next()).await.unwrap().unwrap();
     soon(cache.ready()).await.unwrap();
     restorable.back_up().await;
     let connected = async |client: &CuratorClient| while soon(client.session()).await.is_err() {};
 
-    for (round, nodes) in [("lost", ["/cache/c", "/cache/a/y"]), ("restored", ["/cache/d", "/cache/a/z"])] {
+    for (round, nodes) in [
+        ("lost", ["/cache/c", "/cache/a/y"]),
+        ("restored", ["/cache/d", "/cache/a/z"]),
+    ] {
         if round == "restored" {
             unplug(&proxy, &client).await;
             restorable.restore().await;
@@ -137,7 +226,8 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
             writer.create().for_path(node, "").await.unwrap();
         }
         let number = if round == "lost" { "7" } else { "8" };
-        // The transaction ids that the client has seen are higher than those of the restored ensemble.
+        // The transaction ids that the client has seen are higher than those of the restored
+        // ensemble.
         for _ in 0..if round == "lost" { 100 } else { 0 } {
             writer.set_data("/settings", "6", None).await.unwrap();
         }
@@ -148,11 +238,28 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
             proxy.refuse(false).unwrap();
         }
         connected(&client).await;
-        until(async || config.current().to_string() == number && config.status().get().is_current()).await;
-        while soon(changes.next()).await.unwrap().unwrap().value.to_string() != number {}
+        until(async || {
+            config.current().to_string() == number && config.status().get().is_current()
+        })
+        .await;
+        while soon(changes.next())
+            .await
+            .unwrap()
+            .unwrap()
+            .value
+            .to_string()
+            != number
+        {}
         let snapshot = soon(cache.caught_up()).await.unwrap();
         let names: Vec<_> = snapshot.iter().map(|node| node.path().as_str()).collect();
-        let mut expected = vec!["/cache", "/cache/a", "/cache/a/x", "/cache/b", nodes[0], nodes[1]];
+        let mut expected = vec![
+            "/cache",
+            "/cache/a",
+            "/cache/a/x",
+            "/cache/b",
+            nodes[0],
+            nodes[1],
+        ];
         expected.sort_unstable();
         assert_eq!(names, expected, "{round}");
         let b = cache.get("/cache/b").unwrap().node().unwrap();
@@ -162,14 +269,21 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
     until(async || *config.current() == 9).await;
 }
 
-/// The lost node was listed and not read, and the other one has its transaction id: their parent looks as it was listed.
+/// The lost node was listed and not read, and the other one has its transaction id: their parent
+/// looks as it was listed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one() {
     let restorable = Restorable::start().await;
     let server = &restorable.server;
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let writer = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
+    let writer = builder(&server.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
     for path in ["/cache", "/cache/a", "/counted"] {
         writer.create().for_path(path, "").await.unwrap();
     }
@@ -189,7 +303,10 @@ async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one
     connected(&client).await;
     // Both parents, each with its list, come before the read of the lost node.
     proxy.hold_nth_reply(OpCode::MultiRead, 4);
-    let cache = CuratorCache::builder(&client, "/cache").unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, "/cache")
+        .unwrap()
+        .start()
+        .unwrap();
     soon(proxy.wait_for_faults()).await.unwrap();
     unplug(&proxy, &client).await;
     restorable.restore().await;

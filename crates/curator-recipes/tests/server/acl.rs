@@ -8,10 +8,19 @@ use crate::support::{client, mutex, path, read_write, soon};
 
 #[tokio::test]
 async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
-    let acls = OwnerAcls { directories: Permission::READ, contenders: Permission::CREATE };
+    let acls = OwnerAcls {
+        directories: Permission::READ,
+        contenders: Permission::CREATE,
+    };
     let (client, path) = (owner(acls).await, path("acl"));
-    let reading =
-        read_write(&client, &format!("{path}/lock")).write().acquire().await.unwrap().downgrade().await.unwrap();
+    let reading = read_write(&client, &format!("{path}/lock"))
+        .write()
+        .acquire()
+        .await
+        .unwrap()
+        .downgrade()
+        .await
+        .unwrap();
     assert_permission_of_anyone(&client, reading.node(), acls.contenders).await;
     for (name, permission) in [("count", acls.directories), ("lock-count", acls.contenders)] {
         let count = SharedCount::new(&client, format!("{path}/{name}"), 7).unwrap();
@@ -24,10 +33,17 @@ async fn nodes_of_counts_and_downgraded_writers_get_the_acls_of_their_paths() {
 #[tokio::test]
 async fn a_client_that_may_delete_in_the_directory_can_break_a_lock_and_the_holder_is_notified() {
     let open = Permission::CREATE | Permission::READ | Permission::DELETE;
-    let owner = owner(OwnerAcls { directories: open, contenders: Permission::NONE }).await;
+    let owner = owner(OwnerAcls {
+        directories: open,
+        contenders: Permission::NONE,
+    })
+    .await;
     let (stranger, path) = (client().await, path("acl-open"));
     let guard = mutex(&owner, &path).acquire().await.unwrap();
-    assert!(matches!(stranger.get_data(guard.node()).await, Err(ClientError::NoAuth { .. })));
+    assert!(matches!(
+        stranger.get_data(guard.node()).await,
+        Err(ClientError::NoAuth { .. })
+    ));
     stranger.delete().for_path(guard.node()).await.unwrap();
     assert_eq!(soon(guard.lost()).await.reason, LossReason::NodeDeleted);
     assert!(!guard.is_valid());

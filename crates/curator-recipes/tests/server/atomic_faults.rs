@@ -1,11 +1,13 @@
-//! Values and numbers that many clients change, when replies are lost, connections are cut, and sessions end.
+//! Values and numbers that many clients change, when replies are lost, connections are cut, and
+//! sessions end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Outcome, RetryForever, RetryNTimes};
 use curator_recipes::{
-    BigEndian, CodecError, DistributedAtomicLong, DistributedAtomicValue, SharedCount, ValueCodec, ValueError,
+    BigEndian, CodecError, DistributedAtomicLong, DistributedAtomicValue, SharedCount, ValueCodec,
+    ValueError,
 };
 use curator_test::{FaultProxy, OpCode};
 
@@ -22,11 +24,16 @@ fn receipt(path: &str) -> String {
 /// A client behind a proxy, with a short operation timeout, that retries forever.
 async fn impatient() -> (FaultProxy, CuratorClient) {
     let again = RetryForever::new(Duration::from_millis(20)).unwrap();
-    behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(500)).retry_policy(again)).await
+    behind_proxy_with(|builder| {
+        builder
+            .operation_timeout(Duration::from_millis(500))
+            .retry_policy(again)
+    })
+    .await
 }
 
-/// In this case, Curator's `compareAndSet` and `initialize` return false and its `increment` adds twice, because they
-/// mistake their own write for another client's.
+/// In this case, Curator's `compareAndSet` and `initialize` return false and its `increment` adds
+/// twice, because they mistake their own write for another client's.
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
@@ -34,25 +41,48 @@ async fn a_lost_reply_is_outcome_unknown_for_each_kind_of_conditional_write() {
     let is_unknown = |error: ValueError| matches!(error, ValueError::OutcomeUnknown { .. });
     for (name, fault) in FAULTS {
         let base = path("atomic-faults/writes");
-        others.create().creating_parent_containers().for_path(&base, "").await.unwrap();
+        others
+            .create()
+            .creating_parent_containers()
+            .for_path(&base, "")
+            .await
+            .unwrap();
         let at = |kind: &str| long(&client, &format!("{base}/{kind}"));
         let (added, compared, initialized) = (at("added"), at("compared"), at("initialized"));
         fault(&proxy, OpCode::Create2);
-        assert!(is_unknown(soon(added.increment()).await.unwrap_err()), "{name}");
+        assert!(
+            is_unknown(soon(added.increment()).await.unwrap_err()),
+            "{name}"
+        );
         fault(&proxy, OpCode::Create2);
-        assert!(is_unknown(soon(compared.compare_and_set(&0, 1)).await.unwrap_err()), "{name}");
+        assert!(
+            is_unknown(soon(compared.compare_and_set(&0, 1)).await.unwrap_err()),
+            "{name}"
+        );
         fault(&proxy, OpCode::Create2);
-        assert!(is_unknown(soon(initialized.initialize(1)).await.unwrap_err()), "{name}");
+        assert!(
+            is_unknown(soon(initialized.initialize(1)).await.unwrap_err()),
+            "{name}"
+        );
         for number in [&added, &compared, &initialized] {
-            assert!([0, 1].contains(&soon(number.get()).await.unwrap()), "{name}");
+            assert!(
+                [0, 1].contains(&soon(number.get()).await.unwrap()),
+                "{name}"
+            );
             // `force_set` is repeated, because it is unconditional.
             fault(&proxy, OpCode::SetData);
             soon(number.force_set(5)).await.unwrap();
             proxy.disarm();
             assert_eq!(soon(number.get()).await.unwrap(), 5, "{name}");
             fault(&proxy, OpCode::SetData);
-            assert!(is_unknown(soon(number.compare_and_set(&5, 6)).await.unwrap_err()), "{name}");
-            assert!([5, 6].contains(&soon(number.get()).await.unwrap()), "{name}");
+            assert!(
+                is_unknown(soon(number.compare_and_set(&5, 6)).await.unwrap_err()),
+                "{name}"
+            );
+            assert!(
+                [5, 6].contains(&soon(number.get()).await.unwrap()),
+                "{name}"
+            );
         }
     }
 }
@@ -75,11 +105,22 @@ async fn a_lost_reply_counts_once_with_a_receipt() {
         proxy.disarm();
     }
     let (data, _) = client.get_data(receipt(&path)).await.unwrap();
-    assert!(data.starts_with(b"12 "), "{}", String::from_utf8_lossy(&data));
-    assert_eq!(client.get_children(format!("{path}-receipts")).await.unwrap(), ["w1"]);
+    assert!(
+        data.starts_with(b"12 "),
+        "{}",
+        String::from_utf8_lossy(&data)
+    );
+    assert_eq!(
+        client
+            .get_children(format!("{path}-receipts"))
+            .await
+            .unwrap(),
+        ["w1"]
+    );
 }
 
-/// Drops the future of a change at each await point. The next change finds out whether the dropped one was applied.
+/// Drops the future of a change at each await point. The next change finds out whether the dropped
+/// one was applied.
 #[tokio::test]
 async fn a_dropped_change_is_applied_at_most_once() {
     let client = client().await;
@@ -89,14 +130,20 @@ async fn a_dropped_change_is_applied_at_most_once() {
     for polls in 0..8 {
         let done = drop_after(number.increment(), polls).await;
         let next = soon(number.increment()).await.unwrap();
-        assert!((1..=2).contains(&(next.post_value - last)), "{last}, {next:?}");
+        assert!(
+            (1..=2).contains(&(next.post_value - last)),
+            "{last}, {next:?}"
+        );
         if let Some(done) = done {
             assert_eq!(done.unwrap().post_value + 1, next.post_value);
         }
         last = next.post_value;
     }
     let (data, _) = client.get_data(receipt(&path)).await.unwrap();
-    assert!(data.starts_with(format!("{last} ").as_bytes()), "the receipt counts every change");
+    assert!(
+        data.starts_with(format!("{last} ").as_bytes()),
+        "the receipt counts every change"
+    );
 }
 
 #[tokio::test]
@@ -109,8 +156,20 @@ async fn a_receipt_is_adopted_after_a_restart_and_its_concurrent_use_is_reported
     let second = with_receipt(&other);
     assert_eq!(second.increment().await.unwrap().post_value, 2);
     let error = first.increment().await.unwrap_err();
-    assert!(matches!(&error, ValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
-    assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, true));
+    assert!(
+        matches!(
+            &error,
+            ValueError::ReceiptInUse {
+                is_in_doubt: false,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        (error.outcome(), error.is_retryable()),
+        (Outcome::NotApplied, true)
+    );
     assert!(error.to_string().ends_with(" was not changed"), "{error}");
     // `first` has read the other client's change by now.
     assert_eq!(first.increment().await.unwrap().post_value, 3);
@@ -133,13 +192,26 @@ async fn a_lost_reply_during_concurrent_use_of_a_receipt_is_outcome_unknown() {
     proxy.cut();
     proxy.release_held();
     let error = soon(changing).await.unwrap().unwrap_err();
-    assert!(matches!(&error, ValueError::ReceiptInUse { is_in_doubt: true, .. }), "{error}");
+    assert!(
+        matches!(
+            &error,
+            ValueError::ReceiptInUse {
+                is_in_doubt: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(error.outcome(), Outcome::Unknown);
-    assert!(error.to_string().ends_with(" may have been changed"), "{error}");
+    assert!(
+        error.to_string().ends_with(" may have been changed"),
+        "{error}"
+    );
     assert_eq!(long(&other, &path).get().await.unwrap(), 3);
 }
 
-/// The first attempt reaches the server after the client has read the receipt, and before the next attempt.
+/// The first attempt reaches the server after the client has read the receipt, and before the next
+/// attempt.
 #[tokio::test]
 async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let (proxy, client) = behind_proxy().await;
@@ -161,12 +233,18 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     let words: Vec<&str> = text.split(' ').collect();
     let data = format!("2 {} {}", words[1], words[2].parse::<u64>().unwrap() + 1);
     let late = || {
-        let late = other.transaction().set_data(&path, 2_i64.to_be_bytes(), Some(0)).unwrap();
+        let late = other
+            .transaction()
+            .set_data(&path, 2_i64.to_be_bytes(), Some(0))
+            .unwrap();
         late.set_data(receipt(&path), &data, Some(0)).unwrap()
     };
     late().commit().await.unwrap();
     proxy.release_held();
-    assert!(soon(changing).await.unwrap().unwrap(), "the late request was the attempt of this client");
+    assert!(
+        soon(changing).await.unwrap().unwrap(),
+        "the late request was the attempt of this client"
+    );
     assert_eq!(number.get().await.unwrap(), 2);
 
     // The server rejects the lost request if it arrives after the next attempt.
@@ -181,9 +259,12 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
 #[tokio::test]
 async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
-    let (proxy, client) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500)).retry_policy(once_more))
-            .await;
+    let (proxy, client) = behind_proxy_with(|builder| {
+        builder
+            .connection_timeout(Duration::from_millis(500))
+            .retry_policy(once_more)
+    })
+    .await;
     let path = path("atomic-faults/gives-up");
     let number = long(&client, &path).exactly_once(receipt(&path)).unwrap();
     number.increment().await.unwrap();
@@ -199,7 +280,10 @@ async fn a_change_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
 #[tokio::test]
 async fn encoded_data_that_the_codec_cannot_decode_is_not_written() {
     let (client, path) = (client().await, path("atomic-faults/codec"));
-    let codec = (|_: &String| vec![0xff_u8], |data: &[u8]| String::from_utf8(data.to_vec()));
+    let codec = (
+        |_: &String| vec![0xff_u8],
+        |data: &[u8]| String::from_utf8(data.to_vec()),
+    );
     let value = DistributedAtomicValue::with_codec(&client, &path, codec, String::new()).unwrap();
     let error = value.update(|_| Some("x".to_owned())).await.unwrap_err();
     assert!(matches!(error, ValueError::Invalid { .. }), "{error}");
@@ -210,7 +294,10 @@ async fn encoded_data_that_the_codec_cannot_decode_is_not_written() {
 async fn creating_missing_parents_does_not_count_as_a_conflict() {
     let (client, path) = (client().await, path("atomic-faults/alone"));
     let never = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    let number = long(&client, &path).with_retry_policy(never).exactly_once(receipt(&path)).unwrap();
+    let number = long(&client, &path)
+        .with_retry_policy(never)
+        .exactly_once(receipt(&path))
+        .unwrap();
     assert_eq!(number.increment().await.unwrap().post_value, 1);
 }
 
@@ -218,26 +305,41 @@ async fn creating_missing_parents_does_not_count_as_a_conflict() {
 #[tokio::test]
 async fn a_version_of_minus_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
-    let (other, path) = (crate::support::client().await, path("atomic-faults/minus-one"));
+    let (other, path) = (
+        crate::support::client().await,
+        path("atomic-faults/minus-one"),
+    );
     let number = long(&client, &path);
     number.increment().await.unwrap();
-    // The offset of the version: after the header, the length, eight bytes of data, and four fields of the stat.
-    let minus_one = |reply: &mut Vec<u8>| reply[16 + 4 + 8 + 32..][..4].copy_from_slice(&(-1_i32).to_be_bytes());
+    // The offset of the version: after the header, the length, eight bytes of data, and four fields
+    // of the stat.
+    let minus_one = |reply: &mut Vec<u8>| {
+        reply[16 + 4 + 8 + 32..][..4].copy_from_slice(&(-1_i32).to_be_bytes())
+    };
     proxy.alter_next_reply(OpCode::GetData, minus_one);
     let error = number.increment().await.unwrap_err();
-    assert!(matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path), "{error}");
+    assert!(
+        matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path),
+        "{error}"
+    );
     assert_eq!(long(&other, &path).get().await.unwrap(), 1);
     let shared = SharedCount::new(&client, &path, 0).unwrap();
-    other.set_data(&path, 1_i32.to_be_bytes(), None).await.unwrap();
+    other
+        .set_data(&path, 1_i32.to_be_bytes(), None)
+        .await
+        .unwrap();
     let mut before = shared.versioned().await.unwrap();
     before.version = -1;
     let error = shared.compare_and_set(&before, 2).await.unwrap_err();
-    assert!(matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path), "{error}");
+    assert!(
+        matches!(&error, ValueError::VersionExhausted { path: at } if at.as_str() == path),
+        "{error}"
+    );
     assert_eq!(shared.get().await.unwrap(), 1);
 }
 
-/// The value starts over at 0. Without its receipt, a change that is in doubt can count twice; the first change after its
-/// deletion is not applied, and reports `ReceiptInUse`.
+/// The value starts over at 0. Without its receipt, a change that is in doubt can count twice; the
+/// first change after its deletion is not applied, and reports `ReceiptInUse`.
 #[tokio::test]
 async fn deleted_value_and_receipt_nodes_are_recreated() {
     let client = client().await;
@@ -248,7 +350,16 @@ async fn deleted_value_and_receipt_nodes_are_recreated() {
     assert_eq!(number.increment().await.unwrap().post_value, 1);
     client.delete().for_path(receipt(&path)).await.unwrap();
     let error = number.increment().await.unwrap_err();
-    assert!(matches!(error, ValueError::ReceiptInUse { is_in_doubt: false, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            ValueError::ReceiptInUse {
+                is_in_doubt: false,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(number.increment().await.unwrap().post_value, 2);
 }
 
@@ -261,15 +372,28 @@ impl ValueCodec<i64> for DecodesOnce {
     }
 
     fn decode(&self, data: &[u8]) -> Result<i64, CodecError> {
-        if self.0.fetch_add(1, Ordering::Relaxed) > 0 { Err("unavailable".into()) } else { BigEndian.decode(data) }
+        if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+            Err("unavailable".into())
+        } else {
+            BigEndian.decode(data)
+        }
     }
 }
 
 #[tokio::test]
 async fn nothing_is_decoded_after_the_write() {
     let (client, path) = (client().await, path("late-codec"));
-    let number = DistributedAtomicValue::with_codec(&client, &path, DecodesOnce(AtomicU32::new(0)), 0).unwrap();
+    let number =
+        DistributedAtomicValue::with_codec(&client, &path, DecodesOnce(AtomicU32::new(0)), 0)
+            .unwrap();
     let changed = number.update(|value| Some(value + 1)).await.unwrap();
     assert_eq!((changed.pre_value, changed.post_value), (0, 1));
-    assert_eq!(DistributedAtomicLong::new(&client, &path).unwrap().get().await.unwrap(), 1);
+    assert_eq!(
+        DistributedAtomicLong::new(&client, &path)
+            .unwrap()
+            .get()
+            .await
+            .unwrap(),
+        1
+    );
 }

@@ -11,16 +11,19 @@ use curator_test::{Direction, FaultProxy, OpCode, TestingServer, within};
 
 use crate::releases::cache::{cache, create, create_tree, next, shown};
 use crate::support::{
-    LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, client as connected,
-    new_seed, path, proxy, requests_of, soon, unplug, until,
+    LONG_SESSION, Numbers, Replay, SHORT_SESSION, behind_proxy, behind_proxy_with, builder,
+    client as connected, new_seed, path, proxy, requests_of, soon, unplug, until,
 };
 
 async fn until_stale(cache: &CuratorCache) {
     let mut state = cache.state();
-    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    soon(state.wait_for(|state| matches!(state, CacheState::Stale { .. })))
+        .await
+        .unwrap();
 }
 
-/// Ends all sessions of the client behind `proxy`, including that of its caches. Some may have ended already.
+/// Ends all sessions of the client behind `proxy`, including that of its caches. Some may have
+/// ended already.
 async fn end_sessions(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     for session in proxy.sessions() {
@@ -43,7 +46,10 @@ pub(crate) async fn assert_equals_servers(cache: &CuratorCache, client: &Curator
             }
             Err(error) => panic!("{error}"),
         };
-        let node = snapshot.get(&path).node().unwrap_or_else(|| panic!("{path} is missing"));
+        let node = snapshot
+            .get(&path)
+            .node()
+            .unwrap_or_else(|| panic!("{path} is missing"));
         assert_eq!((node.data(), node.stat()), (&data[..], &stat), "{path}");
         found += 1;
         let names = client.get_children(&path).await.unwrap();
@@ -52,7 +58,8 @@ pub(crate) async fn assert_equals_servers(cache: &CuratorCache, client: &Curator
     assert_eq!(snapshot.len(), found);
 }
 
-/// Curator's caches compare versions, so they miss a node that was replaced by one with the same version.
+/// Curator's caches compare versions, so they miss a node that was replaced by one with the same
+/// version.
 #[tokio::test]
 async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
@@ -62,42 +69,83 @@ async fn a_node_replaced_during_an_outage_is_reported_as_deleted_and_created() {
     while next(&mut events, &root).await != "ready" {}
     unplug(&proxy, &client).await;
     until_stale(&cache).await;
-    // `b` is replaced by a node with the same version, `a` by one with as many changes of its children as before.
+    // `b` is replaced by a node with the same version, `a` by one with as many changes of its
+    // children as before.
     writer.delete().for_path(format!("{root}/b")).await.unwrap();
-    writer.create().for_path(format!("{root}/b"), "other").await.unwrap();
-    writer.delete().deleting_children_if_needed().for_path(format!("{root}/a")).await.unwrap();
+    writer
+        .create()
+        .for_path(format!("{root}/b"), "other")
+        .await
+        .unwrap();
+    writer
+        .delete()
+        .deleting_children_if_needed()
+        .for_path(format!("{root}/a"))
+        .await
+        .unwrap();
     for node in ["/a", "/a/x", "/a/z"] {
-        writer.create().for_path(format!("{root}{node}"), node).await.unwrap();
+        writer
+            .create()
+            .for_path(format!("{root}{node}"), node)
+            .await
+            .unwrap();
     }
     proxy.refuse(false).unwrap();
     let mut received = Vec::new();
     while received.last().is_none_or(|last| last != "ready") {
         received.push(next(&mut events, &root).await);
     }
-    let position =
-        |event: &str| received.iter().position(|it| it == event).unwrap_or_else(|| panic!("{event}: {received:?}"));
-    assert!(position("-/a/x") < position("-/a") && position("-/a/y") < position("-/a"), "{received:?}");
-    assert!(position("-/a") < position("+/a") && position("+/a") < position("+/a/x"), "{received:?}");
-    assert!(position("-/b") < position("+/b") && position("+/a") < position("+/a/z"), "{received:?}");
-    assert_eq!(received.len(), 9, "no event is reported twice: {received:?}");
+    let position = |event: &str| {
+        received
+            .iter()
+            .position(|it| it == event)
+            .unwrap_or_else(|| panic!("{event}: {received:?}"))
+    };
+    assert!(
+        position("-/a/x") < position("-/a") && position("-/a/y") < position("-/a"),
+        "{received:?}"
+    );
+    assert!(
+        position("-/a") < position("+/a") && position("+/a") < position("+/a/x"),
+        "{received:?}"
+    );
+    assert!(
+        position("-/b") < position("+/b") && position("+/a") < position("+/a/z"),
+        "{received:?}"
+    );
+    assert_eq!(
+        received.len(),
+        9,
+        "no event is reported twice: {received:?}"
+    );
     assert_equals_servers(&cache, &writer).await;
 }
 
 /// In this case, Curator's `PathChildrenCache` never became ready.
 #[tokio::test]
-async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_and_its_read_is_absent() {
+async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_and_its_read_is_absent()
+ {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
     let root = create_tree(&writer, "cache-between").await;
-    // The first `multiRead` reads the root and the names of its children, the second reads the children.
+    // The first `multiRead` reads the root and the names of its children, the second reads the
+    // children.
     proxy.hold_nth_reply(OpCode::MultiRead, 1);
     let cache = cache(&client, &root).start().unwrap();
-    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
-    assert_eq!((cache.get(&root).unwrap(), cache.state().get()), (Lookup::Unknown, CacheState::Loading));
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 1))
+        .await
+        .unwrap();
+    assert_eq!(
+        (cache.get(&root).unwrap(), cache.state().get()),
+        (Lookup::Unknown, CacheState::Loading)
+    );
     writer.delete().for_path(format!("{root}/b")).await.unwrap();
     create(&writer, &format!("{root}/c"), b"/c").await;
     proxy.release_held();
     soon(cache.ready()).await.unwrap();
-    assert_eq!(shown(&cache).into_keys().collect::<Vec<_>>(), ["/", "/a", "/a/x", "/a/y", "/c"]);
+    assert_eq!(
+        shown(&cache).into_keys().collect::<Vec<_>>(),
+        ["/", "/a", "/a/x", "/a/y", "/c"]
+    );
     assert_equals_servers(&cache, &writer).await;
 }
 
@@ -105,7 +153,10 @@ async fn a_loading_cache_knows_nothing_and_a_child_deleted_between_the_listing_a
 #[tokio::test]
 async fn a_connection_that_is_silent_makes_the_cache_stale() {
     let proxy = proxy().await;
-    let client = builder(&proxy.connect_string(), SHORT_SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), SHORT_SESSION)
+        .connect()
+        .await
+        .unwrap();
     let writer = connected().await;
     let root = create_tree(&writer, "cache-silent").await;
     let cache = cache(&client, &root).start().unwrap();
@@ -113,7 +164,10 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
     while next(&mut events, &root).await != "ready" {}
     proxy.black_hole(Direction::ToClient);
     until_stale(&cache).await;
-    writer.set_data(format!("{root}/b"), "later", None).await.unwrap();
+    writer
+        .set_data(format!("{root}/b"), "later", None)
+        .await
+        .unwrap();
     proxy.heal();
     proxy.cut();
     assert_eq!(next(&mut events, &root).await, "/b /b>later");
@@ -124,21 +178,28 @@ async fn a_connection_that_is_silent_makes_the_cache_stale() {
 async fn a_cache_starts_before_its_client_is_connected_and_loads_once() {
     let proxy = proxy().await;
     proxy.refuse(true).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .start()
+        .unwrap();
     let root = create_tree(&connected().await, "cache-early").await;
     let cache = cache(&client, &root).start().unwrap();
     proxy.refuse(false).unwrap();
     soon(cache.ready()).await.unwrap();
     let counts = proxy.requests();
     // The reads: the root, its children, and the names and the data of the children below them.
-    assert_eq!((counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]), (1, 4), "{counts:?}");
+    assert_eq!(
+        (counts[&OpCode::AddWatch], counts[&OpCode::MultiRead]),
+        (1, 4),
+        "{counts:?}"
+    );
 }
 
 /// Curator's cache never ended after its client had ended (CURATOR-729).
 #[tokio::test]
 async fn closing_ends_a_cache_during_an_outage() {
     for with_client in [false, true] {
-        let (proxy, client) = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(100))).await;
+        let (proxy, client) =
+            behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(100))).await;
         let root = create_tree(&connected().await, "cache-cut-off").await;
         let cache = cache(&client, &root).start().unwrap();
         soon(cache.ready()).await.unwrap();
@@ -147,7 +208,9 @@ async fn closing_ends_a_cache_during_an_outage() {
         if with_client {
             // No server confirms the close.
             soon(client.close()).await.unwrap_err();
-            soon(cache.state().wait_for(|state| *state == CacheState::Ended)).await.unwrap();
+            soon(cache.state().wait_for(|state| *state == CacheState::Ended))
+                .await
+                .unwrap();
         }
         soon(cache.close()).await.unwrap();
         assert_eq!(cache.state().get(), CacheState::Ended);
@@ -159,7 +222,10 @@ async fn closing_ends_a_cache_during_an_outage() {
 async fn a_resync_does_not_restart_a_catch_up_forever() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);
     let root = create_tree(&writer, "cache-resync-catch-up").await;
-    let cache = cache(&client, &root).resync_every(Duration::from_millis(1)).start().unwrap();
+    let cache = cache(&client, &root)
+        .resync_every(Duration::from_millis(1))
+        .start()
+        .unwrap();
     soon(cache.ready()).await.unwrap();
     proxy.set_delay(Duration::from_millis(20));
     proxy.reset_counts();
@@ -178,22 +244,28 @@ async fn a_resync_does_not_restart_a_catch_up_forever() {
     }
 }
 
-/// A cache that cannot record all changes forgets them, and reads everything again. A reply that it receives after that
-/// may be from before the changes.
+/// A cache that cannot record all changes forgets them, and reads everything again. A reply that it
+/// receives after that may be from before the changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_changes() {
     /// More changed nodes than a cache records.
     const PASSING: usize = 66_000;
     /// The most nodes that a cache reads in one request (`MAX_REPLY` / `MIN_NODE`).
     const BATCH: usize = 512;
-    let ((proxy, client), writer, root) = (behind_proxy().await, connected().await, path("cache-overflow"));
+    let ((proxy, client), writer, root) = (
+        behind_proxy().await,
+        connected().await,
+        path("cache-overflow"),
+    );
     create(&writer, &root, b"").await;
-    let other = cache(&client, &path("cache-overflow-other")).start().unwrap();
+    let other = cache(&client, &path("cache-overflow-other"))
+        .start()
+        .unwrap();
     soon(other.ready()).await.unwrap();
     // The caches of a client share a connection, which delivers events and replies in order.
     let until_events_have_arrived = async || drop(soon(other.caught_up()).await.unwrap());
-    // Blocks the cache's task at the event of `first`, before it reads this node, and at the event of `second`, before it
-    // processes the reply with `first`.
+    // Blocks the cache's task at the event of `first`, before it reads this node, and at the event
+    // of `second`, before it processes the reply with `first`.
     let (report_blocked, mut blocked) = tokio::sync::mpsc::unbounded_channel();
     let (resume, resumed) = std::sync::mpsc::channel::<()>();
     let blocking = Mutex::new((VecDeque::from(["first", "second"]), resumed));
@@ -203,7 +275,8 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
             names.pop_front();
             // If the test has failed, nothing waits for this.
             let _ = report_blocked.send(());
-            // Tasks that this thread would run next move to other threads, such as the one that probes the session.
+            // Tasks that this thread would run next move to other threads, such as the one that
+            // probes the session.
             let _ = tokio::task::block_in_place(|| resumed.recv());
         }
         true
@@ -217,23 +290,48 @@ async fn a_change_of_a_node_that_is_being_read_is_not_lost_among_too_many_change
     until_events_have_arrived().await;
     resume.send(()).unwrap();
     soon(blocked.recv()).await.unwrap();
-    soon(proxy.wait_for_reply(OpCode::MultiRead, 1)).await.unwrap();
-    writer.set_data(format!("{root}/first"), "new", None).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::MultiRead, 1))
+        .await
+        .unwrap();
+    writer
+        .set_data(format!("{root}/first"), "new", None)
+        .await
+        .unwrap();
     create(&writer, &format!("{root}/third"), b"").await;
     for first in (0..PASSING).step_by(1_000) {
         create_and_delete_children(&writer, &root, first..first + 1_000).await;
         until_events_have_arrived().await;
     }
     resume.send(()).unwrap();
-    within(Duration::from_secs(60), cache.caught_up()).await.unwrap();
-    let expected = [("/", ""), ("/first", "new"), ("/second", ""), ("/third", "")];
-    assert_eq!(shown(&cache), expected.map(|(node, data)| (node.to_owned(), data.to_owned())).into());
+    within(Duration::from_secs(60), cache.caught_up())
+        .await
+        .unwrap();
+    let expected = [
+        ("/", ""),
+        ("/first", "new"),
+        ("/second", ""),
+        ("/third", ""),
+    ];
+    assert_eq!(
+        shown(&cache),
+        expected
+            .map(|(node, data)| (node.to_owned(), data.to_owned()))
+            .into()
+    );
     let reads = requests_of(&proxy, OpCode::MultiRead);
-    assert!(reads < (PASSING / BATCH) as u64, "the cache has recorded all changes: {reads} reads");
-    assert_eq!(proxy.handshakes(), 0, "the connection broke, after which a cache reads everything in any case");
+    assert!(
+        reads < (PASSING / BATCH) as u64,
+        "the cache has recorded all changes: {reads} reads"
+    );
+    assert_eq!(
+        proxy.handshakes(),
+        0,
+        "the connection broke, after which a cache reads everything in any case"
+    );
 }
 
-/// Creates nodes with these numbers, and deletes them. A cache records a change of each, but none is left to read.
+/// Creates nodes with these numbers, and deletes them. A cache records a change of each, but none
+/// is left to read.
 async fn create_and_delete_children(client: &CuratorClient, dir: &str, numbers: Range<usize>) {
     let (mut creation, mut deletion) = (client.transaction(), client.transaction());
     for number in numbers {
@@ -255,12 +353,23 @@ async fn a_cache_that_has_caught_up_contains_every_change_of_a_transaction() {
     for round in 0..50 {
         let text = round.to_string();
         let at = |node: &str| format!("{root}{node}");
-        let both =
-            writer.transaction().set_data(at("/b"), &text, None).unwrap().set_data(at("/a"), &text, None).unwrap();
-        both.create(at("/a/t"), &text, CreateMode::Persistent).unwrap().commit().await.unwrap();
+        let both = writer
+            .transaction()
+            .set_data(at("/b"), &text, None)
+            .unwrap()
+            .set_data(at("/a"), &text, None)
+            .unwrap();
+        both.create(at("/a/t"), &text, CreateMode::Persistent)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap();
         soon(cache.caught_up()).await.unwrap();
         let now = shown(&cache);
-        assert_eq!((&now["/a"], &now["/b"], &now["/a/t"]), (&text, &text, &text));
+        assert_eq!(
+            (&now["/a"], &now["/b"], &now["/a/t"]),
+            (&text, &text, &text)
+        );
         writer.delete().for_path(at("/a/t")).await.unwrap();
     }
 }
@@ -274,15 +383,38 @@ async fn churn(client: &CuratorClient, root: &str, numbers: &mut Numbers, steps:
             _ => format!("{root}/n{}/m{}/l", numbers.below(4), numbers.below(3)),
         };
         let done = match numbers.below(5) {
-            0 | 1 => client.create().creating_parent_containers().for_path(&node, step.to_string()).await.map(drop),
-            2 => client.set_data(&node, step.to_string(), None).await.map(drop),
-            3 => client.delete().deleting_children_if_needed().for_path(&node).await,
-            _ => match client.transaction().delete(&node, None).unwrap().create(&node, "new", CreateMode::Persistent) {
+            0 | 1 => client
+                .create()
+                .creating_parent_containers()
+                .for_path(&node, step.to_string())
+                .await
+                .map(drop),
+            2 => client
+                .set_data(&node, step.to_string(), None)
+                .await
+                .map(drop),
+            3 => {
+                client
+                    .delete()
+                    .deleting_children_if_needed()
+                    .for_path(&node)
+                    .await
+            }
+            _ => match client.transaction().delete(&node, None).unwrap().create(
+                &node,
+                "new",
+                CreateMode::Persistent,
+            ) {
                 Ok(replaced) => replaced.commit().await.map(drop),
                 Err(error) => Err(error),
             },
         };
-        assert!(done.as_ref().err().is_none_or(|error| !error.is_retryable()), "{done:?}");
+        assert!(
+            done.as_ref()
+                .err()
+                .is_none_or(|error| !error.is_retryable()),
+            "{done:?}"
+        );
     }
 }
 
@@ -292,8 +424,9 @@ async fn events_of_random_changes_under_faults_replay_to_the_tree_and_never_regr
     let seed = new_seed();
     println!("seed {seed}");
     let mut numbers = Numbers(seed);
-    let settings =
-        |builder: curator_recipes::client::CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(500));
+    let settings = |builder: curator_recipes::client::CuratorClientBuilder| {
+        builder.operation_timeout(Duration::from_millis(500))
+    };
     let ((proxy, client), writer) = (behind_proxy_with(settings).await, connected().await);
     let root = path("cache-churn");
     create(&writer, &root, b"").await;
@@ -325,7 +458,8 @@ async fn inject_fault(proxy: &FaultProxy, fault: usize) {
     }
 }
 
-/// Each connection of the caches' session then begins with a new session, which has none of their watches.
+/// Each connection of the caches' session then begins with a new session, which has none of their
+/// watches.
 #[tokio::test]
 async fn a_cache_whose_session_cannot_be_resumed_sees_later_changes() {
     let ((proxy, client), writer) = (behind_proxy().await, connected().await);

@@ -1,23 +1,31 @@
-//! A future may be dropped at any await point, or no longer be polled: no node leaks, and no contender is stuck.
+//! A future may be dropped at any await point, or no longer be polled: no node leaks, and no
+//! contender is stuck.
 
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    behind_proxy, client, end_session, free, mutex, non_reentrant, path, polled_until, queue_of, requests_of, soon,
+    behind_proxy, client, end_session, free, mutex, non_reentrant, path, polled_until, queue_of,
+    requests_of, soon,
 };
 
 #[test]
 fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let ((proxy, client), path) = (runtime.block_on(behind_proxy()), path("drop-outside"));
     runtime.block_on(free(&client, &[&path]));
     for held in [OpCode::Create2, OpCode::GetChildren] {
         proxy.reset_counts();
         proxy.hold_replies(held);
         let mutex = mutex(&client, &path);
-        let acquiring =
-            runtime.block_on(polled_until(async move { mutex.acquire().await }, proxy.wait_for_request(held, 1)));
+        let acquiring = runtime.block_on(polled_until(
+            async move { mutex.acquire().await },
+            proxy.wait_for_request(held, 1),
+        ));
         std::thread::spawn(move || drop(acquiring)).join().unwrap();
         proxy.release_held();
         runtime.block_on(free(&client, &[&path]));
@@ -56,13 +64,17 @@ async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_a
     let free = non_reentrant(&client, &path("free"));
     let guard = soon(free.acquire()).await.unwrap();
     // Each acquire is polled once, and the replies are held back.
-    let locks: Vec<_> = (0..ACQUIRES).map(|lock| non_reentrant(&client, &format!("{dir}/{lock}"))).collect();
+    let locks: Vec<_> = (0..ACQUIRES)
+        .map(|lock| non_reentrant(&client, &format!("{dir}/{lock}")))
+        .collect();
     proxy.hold_replies(OpCode::GetChildren2);
     proxy.hold_replies(OpCode::GetChildren);
     let mut parked: Vec<_> = locks.iter().map(|lock| lock.acquire().boxed()).collect();
     // With tokio's budget for one task, most acquires would send nothing.
     let polled = tokio::task::unconstrained(async {
-        parked.iter_mut().for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
+        parked
+            .iter_mut()
+            .for_each(|acquire| assert!(acquire.as_mut().now_or_never().is_none()));
     });
     polled.await;
     proxy.release_held();
@@ -82,7 +94,10 @@ async fn a_release_and_another_acquire_are_sent_before_any_request_of_unpolled_a
     }
     let mut acquire = free.acquire().boxed();
     let acquired = (&mut acquire).now_or_never();
-    proxy.wait_for_request(OpCode::Create2, creates + 1).await.unwrap();
+    proxy
+        .wait_for_request(OpCode::Create2, creates + 1)
+        .await
+        .unwrap();
     let guard = match acquired {
         Some(acquired) => acquired.unwrap(),
         None => soon(acquire).await.unwrap(),

@@ -12,9 +12,15 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
     let mutex = mutex(&holder, &path("token/released"));
     for drops in [true, false] {
         let tasks = Handle::current().metrics().num_alive_tasks();
-        let (guard, again) = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
-        let (token, other, on_loss) =
-            (again.cancellation_token(), again.cancellation_token(), again.cancellation_token_on_loss());
+        let (guard, again) = (
+            mutex.acquire().await.unwrap(),
+            mutex.acquire().await.unwrap(),
+        );
+        let (token, other, on_loss) = (
+            again.cancellation_token(),
+            again.cancellation_token(),
+            again.cancellation_token_on_loss(),
+        );
         assert!(Handle::current().metrics().num_alive_tasks() > tasks);
         again.release().await.unwrap();
         // Cancelling a token ends neither the lock nor the other tokens.
@@ -35,11 +41,23 @@ async fn a_token_is_cancelled_by_the_release_of_the_last_guard_unless_it_is_for_
 /// The runtime drops the token's task, and this drop must cancel the token.
 #[test]
 fn a_token_is_cancelled_when_the_runtime_ends() {
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let (servers, clients) = (runtime(), runtime());
     let proxy = servers.block_on(proxy());
     let (guard, token) = clients.block_on(async {
-        let guard = mutex(&connect(&proxy.connect_string()).await, &path("token/runtime")).acquire().await.unwrap();
+        let guard = mutex(
+            &connect(&proxy.connect_string()).await,
+            &path("token/runtime"),
+        )
+        .acquire()
+        .await
+        .unwrap();
         let token = guard.cancellation_token();
         // After this reply, the token's task waits.
         proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();

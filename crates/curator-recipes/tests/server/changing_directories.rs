@@ -1,9 +1,11 @@
-//! Locks whose directories other clients and the server create and delete while they are acquired: no acquire fails
-//! because of that. In real time, on threads that run at the same time.
+//! Locks whose directories other clients and the server create and delete while they are acquired:
+//! no acquire fails because of that. In real time, on threads that run at the same time.
 
 use std::time::Duration;
 
-use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError, RetryOneTime, retry_fn};
+use curator_recipes::client::{
+    CreateMode, CuratorClient, Error as ClientError, RetryOneTime, retry_fn,
+};
 use curator_recipes::{Error, InterProcessMultiLock, InterProcessSemaphoreV2, LeaderLatch};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::future::join_all;
@@ -13,14 +15,15 @@ use tracing::Level;
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    LONG_SESSION, Logs, Numbers, behind_proxy_with, builder, children, client, create_dir_without_create, mutex, path,
-    requests_of, shared_address, soon, until,
+    LONG_SESSION, Logs, Numbers, behind_proxy_with, builder, children, client,
+    create_dir_without_create, mutex, path, requests_of, shared_address, soon, until,
 };
 
 /// The number of nodes of the lock's path.
 const NODES: u64 = 3;
 
-/// A client that gives up after one retry, and the path of a lock that has [`NODES`] nodes, all of which are missing.
+/// A client that gives up after one retry, and the path of a lock that has [`NODES`] nodes, all of
+/// which are missing.
 async fn contender() -> (FaultProxy, CuratorClient, String, String) {
     let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(once_more)).await;
@@ -31,10 +34,15 @@ async fn contender() -> (FaultProxy, CuratorClient, String, String) {
     (proxy, client, top, lock)
 }
 
-/// Creates `top` if it is missing and deletes it if it exists, whenever the acquire has looked which of its nodes are
-/// missing: so each attempt of the acquire fails. Returns the number of changes (`most`, or fewer if the acquire ends
-/// before), and how the acquire ended.
-async fn disturb<T>(proxy: &FaultProxy, mut acquiring: JoinHandle<T>, top: &str, most: u64) -> (u64, T) {
+/// Creates `top` if it is missing and deletes it if it exists, whenever the acquire has looked
+/// which of its nodes are missing: so each attempt of the acquire fails. Returns the number of
+/// changes (`most`, or fewer if the acquire ends before), and how the acquire ended.
+async fn disturb<T>(
+    proxy: &FaultProxy,
+    mut acquiring: JoinHandle<T>,
+    top: &str,
+    most: u64,
+) -> (u64, T) {
     let other = client().await;
     for change in 0..most {
         tokio::select! {
@@ -63,8 +71,13 @@ async fn an_acquire_that_may_wait_never_gives_up_because_directories_change() {
     let guard = acquired.unwrap();
     // Not one for each pause.
     let warnings = logs.all();
-    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(warning.message.contains("created or deleted directories") && warning.get("lock") == lock, "{warning:?}");
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}")
+    };
+    assert!(
+        warning.message.contains("created or deleted directories") && warning.get("lock") == lock,
+        "{warning:?}"
+    );
     assert_eq!(changes, 20);
     // The first transaction was sent without a look, and the last one succeeded.
     let sent = [OpCode::Exists, OpCode::Multi].map(|op| requests_of(&proxy, op));
@@ -86,14 +99,23 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
                 guard.unwrap().release().await.unwrap();
             }
             Err(error) => {
-                assert!(!is_acquired && (10..=20).contains(&changes), "{changes} changes: {error}");
+                assert!(
+                    !is_acquired && (10..=20).contains(&changes),
+                    "{changes} changes: {error}"
+                );
                 assert!(error.is_retryable(), "{error:?}");
                 // The first of the attempts to create directories is sent without a look.
                 assert!(
                     matches!(error, Error::AcquireFailed { attempts, .. } if u64::from(attempts) == changes + 1),
                     "{error:?}"
                 );
-                assert!(client.check_exists(format!("{top}/a")).await.unwrap().is_none());
+                assert!(
+                    client
+                        .check_exists(format!("{top}/a"))
+                        .await
+                        .unwrap()
+                        .is_none()
+                );
             }
         }
     }
@@ -104,7 +126,12 @@ async fn an_acquire_that_may_not_wait_makes_several_attempts_while_directories_c
 async fn an_acquire_below_a_node_that_permits_no_children_fails() {
     let (client, read_only, ephemeral) = (client().await, path("read-only"), path("ephemeral"));
     create_dir_without_create(&client, &read_only).await;
-    client.create().with_mode(CreateMode::Ephemeral).for_path(&ephemeral, "").await.unwrap();
+    client
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .for_path(&ephemeral, "")
+        .await
+        .unwrap();
     for top in [&read_only, &ephemeral] {
         let lock = format!("{top}/a/lock");
         let multi = InterProcessMultiLock::new(&client, [path("free"), lock.clone()]).unwrap();
@@ -116,17 +143,31 @@ async fn an_acquire_below_a_node_that_permits_no_children_fails() {
             soon(semaphore.acquire()).await.unwrap_err(),
         ];
         for error in errors {
-            let Error::Client(cause) = &error else { panic!("{error:?}") };
-            let cause = if let ClientError::TransactionFailed { cause, .. } = cause { cause } else { cause };
+            let Error::Client(cause) = &error else {
+                panic!("{error:?}")
+            };
+            let cause = if let ClientError::TransactionFailed { cause, .. } = cause {
+                cause
+            } else {
+                cause
+            };
             let is_denied = matches!(cause, ClientError::NoAuth { .. });
-            assert!(is_denied || matches!(cause, ClientError::NoChildrenForEphemerals { .. }), "{error:?}");
-            assert_eq!((is_denied, error.is_retryable()), (top == &read_only, false), "{error:?}");
+            assert!(
+                is_denied || matches!(cause, ClientError::NoChildrenForEphemerals { .. }),
+                "{error:?}"
+            );
+            assert_eq!(
+                (is_denied, error.is_retryable()),
+                (top == &read_only, false),
+                "{error:?}"
+            );
         }
         assert!(children(&client, top).await.is_empty());
     }
 }
 
-/// Of 24 paths whose directories do not exist yet, each client wants eight: most need directories that others create.
+/// Of 24 paths whose directories do not exist yet, each client wants eight: most need directories
+/// that others create.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     const PATHS: usize = 24;
@@ -138,8 +179,12 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     for _ in 0..3 {
         let (top, mut acquires) = (path("fleet"), JoinSet::new());
         for client in &clients {
-            let mut all: Vec<_> = (0..PATHS).map(|path| format!("{top}/{}/lock-{path}", path % 4)).collect();
-            let paths: Vec<_> = (0..8).map(|_| all.swap_remove(numbers.below(all.len()))).collect();
+            let mut all: Vec<_> = (0..PATHS)
+                .map(|path| format!("{top}/{}/lock-{path}", path % 4))
+                .collect();
+            let paths: Vec<_> = (0..8)
+                .map(|_| all.swap_remove(numbers.below(all.len())))
+                .collect();
             let lock = InterProcessMultiLock::non_reentrant(client, paths).unwrap();
             acquires.spawn(async move { lock.acquire().await?.release().await });
         }
@@ -149,34 +194,54 @@ async fn many_multi_locks_of_overlapping_fresh_paths_are_all_acquired() {
     }
 }
 
-/// Each acquire looks for 50 ancestors, in four batches of at most 16 requests. More acquires than there are turns look
-/// at the same time, but their requests together stay below a limit that the batches of all acquires would exceed.
+/// Each acquire looks for 50 ancestors, in four batches of at most 16 requests. More acquires than
+/// there are turns look at the same time, but their requests together stay below a limit that the
+/// batches of all acquires would exceed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_multi_locks_of_deep_paths_in_one_client_stay_below_its_limit_of_requests_in_flight() {
     const ACQUIRES: usize = 600;
     // Two pipelines for each of the 128 turns.
     const LIMIT: usize = 2 * 128 * 16 + 100;
-    let no_retries = builder(&shared_address().await.to_string(), LONG_SESSION).retry_policy(retry_fn(|_| None));
-    let client = no_retries.max_requests_in_flight(LIMIT).connect().await.unwrap();
+    let no_retries =
+        builder(&shared_address().await.to_string(), LONG_SESSION).retry_policy(retry_fn(|_| None));
+    let client = no_retries
+        .max_requests_in_flight(LIMIT)
+        .connect()
+        .await
+        .unwrap();
     let (top, mut acquires) = (path("deep"), JoinSet::new());
     let deep = [0, 1].map(|path| format!("{top}/{path}{}", "/x".repeat(20)));
     for dir in &deep {
-        client.create().creating_parent_containers().for_path(dir, "").await.unwrap();
+        client
+            .create()
+            .creating_parent_containers()
+            .for_path(dir, "")
+            .await
+            .unwrap();
     }
     for lock in 0..ACQUIRES {
-        // The parents of the directories are missing, so the first attempt fails, and the contender has to look.
+        // The parents of the directories are missing, so the first attempt fails, and the contender
+        // has to look.
         let paths = deep.each_ref().map(|dir| format!("{dir}/{lock}/lock"));
         let lock = InterProcessMultiLock::non_reentrant(&client, paths).unwrap();
         acquires.spawn(async move { lock.acquire().await });
     }
     let acquired = soon(acquires.join_all()).await;
-    let errors: Vec<_> = acquired.iter().filter_map(|acquired| acquired.as_ref().err()).collect();
-    assert!(errors.is_empty(), "{} of {ACQUIRES} failed: {}", errors.len(), errors[0]);
+    let errors: Vec<_> = acquired
+        .iter()
+        .filter_map(|acquired| acquired.as_ref().err())
+        .collect();
+    assert!(
+        errors.is_empty(),
+        "{} of {ACQUIRES} failed: {}",
+        errors.len(),
+        errors[0]
+    );
     client.close().await.unwrap();
 }
 
-/// Several times, all clients acquire a lock of each kind together, after the server has removed its directories.
-/// In real time, as only real threads acquire in the moment of a removal.
+/// Several times, all clients acquire a lock of each kind together, after the server has removed
+/// its directories. In real time, as only real threads acquire in the moment of a removal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directories() {
     const CLIENTS: usize = 6;
@@ -192,7 +257,11 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
                 for round in 0..5 {
                     together.wait().await;
                     let may_wait = (who + round) % 3 > 0;
-                    let held = match if may_wait { lock.acquire().await.map(Some) } else { lock.try_acquire().await } {
+                    let held = match if may_wait {
+                        lock.acquire().await.map(Some)
+                    } else {
+                        lock.try_acquire().await
+                    } {
                         Ok(held) => held,
                         // On a busy machine, the server may be faster than each of its 16 attempts.
                         Err(error) if !may_wait && error.is_retryable() => None,
@@ -206,7 +275,9 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
                         until(async || client.check_exists(&*dir).await.unwrap().is_none()).await;
                     }
                 }
-                let latch = LeaderLatch::builder(&client, format!("{path}/latch")).unwrap().start();
+                let latch = LeaderLatch::builder(&client, format!("{path}/latch"))
+                    .unwrap()
+                    .start();
                 latch.leadership().await.unwrap();
                 latch.close().await.unwrap();
             }
@@ -218,5 +289,9 @@ async fn locks_and_latches_are_acquired_while_the_server_removes_empty_directori
 /// A client whose operations fail after one retry.
 async fn gives_up_soon(connect_string: &str) -> CuratorClient {
     let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
-    builder(connect_string, LONG_SESSION).retry_policy(once_more).connect().await.unwrap()
+    builder(connect_string, LONG_SESSION)
+        .retry_policy(once_more)
+        .connect()
+        .await
+        .unwrap()
 }

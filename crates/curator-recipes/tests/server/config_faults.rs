@@ -1,16 +1,21 @@
-//! A config through lost connections and sessions, missing permissions, and servers that have lost data.
+//! A config through lost connections and sessions, missing permissions, and servers that have lost
+//! data.
 
 use std::time::{Duration, Instant};
 
 use curator_recipes::client::{CuratorClient, CuratorClientBuilder};
-use curator_recipes::{CacheState, ConfigStatus, LeaderObserver, ObservedLeader, PersistentNode, PersistentNodeState};
+use curator_recipes::{
+    CacheState, ConfigStatus, LeaderObserver, ObservedLeader, PersistentNode, PersistentNodeState,
+};
 use curator_test::OpCode;
 
 use crate::releases::cache::{cache, shown};
-use crate::releases::config::{delete, is_absent, is_invalid, number, until_status, until_value, write};
+use crate::releases::config::{
+    delete, is_absent, is_invalid, number, until_status, until_value, write,
+};
 use crate::support::{
-    behind_proxy, behind_proxy_with, client as connected, end_session, path, requests_of, round_trips, soon, unplug,
-    until,
+    behind_proxy, behind_proxy_with, client as connected, end_session, path, requests_of,
+    round_trips, soon, unplug, until,
 };
 
 fn is_stale(status: &ConfigStatus) -> bool {
@@ -47,11 +52,21 @@ async fn change_node(writer: &CuratorClient, path: &str, change: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_during_an_outage_are_reported_once_after_it() {
     for new_session in [false, true] {
-        for change in ["nothing", "written", "refused", "deleted", "replaced", "replaced and written"] {
+        for change in [
+            "nothing",
+            "written",
+            "refused",
+            "deleted",
+            "replaced",
+            "replaced and written",
+        ] {
             let case = format!("{change}, new session: {new_session}");
-            // With this timeout, no read times out during the outage and reveals the lost connection.
-            let client = behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
-            let ((proxy, client), writer, path) = (client.await, connected().await, path("config/outage"));
+            // With this timeout, no read times out during the outage and reveals the lost
+            // connection.
+            let client =
+                behind_proxy_with(|builder| builder.connection_timeout(Duration::from_secs(3_600)));
+            let ((proxy, client), writer, path) =
+                (client.await, connected().await, path("config/outage"));
             write(&writer, &path, "0").await;
             if change == "replaced and written" {
                 write(&writer, &path, "1").await;
@@ -62,24 +77,42 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
             let config = number(&client, &path).open().await.unwrap();
             let (values, mut states, before) = (config.values(), config.status(), Instant::now());
             unplug(&proxy, &client).await;
-            let ConfigStatus::Stale { since } = until_status(&config, is_stale).await else { unreachable!() };
+            let ConfigStatus::Stale { since } = until_status(&config, is_stale).await else {
+                unreachable!()
+            };
             assert!(since >= before && *config.current() == 1, "{case}");
             states.mark_unchanged();
             if new_session {
                 end_session(&proxy).await;
             }
             change_node(&writer, &path, change).await;
-            let version = writer.check_exists(&path).await.unwrap().map(|stat| stat.version);
+            let version = writer
+                .check_exists(&path)
+                .await
+                .unwrap()
+                .map(|stat| stat.version);
             assert!(version.is_none_or(|version| version <= 1), "{case}");
             proxy.refuse(false).unwrap();
             // The first status that is reported after the outage.
             soon(states.changed()).await.unwrap();
             let first = states.get_and_update();
             match change {
-                "nothing" => assert!(first.is_current() && !values.has_changed().unwrap(), "{case}: {first:?}"),
-                "refused" => assert!(is_invalid(&first) && *config.current() == 1, "{case}: {first:?}"),
-                "deleted" => assert!(is_absent(&first) && *config.current() == 1, "{case}: {first:?}"),
-                _ => assert!(first.is_current() && *config.current() == 2, "{case}: {first:?}"),
+                "nothing" => assert!(
+                    first.is_current() && !values.has_changed().unwrap(),
+                    "{case}: {first:?}"
+                ),
+                "refused" => assert!(
+                    is_invalid(&first) && *config.current() == 1,
+                    "{case}: {first:?}"
+                ),
+                "deleted" => assert!(
+                    is_absent(&first) && *config.current() == 1,
+                    "{case}: {first:?}"
+                ),
+                _ => assert!(
+                    first.is_current() && *config.current() == 2,
+                    "{case}: {first:?}"
+                ),
             }
             round_trips(&client).await;
             assert!(!states.has_changed().unwrap(), "{case}: {:?}", states.get());
@@ -89,8 +122,8 @@ async fn changes_during_an_outage_are_reported_once_after_it() {
     }
 }
 
-/// The connection and the watches stay, but the probes get no replies. The same for a config, a persistent node and a
-/// leader observer.
+/// The connection and the watches stay, but the probes get no replies. The same for a config, a
+/// persistent node and a leader observer.
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test]
 async fn while_the_session_is_suspended_the_value_is_stale() {
@@ -98,7 +131,9 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     let ((proxy, client), path) = (client.await, path("config/silence"));
     write(&client, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
-    let node = PersistentNode::builder(&client, format!("{path}-node")).unwrap().start();
+    let node = PersistentNode::builder(&client, format!("{path}-node"))
+        .unwrap()
+        .start();
     soon(node.created()).await.unwrap();
     let observer = LeaderObserver::observe_latch(&client, format!("{path}-latch")).unwrap();
     soon(observer.leader()).await.unwrap();
@@ -106,16 +141,40 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     let reads = requests_of(&proxy, OpCode::GetData);
     proxy.hold_replies(OpCode::Sync);
     until_status(&config, is_stale).await;
-    soon(node.state().wait_for(|state| matches!(state, PersistentNodeState::Unknown))).await.unwrap();
-    soon(observer.state().wait_for(|state| *state == ObservedLeader::Unknown)).await.unwrap();
-    assert_eq!(proxy.handshakes(), handshakes, "the connection was given up before the session was suspended");
+    soon(
+        node.state()
+            .wait_for(|state| matches!(state, PersistentNodeState::Unknown)),
+    )
+    .await
+    .unwrap();
+    soon(
+        observer
+            .state()
+            .wait_for(|state| *state == ObservedLeader::Unknown),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        proxy.handshakes(),
+        handshakes,
+        "the connection was given up before the session was suspended"
+    );
     proxy.release_held();
     until_status(&config, ConfigStatus::is_current).await;
     soon(node.created()).await.unwrap();
-    soon(observer.state().wait_for(|state| *state == ObservedLeader::NoLeader)).await.unwrap();
+    soon(
+        observer
+            .state()
+            .wait_for(|state| *state == ObservedLeader::NoLeader),
+    )
+    .await
+    .unwrap();
     if proxy.handshakes() == handshakes {
         let again = requests_of(&proxy, OpCode::GetData);
-        assert_eq!(again, reads, "a node was read again although its watch was in place");
+        assert_eq!(
+            again, reads,
+            "a node was read again although its watch was in place"
+        );
     }
     assert!(!values.has_changed().unwrap());
 }
@@ -123,8 +182,13 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
 /// The server replies to all requests except one read by a config, and one by a cache.
 #[tokio::test]
 async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
-    let short = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
-    let ((proxy, client), writer, path) = (behind_proxy_with(short).await, connected().await, path("config/no-answer"));
+    let short =
+        |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(100));
+    let ((proxy, client), writer, path) = (
+        behind_proxy_with(short).await,
+        connected().await,
+        path("config/no-answer"),
+    );
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     let cache = cache(&client, &path).start().unwrap();
@@ -136,7 +200,9 @@ async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
     proxy.swallow_next_reply(OpCode::MultiRead);
     write(&writer, &path, "2").await;
     soon(states.wait_for(is_stale)).await.unwrap();
-    soon(of_cache.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
+    soon(of_cache.wait_for(|state| matches!(state, CacheState::Stale { .. })))
+        .await
+        .unwrap();
     until_value(&config, 2).await;
     soon(cache.ready()).await.unwrap();
     assert_eq!(shown(&cache)["/"], "2");
@@ -146,7 +212,11 @@ async fn while_reads_fail_after_a_change_the_value_and_the_cache_are_stale() {
 /// Under a constant stream of writes, each reply may be followed by the next event.
 #[tokio::test]
 async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/stream"));
+    let ((proxy, client), writer, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("config/stream"),
+    );
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "two").await;
@@ -154,27 +224,37 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
     proxy.reset_counts();
     proxy.hold_nth_reply(OpCode::GetData, 1);
     write(&writer, &path, "3").await;
-    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 1))
+        .await
+        .unwrap();
     let events = proxy.notifications();
     // The event of this write is held behind the reply.
     write(&writer, &path, "4").await;
     until(async || proxy.notifications() > events).await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
     proxy.release_held();
-    soon(config.values().wait_for(|value| **value == 3)).await.unwrap();
+    soon(config.values().wait_for(|value| **value == 3))
+        .await
+        .unwrap();
     // The reply to the read after the event is held.
-    soon(proxy.wait_for_reply(OpCode::GetData, 2)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 2))
+        .await
+        .unwrap();
     until_status(&config, ConfigStatus::is_current).await;
     assert_eq!(*config.current(), 3);
     proxy.release_held();
     until_value(&config, 4).await;
 }
 
-/// The first probe of a connection proves that its server does not lag behind. So older data over a later connection is
-/// that of an ensemble that has lost writes.
+/// The first probe of a connection proves that its server does not lag behind. So older data over a
+/// later connection is that of an ensemble that has lost writes.
 #[tokio::test]
 async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/older"));
+    let ((proxy, client), writer, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("config/older"),
+    );
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
     write(&writer, &path, "2").await;
@@ -191,14 +271,22 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     values.mark_unchanged();
     older(b'8');
     write(&writer, &path, "3").await;
-    let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else { unreachable!() };
-    assert!(error.to_string().contains("its data are of transaction 0x1, after those of 0x"), "{error}");
+    let ConfigStatus::Unreadable { error } = until_status(&config, is_unreadable).await else {
+        unreachable!()
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("its data are of transaction 0x1, after those of 0x"),
+        "{error}"
+    );
     soon(values.changed()).await.unwrap();
     assert_eq!(*values.get_and_update(), 3);
     for new_session in [false, true] {
         older(b'9');
         if new_session {
-            // A client that is not cut off could resume the old session first, and read once more in the new one.
+            // A client that is not cut off could resume the old session first, and read once more
+            // in the new one.
             unplug(&proxy, &client).await;
             end_session(&proxy).await;
             proxy.refuse(false).unwrap();

@@ -1,7 +1,10 @@
-//! What each recipe sends in simulated minutes in which nothing changes, in each of its states: nothing, or a retry of
-//! what was refused, with pauses.
+//! What each recipe sends in simulated minutes in which nothing changes, in each of its states:
+//! nothing, or a retry of what was refused, with pauses.
 
-#![expect(clippy::async_yields_async, reason = "a task is the recipe that is left alone")]
+#![expect(
+    clippy::async_yields_async,
+    reason = "a task is the recipe that is left alone"
+)]
 
 use std::any::Any;
 use std::future::pending;
@@ -10,8 +13,9 @@ use std::time::Duration;
 
 use curator_recipes::client::{CreateMode, CuratorClient};
 use curator_recipes::{
-    Config, ConfigStatus, CuratorCache, GroupMember, LeaderLatch, LeaderObserver, LeaderSelector, Leadership,
-    ObservedLeader, PersistentNode, PersistentNodeBuilder, PersistentNodeState, SharedCount, SharedValue,
+    Config, ConfigStatus, CuratorCache, GroupMember, LeaderLatch, LeaderObserver, LeaderSelector,
+    Leadership, ObservedLeader, PersistentNode, PersistentNodeBuilder, PersistentNodeState,
+    SharedCount, SharedValue,
 };
 use curator_test::{OpCode, Process, Simulation};
 use tokio::time::sleep;
@@ -24,8 +28,8 @@ use crate::support::{LONG_SESSION, builder, connect};
 const MINUTES: Duration = Duration::from_secs(2 * 60);
 /// The time in which a recipe reaches its state.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A pause before a retry is random, between 50 ms and a bound that doubles from 100 ms to at least a second. The mean is
-/// more than this.
+/// A pause before a retry is random, between 50 ms and a bound that doubles from 100 ms to at least
+/// a second. The mean is more than this.
 const MEAN_PAUSE: Duration = Duration::from_millis(400);
 
 /// A recipe in one of its states.
@@ -41,7 +45,12 @@ struct AtRest {
 impl AtRest {
     /// All requests except lease probes.
     fn requests(&self) -> u64 {
-        self.process.requests().iter().filter(|(op, _)| **op != OpCode::Sync).map(|(_, count)| count).sum()
+        self.process
+            .requests()
+            .iter()
+            .filter(|(op, _)| **op != OpCode::Sync)
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 
@@ -53,16 +62,34 @@ struct Stage {
 
 impl Stage {
     /// Adds a recipe of a separate client, which reaches its state before this returns.
-    async fn add<R: Any>(&mut self, state: impl ToString, attempt: u64, start: impl AsyncFnOnce(&CuratorClient) -> R) {
+    async fn add<R: Any>(
+        &mut self,
+        state: impl ToString,
+        attempt: u64,
+        start: impl AsyncFnOnce(&CuratorClient) -> R,
+    ) {
         let process = self.simulation.process(&state.to_string());
-        let client = process.run(builder(&self.simulation.connect_string(), LONG_SESSION).connect()).await.unwrap();
+        let client = process
+            .run(builder(&self.simulation.connect_string(), LONG_SESSION).connect())
+            .await
+            .unwrap();
         let recipe = process.run(start(&client)).await;
         sleep(SETTLED).await;
-        self.all.push(AtRest { state: state.to_string(), process, attempt, _recipe: Box::new((recipe, client)) });
+        self.all.push(AtRest {
+            state: state.to_string(),
+            process,
+            attempt,
+            _recipe: Box::new((recipe, client)),
+        });
     }
 
     async fn create(&self, path: &str, data: &str) {
-        self.others.create().creating_parent_containers().for_path(path, data).await.unwrap();
+        self.others
+            .create()
+            .creating_parent_containers()
+            .for_path(path, data)
+            .await
+            .unwrap();
     }
 
     /// Creates a node that no client may use.
@@ -75,12 +102,26 @@ impl Stage {
     async fn check(&self, when: &str) {
         let before: Vec<u64> = self.all.iter().map(AtRest::requests).collect();
         sleep(MINUTES).await;
-        for (AtRest { state, process, attempt, .. }, (now, before)) in
-            self.all.iter().zip(self.all.iter().map(AtRest::requests).zip(before))
+        for (
+            AtRest {
+                state,
+                process,
+                attempt,
+                ..
+            },
+            (now, before),
+        ) in self
+            .all
+            .iter()
+            .zip(self.all.iter().map(AtRest::requests).zip(before))
         {
-            let most = attempt * u64::try_from(MINUTES.as_millis() / MEAN_PAUSE.as_millis()).unwrap();
+            let most =
+                attempt * u64::try_from(MINUTES.as_millis() / MEAN_PAUSE.as_millis()).unwrap();
             let (sent, requests) = (now - before, process.requests());
-            assert!(sent <= most, "{state} ({when}): {sent} requests, at most {most}: {requests:?}");
+            assert!(
+                sent <= most,
+                "{state} ({when}): {sent} requests, at most {most}: {requests:?}"
+            );
             assert_eq!(sent > 0, most > 0, "{state} ({when}): {requests:?}");
         }
     }
@@ -89,15 +130,23 @@ impl Stage {
 async fn add_locks(stage: &mut Stage) {
     for kind in Kind::all() {
         let path = format!("/{kind:?}");
-        let holder = format!("a holder of a {} that waits for a loss and a revocation", kind.name());
+        let holder = format!(
+            "a holder of a {} that waits for a loss and a revocation",
+            kind.name()
+        );
         stage
             .add(holder, 0, async |client| {
                 let held = kind.lock(client, &path).acquire().await.unwrap();
-                tokio::spawn(async move { tokio::join!(held.lost(), held.revocation_requested()).0 })
+                tokio::spawn(
+                    async move { tokio::join!(held.lost(), held.revocation_requested()).0 },
+                )
             })
             .await;
-        let waiters =
-            if [Kind::Read, Kind::Write].contains(&kind) { [Kind::Write, Kind::Read, Kind::Write] } else { [kind; 3] };
+        let waiters = if [Kind::Read, Kind::Write].contains(&kind) {
+            [Kind::Write, Kind::Read, Kind::Write]
+        } else {
+            [kind; 3]
+        };
         for (place, waiter) in waiters.into_iter().enumerate() {
             let state = format!("waiter {place} for a {}", kind.name());
             let waits = async |client: &CuratorClient| {
@@ -116,36 +165,61 @@ fn job(_: Leadership) -> impl Future<Output = Result<(), io::Error>> {
 async fn add_leaders(stage: &mut Stage) {
     stage.hidden("/refused-election").await;
     stage.create("/empty", "").await;
-    let latch = |client: &CuratorClient, path: &str| LeaderLatch::builder(client, path).unwrap().start();
+    let latch =
+        |client: &CuratorClient, path: &str| LeaderLatch::builder(client, path).unwrap().start();
     for state in ["a leader", "the next leader", "the third participant"] {
-        stage.add(state, 0, async |client| latch(client, "/latch")).await;
+        stage
+            .add(state, 0, async |client| latch(client, "/latch"))
+            .await;
     }
     let stands_aside = async |client: &CuratorClient| {
         let latch = latch(client, "/latch");
         latch.stand_aside().await.unwrap();
         latch
     };
-    stage.add("a latch that stands aside", 0, stands_aside).await;
-    stage.add("a latch that may not take part", 6, async |client| latch(client, "/refused-election")).await;
+    stage
+        .add("a latch that stands aside", 0, stands_aside)
+        .await;
+    stage
+        .add("a latch that may not take part", 6, async |client| {
+            latch(client, "/refused-election")
+        })
+        .await;
     for (path, state, attempt) in [
         ("/selector", "a selector that leads", 0),
         ("/selector", "a selector that waits", 0),
         ("/refused-election", "a selector that may not take part", 6),
     ] {
         let run = async |client: &CuratorClient| {
-            tokio::spawn(LeaderSelector::builder(client, path).unwrap().build().run(job, pending::<()>()))
+            tokio::spawn(
+                LeaderSelector::builder(client, path)
+                    .unwrap()
+                    .build()
+                    .run(job, pending::<()>()),
+            )
         };
         stage.add(state, attempt, run).await;
     }
-    for (path, attempt) in [("/latch", 0), ("/missing", 0), ("/empty", 0), ("/refused-election", 3)] {
+    for (path, attempt) in [
+        ("/latch", 0),
+        ("/missing", 0),
+        ("/empty", 0),
+        ("/refused-election", 3),
+    ] {
         let observe = async |client: &CuratorClient| {
             let observer = LeaderObserver::observe_latch(client, path).unwrap();
             sleep(SETTLED).await;
             let state = observer.state().get();
-            assert_eq!(state == ObservedLeader::NoLeader, ["/missing", "/empty"].contains(&path), "{state:?}");
+            assert_eq!(
+                state == ObservedLeader::NoLeader,
+                ["/missing", "/empty"].contains(&path),
+                "{state:?}"
+            );
             observer
         };
-        stage.add(format!("an observer of {path}"), attempt, observe).await;
+        stage
+            .add(format!("an observer of {path}"), attempt, observe)
+            .await;
     }
 }
 
@@ -158,9 +232,18 @@ async fn add_caches(stage: &mut Stage) {
     for path in ["/hidden-root", "/hidden-node/a"] {
         stage.simulation.take_access(path).unwrap();
     }
-    for root in ["/cache", "/missing", "/hidden-root", "/hidden-node", "/hidden-later"] {
+    for root in [
+        "/cache",
+        "/missing",
+        "/hidden-root",
+        "/hidden-node",
+        "/hidden-later",
+    ] {
         let ready = async |client: &CuratorClient| {
-            let cache = CuratorCache::builder(client, root).unwrap().start().unwrap();
+            let cache = CuratorCache::builder(client, root)
+                .unwrap()
+                .start()
+                .unwrap();
             cache.ready().await.unwrap();
             cache
         };
@@ -169,16 +252,27 @@ async fn add_caches(stage: &mut Stage) {
     stage.simulation.take_access("/hidden-later/a").unwrap();
     sleep(SETTLED).await;
     for root in ["/hidden-root", "/hidden-node", "/hidden-later"] {
-        stage.others.set_data(format!("{root}/a/x/y"), "1", None).await.unwrap();
+        stage
+            .others
+            .set_data(format!("{root}/a/x/y"), "1", None)
+            .await
+            .unwrap();
     }
     let over_limit = async |client: &CuratorClient| {
-        let cache = CuratorCache::builder(client, "/cache").unwrap().max_nodes(2).start().unwrap();
+        let cache = CuratorCache::builder(client, "/cache")
+            .unwrap()
+            .max_nodes(2)
+            .start()
+            .unwrap();
         cache.ready().await.unwrap_err();
         cache
     };
     stage.add("a cache over its limit", 0, over_limit).await;
     let closed = async |client: &CuratorClient| {
-        let cache = CuratorCache::builder(client, "/cache").unwrap().start().unwrap();
+        let cache = CuratorCache::builder(client, "/cache")
+            .unwrap()
+            .start()
+            .unwrap();
         cache.close().await.unwrap();
         cache
     };
@@ -192,9 +286,15 @@ async fn add_values(stage: &mut Stage) {
     stage.hidden("/unreadable").await;
     let configs: [(&str, u64, IsReached); 4] = [
         ("/config", 0, ConfigStatus::is_current),
-        ("/undecodable", 0, |status| matches!(status, ConfigStatus::Invalid { .. })),
-        ("/absent", 0, |status| matches!(status, ConfigStatus::Absent)),
-        ("/unreadable", 1, |status| matches!(status, ConfigStatus::Unreadable { .. })),
+        ("/undecodable", 0, |status| {
+            matches!(status, ConfigStatus::Invalid { .. })
+        }),
+        ("/absent", 0, |status| {
+            matches!(status, ConfigStatus::Absent)
+        }),
+        ("/unreadable", 1, |status| {
+            matches!(status, ConfigStatus::Unreadable { .. })
+        }),
     ];
     for (path, attempt, is_reached) in configs {
         let start = async |client: &CuratorClient| {
@@ -202,21 +302,29 @@ async fn add_values(stage: &mut Stage) {
             config.status().wait_for(is_reached).await.unwrap();
             config
         };
-        stage.add(format!("a config of {path}"), attempt, start).await;
+        stage
+            .add(format!("a config of {path}"), attempt, start)
+            .await;
     }
     let opens = async |client: &CuratorClient| tokio::spawn(number(client, "/absent").open());
-    stage.add("a config that opens without a node", 0, opens).await;
+    stage
+        .add("a config that opens without a node", 0, opens)
+        .await;
     for path in ["/undecodable", "/value"] {
         let streams = async |client: &CuratorClient| {
             let codec = (
                 |number: &u32| number.to_string().into_bytes(),
                 |data: &[u8]| std::str::from_utf8(data).unwrap().parse::<u32>(),
             );
-            let mut changes = SharedValue::with_codec(client, path, codec, 1_u32).unwrap().changes();
+            let mut changes = SharedValue::with_codec(client, path, codec, 1_u32)
+                .unwrap()
+                .changes();
             assert_eq!(changes.next().await.unwrap().is_ok(), path == "/value");
             tokio::spawn(async move { changes.next().await.map(drop) })
         };
-        stage.add(format!("a stream of values of {path}"), 0, streams).await;
+        stage
+            .add(format!("a stream of values of {path}"), 0, streams)
+            .await;
     }
     let counts = async |client: &CuratorClient| {
         let mut changes = SharedCount::new(client, "/count", 1).unwrap().changes();
@@ -235,15 +343,47 @@ async fn add_nodes(stage: &mut Stage) {
     let is_present: IsReached = PersistentNodeState::is_present;
     let is_foreign: IsReached = |state| matches!(state, PersistentNodeState::Foreign { .. });
     let is_refused: IsReached = |state| matches!(state, PersistentNodeState::Refused { .. });
-    let numbered: Settings = |builder| builder.mode(CreateMode::EphemeralSequential).with_protection();
+    let numbered: Settings = |builder| {
+        builder
+            .mode(CreateMode::EphemeralSequential)
+            .with_protection()
+    };
     let adopts: Settings = |builder| builder.adopt_existing();
     let nodes: [(&str, &str, u64, IsReached, Settings); 6] = [
-        ("a persistent node", "/kept", 0, is_present, |builder| builder),
-        ("a persistent node that waits", "/kept", 0, is_foreign, |builder| builder),
-        ("a foreign node", "/foreign", 0, is_foreign, |builder| builder),
-        ("a numbered persistent node", "/numbered/n-", 0, is_present, numbered),
-        ("a persistent node that may not be created", "/refused/node", 6, is_refused, |builder| builder),
-        ("a persistent node that may not be read", "/refused", 6, is_refused, adopts),
+        ("a persistent node", "/kept", 0, is_present, |builder| {
+            builder
+        }),
+        (
+            "a persistent node that waits",
+            "/kept",
+            0,
+            is_foreign,
+            |builder| builder,
+        ),
+        ("a foreign node", "/foreign", 0, is_foreign, |builder| {
+            builder
+        }),
+        (
+            "a numbered persistent node",
+            "/numbered/n-",
+            0,
+            is_present,
+            numbered,
+        ),
+        (
+            "a persistent node that may not be created",
+            "/refused/node",
+            6,
+            is_refused,
+            |builder| builder,
+        ),
+        (
+            "a persistent node that may not be read",
+            "/refused",
+            6,
+            is_refused,
+            adopts,
+        ),
     ];
     for (state, path, attempt, is_reached, settings) in nodes {
         let start = async |client: &CuratorClient| {
@@ -255,12 +395,16 @@ async fn add_nodes(stage: &mut Stage) {
     }
     for (group, attempt, is_reached) in [("/group", 0, is_present), ("/refused", 6, is_refused)] {
         let join = async |client: &CuratorClient| {
-            let member = GroupMember::builder(client, group, "member").unwrap().start();
+            let member = GroupMember::builder(client, group, "member")
+                .unwrap()
+                .start();
             member.node().state().wait_for(is_reached).await.unwrap();
             member.members().ready().await.unwrap();
             member
         };
-        stage.add(format!("a member of {group}"), attempt, join).await;
+        stage
+            .add(format!("a member of {group}"), attempt, join)
+            .await;
     }
 }
 
@@ -268,7 +412,11 @@ async fn add_nodes(stage: &mut Stage) {
 async fn a_recipe_that_is_left_alone_sends_nothing_or_retries_with_pauses() {
     let simulation = Simulation::new(0);
     let others = connect(&simulation.connect_string()).await;
-    let mut stage = Stage { simulation, others, all: Vec::new() };
+    let mut stage = Stage {
+        simulation,
+        others,
+        all: Vec::new(),
+    };
     add_locks(&mut stage).await;
     add_leaders(&mut stage).await;
     add_caches(&mut stage).await;

@@ -1,44 +1,67 @@
 //! The source of the tables of requests and round trips in the pages: what each operation sends.
 //!
-//! The tests compare each row with what a proxy counts (`stated` in `cost.rs`). `cargo xtask docs` writes the tables;
-//! `crates/xtask` includes this file, and fails if no test names a row.
+//! The tests compare each row with what a proxy counts (`stated` in `cost.rs`). `cargo xtask docs`
+//! writes the tables; `crates/xtask` includes this file, and fails if no test names a row.
 
 /// A row of a table.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// Pipelines separated by `; `, of requests separated by `, `. A request starts with its verb, after a number if it
-    /// is sent several times: `4 looks at the nodes of the path`. A `look` is an `exists` request; `(look)` is sent
-    /// only to [old servers](Self::pipelines). `the event` and `nothing` are not requests.
+    /// Pipelines separated by `; `, of requests separated by `, `. A request starts with its verb,
+    /// after a number if it is sent several times: `4 looks at the nodes of the path`. A `look` is
+    /// an `exists` request; `(look)` is sent only to [old servers](Self::pipelines). `the event`
+    /// and `nothing` are not requests.
     pub(crate) sends: &'static str,
-    /// Requests and round trips of Curator 5.9, which no test of this crate counts. Table `cycles`: measured manually;
-    /// the bench counts them too, except the read lock of a writer. Leader latch: counted by a proxy, except
-    /// `leader()`, which is taken from Curator's source. Persistent node: taken from Curator's source.
+    /// Requests and round trips of Curator 5.9, which no test of this crate counts. Table `cycles`:
+    /// measured manually; the bench counts them too, except the read lock of a writer. Leader
+    /// latch: counted by a proxy, except `leader()`, which is taken from Curator's source.
+    /// Persistent node: taken from Curator's source.
     pub(crate) curator: Option<(u64, u64)>,
 }
 
 impl Operation {
     const fn beside_curator(self, requests: u64, round_trips: u64) -> Self {
-        Self { curator: Some((requests, round_trips)), ..self }
+        Self {
+            curator: Some((requests, round_trips)),
+            ..self
+        }
     }
 
-    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new nodes in the reply
-    /// to a transaction: those older than 3.7.2, and 3.8.0 to 3.8.1.
+    /// The requests of each pipeline: verbs and numbers. Old servers do not return the stats of new
+    /// nodes in the reply to a transaction: those older than 3.7.2, and 3.8.0 to 3.8.1.
     pub(crate) fn pipelines(&self, on_old_servers: bool) -> Vec<Vec<(&'static str, u64)>> {
-        let sent = |step: &&str| !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)");
+        let sent = |step: &&str| {
+            !matches!(*step, "nothing" | "the event") && (on_old_servers || *step != "(look)")
+        };
         let pipelines = self.sends.split("; ").filter(sent);
-        pipelines.map(|step| step.trim_matches(['(', ')']).split(", ").map(request).collect()).collect()
+        pipelines
+            .map(|step| {
+                step.trim_matches(['(', ')'])
+                    .split(", ")
+                    .map(request)
+                    .collect()
+            })
+            .collect()
     }
 }
 
 fn request(text: &'static str) -> (&'static str, u64) {
     let mut words = text.split(' ');
     let first = words.next().unwrap_or_default();
-    let several = |number| (words.next().unwrap_or_default().trim_end_matches('s'), number);
+    let several = |number| {
+        (
+            words.next().unwrap_or_default().trim_end_matches('s'),
+            number,
+        )
+    };
     first.parse().map_or((first, 1), several)
 }
 
 const fn when(name: &'static str, sends: &'static str) -> Operation {
-    Operation { name, sends, curator: None }
+    Operation {
+        name,
+        sends,
+        curator: None,
+    }
 }
 
 /// The tables by name.
@@ -49,10 +72,16 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
             when("mutex", "create, list; delete").beside_curator(3, 3),
             when("read lock, write lock", "create, list; delete").beside_curator(3, 3),
             when("read lock of a writer", "transaction; (look); delete").beside_curator(3, 3),
-            when("semaphore mutex, one lease of a semaphore", "create, read; transaction; (look); delete")
-                .beside_curator(7, 6),
-            when("multi-lock of three paths (ours: of any number)", "transaction, read; (look); transaction")
-                .beside_curator(9, 9),
+            when(
+                "semaphore mutex, one lease of a semaphore",
+                "create, read; transaction; (look); delete",
+            )
+            .beside_curator(7, 6),
+            when(
+                "multi-lock of three paths (ours: of any number)",
+                "transaction, read; (look); transaction",
+            )
+            .beside_curator(9, 9),
         ],
     ),
     (
@@ -89,9 +118,18 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
         "read-write lock",
         &[
             when("acquire, when it is free", "create, list"),
-            when("read, one writer before us", "create, list; watch on its node, watch on our node; the event"),
-            when("read, several writers before us", "create, list; watch on the nearest; the event; list"),
-            when("write, a contender before us", "create, list; watch on the nearest; the event; list"),
+            when(
+                "read, one writer before us",
+                "create, list; watch on its node, watch on our node; the event",
+            ),
+            when(
+                "read, several writers before us",
+                "create, list; watch on the nearest; the event; list",
+            ),
+            when(
+                "write, a contender before us",
+                "create, list; watch on the nearest; the event; list",
+            ),
             when(
                 "read beside the owner's write lock",
                 "transaction that checks the write node and creates the read node; (look)",
@@ -127,7 +165,10 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     (
         "multi-lock",
         &[
-            when("acquire, when all are free", "transaction that creates all nodes, read of all lists; (look)"),
+            when(
+                "acquire, when all are free",
+                "transaction that creates all nodes, read of all lists; (look)",
+            ),
             when(
                 "acquire, when the directories are missing",
                 "transaction that creates all nodes, read of all lists; transaction that creates the directories too, \
@@ -138,18 +179,34 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
     ),
     (
         "revocation",
-        &[when("`revoke`", "write"), when("`revocation_requested`, the first time", "watch on the guard's node")],
+        &[
+            when("`revoke`", "write"),
+            when(
+                "`revocation_requested`, the first time",
+                "watch on the guard's node",
+            ),
+        ],
     ),
     (
         "leader latch",
         &[
-            when("to join as the first, and lead", "create, list; watch on its node").beside_curator(3, 3),
-            when("to join as the second", "create, list; watch on the node before, watch on its own")
-                .beside_curator(3, 3),
+            when(
+                "to join as the first, and lead",
+                "create, list; watch on its node",
+            )
+            .beside_curator(3, 3),
+            when(
+                "to join as the second",
+                "create, list; watch on the node before, watch on its own",
+            )
+            .beside_curator(3, 3),
             when("to take over", "nothing").beside_curator(2, 2),
             when("`leader()`", "list; get of the leader's node").beside_curator(2, 2),
             when("an observer starts", "list; watch on the leader's node"),
-            when("an observer, when the second in its list leads", "the event; watch on its node"),
+            when(
+                "an observer, when the second in its list leads",
+                "the event; watch on its node",
+            ),
             when(
                 "an observer, when a participant leads that joined later",
                 "the event; list; watch on the leader's node",
@@ -164,16 +221,25 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
                 "add a recursive watch; read the directory with its names; read 15 leaves; read 29; read 57; read the others",
             ),
             when("the data of a node change", "the event; read the node"),
-            when("a node is created, or deleted", "the event; read the node and its parent"),
+            when(
+                "a node is created, or deleted",
+                "the event; read the node and its parent",
+            ),
         ],
     ),
     (
         "config",
         &[
             when("`open`, when the node exists", "watch on the node"),
-            when("`open`, without a node", "watch on the node; look for the node with a watch"),
+            when(
+                "`open`, without a node",
+                "watch on the node; look for the node with a watch",
+            ),
             when("a change", "the event; watch on the node"),
-            when("a deletion", "the event; watch on the node; look for the node with a watch"),
+            when(
+                "a deletion",
+                "the event; watch on the node; look for the node with a watch",
+            ),
             when("the node is created", "the event; watch on the node"),
         ],
     ),
@@ -182,9 +248,16 @@ pub(crate) const TABLES: &[(&str, &[Operation])] = &[
         &[
             when("to create the node", "create, watch on the node").beside_curator(2, 2),
             when("to create a sequential node", "create; watch on the node").beside_curator(2, 2),
-            when("to find a node of another owner", "create, watch on the node"),
+            when(
+                "to find a node of another owner",
+                "create, watch on the node",
+            ),
             when("`set_data`", "write, watch on the node").beside_curator(2, 2),
-            when("when another client deletes the node", "the event; create, watch on the node").beside_curator(2, 2),
+            when(
+                "when another client deletes the node",
+                "the event; create, watch on the node",
+            )
+            .beside_curator(2, 2),
             when("after a reconnect", "watch on the node").beside_curator(3, 3),
             when("`close`", "delete").beside_curator(1, 1),
         ],

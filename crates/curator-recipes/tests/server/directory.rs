@@ -8,8 +8,8 @@ use curator_test::{FaultProxy, OpCode};
 use crate::support::subjects::{Kind, Lock};
 use crate::support::{acquiring, behind_proxy, children, client, mutex, owner, path, soon};
 
-/// Checks that each directory is missing or has had a child: the server never removes an empty container that has never
-/// had a child.
+/// Checks that each directory is missing or has had a child: the server never removes an empty
+/// container that has never had a child.
 async fn assert_none_unused(client: &CuratorClient, dirs: impl Iterator<Item = &str>, after: &str) {
     for dir in dirs {
         if let Some(stat) = client.check_exists(dir).await.unwrap() {
@@ -18,9 +18,13 @@ async fn assert_none_unused(client: &CuratorClient, dirs: impl Iterator<Item = &
     }
 }
 
-/// Drops an acquire after the server has applied its `nth` request of this kind, and before the reply arrives. Returns
-/// whether there was such a request.
-async fn dropped_at((op, nth): (OpCode, u64), (proxy, client): (&FaultProxy, &CuratorClient), lock: Lock) -> bool {
+/// Drops an acquire after the server has applied its `nth` request of this kind, and before the
+/// reply arrives. Returns whether there was such a request.
+async fn dropped_at(
+    (op, nth): (OpCode, u64),
+    (proxy, client): (&FaultProxy, &CuratorClient),
+    lock: Lock,
+) -> bool {
     proxy.reset_counts();
     proxy.hold_nth_reply(op, nth);
     let mut acquiring = tokio::spawn(async move { lock.acquire().await });
@@ -48,13 +52,20 @@ async fn a_first_acquire_dropped_at_any_request_leaves_no_unused_directory() {
     for kind in [Kind::Mutex, Kind::Paths, Kind::Semaphore, Kind::SharedLimit] {
         let (proxy, client) = behind_proxy().await;
         let mut dropped = 0;
-        for op in [OpCode::Create2, OpCode::GetChildren, OpCode::MultiRead, OpCode::Multi, OpCode::Exists] {
+        for op in [
+            OpCode::Create2,
+            OpCode::GetChildren,
+            OpCode::MultiRead,
+            OpCode::Multi,
+            OpCode::Exists,
+        ] {
             for nth in 1.. {
                 let top = path("first");
                 let lock = format!("{top}/a/lock");
                 let mut dirs = vec![top, lock.replace("/lock", ""), lock.clone()];
                 dirs.extend(kind.dirs(&lock));
-                let was_dropped = dropped_at((op, nth), (&proxy, &client), kind.lock(&client, &lock)).await;
+                let was_dropped =
+                    dropped_at((op, nth), (&proxy, &client), kind.lock(&client, &lock)).await;
                 let after = format!("{kind:?}, {op:?} {nth}");
                 assert_none_unused(&client, dirs.iter().map(String::as_str), &after).await;
                 if !was_dropped {
@@ -78,10 +89,19 @@ async fn directories_created_concurrently_by_other_clients_are_used() {
             proxy.hold_nth_reply(held, 1);
             let acquiring = acquiring(&client, &dir);
             soon(proxy.wait_for_reply(held, 1)).await.unwrap();
-            other.create().creating_parent_containers().for_path(format!("{top}{existing}"), "").await.unwrap();
+            other
+                .create()
+                .creating_parent_containers()
+                .for_path(format!("{top}{existing}"), "")
+                .await
+                .unwrap();
             proxy.release_held();
             let guard = soon(acquiring).await.unwrap().unwrap();
-            assert_eq!(children(&client, &dir).await, [guard.node().name()], "{existing}, {held:?}");
+            assert_eq!(
+                children(&client, &dir).await,
+                [guard.node().name()],
+                "{existing}, {held:?}"
+            );
             guard.release().await.unwrap();
         }
     }
@@ -90,18 +110,42 @@ async fn directories_created_concurrently_by_other_clients_are_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_another_client_creates_is_used_where_the_parent_permits_no_create() {
     let (owner, (proxy, client), top) = (owner().await, behind_proxy().await, path("race"));
-    let (ours, open) = (Acl::new(Permission::ALL, AuthId::authed()), Acl::new(Permission::ALL, AuthId::anyone()));
-    owner.create().with_acl([ours, Acl::new(Permission::READ, AuthId::anyone())]).for_path(&top, "").await.unwrap();
+    let (ours, open) = (
+        Acl::new(Permission::ALL, AuthId::authed()),
+        Acl::new(Permission::ALL, AuthId::anyone()),
+    );
+    owner
+        .create()
+        .with_acl([ours, Acl::new(Permission::READ, AuthId::anyone())])
+        .for_path(&top, "")
+        .await
+        .unwrap();
     let dir = format!("{top}/lock");
     let error = soon(mutex(&client, &dir).acquire()).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(ClientError::NoAuth { path, .. }) if path.as_str() == dir), "{error}");
+    assert!(
+        matches!(&error, Error::Client(ClientError::NoAuth { path, .. }) if path.as_str() == dir),
+        "{error}"
+    );
     proxy.reset_counts();
     proxy.hold_nth_reply(OpCode::GetChildren, 1);
     let acquiring = acquiring(&client, &dir);
-    soon(proxy.wait_for_reply(OpCode::GetChildren, 1)).await.unwrap();
-    owner.create().with_acl([open]).for_path(&dir, "").await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetChildren, 1))
+        .await
+        .unwrap();
+    owner
+        .create()
+        .with_acl([open])
+        .for_path(&dir, "")
+        .await
+        .unwrap();
     proxy.release_held();
-    soon(acquiring).await.unwrap().unwrap().release().await.unwrap();
+    soon(acquiring)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,7 +155,11 @@ async fn tokens_rise_when_the_directory_is_recreated_and_sequence_numbers_restar
     let mut before = None;
     for _ in 0..3 {
         let guard = mutex.acquire().await.unwrap();
-        assert!(guard.node().name().ends_with("-lock-0000000000"), "{}", guard.node());
+        assert!(
+            guard.node().name().ends_with("-lock-0000000000"),
+            "{}",
+            guard.node()
+        );
         assert!(before < Some(guard.fencing_token()));
         before = Some(guard.fencing_token());
         guard.release().await.unwrap();

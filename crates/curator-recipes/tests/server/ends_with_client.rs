@@ -1,9 +1,10 @@
-//! Recipes that act in the background start without a connection, and end with their client and with its runtime.
+//! Recipes that act in the background start without a connection, and end with their client and
+//! with its runtime.
 
 use curator_recipes::client::{CreateMode, CuratorClient, Error as ClientError};
 use curator_recipes::{
-    CacheState, Config, ConfigError, ConfigStatus, GroupMember, LeaderLatch, LeaderObserver, LeaderState,
-    ObservedLeader, PersistentNode, PersistentNodeState, SharedCount,
+    CacheState, Config, ConfigError, ConfigStatus, GroupMember, LeaderLatch, LeaderObserver,
+    LeaderState, ObservedLeader, PersistentNode, PersistentNodeState, SharedCount,
 };
 use curator_test::TestingServer;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -13,7 +14,9 @@ use crate::releases::cache::cache;
 use crate::releases::config::{is_ended, is_invalid, number, until_status, until_value, write};
 use crate::releases::leader_latch::{latch, until_leader};
 use crate::releases::persistent_node::{configured, created, exists};
-use crate::support::{LONG_SESSION, SHORT_SESSION, builder, client as connected, path, proxy, soon, until};
+use crate::support::{
+    LONG_SESSION, SHORT_SESSION, builder, client as connected, path, proxy, soon, until,
+};
 
 #[tokio::test]
 async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
@@ -21,22 +24,39 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     let at = |name: &str| format!("{base}/{name}");
     write(&others, &at("config"), "bad").await;
     proxy.refuse(true).unwrap();
-    let client = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
+    let client = builder(&proxy.connect_string(), LONG_SESSION)
+        .start()
+        .unwrap();
     let cache_of = |client: &CuratorClient| cache(client, &at("cache")).start().unwrap();
-    let node_of = |client: &CuratorClient| PersistentNode::builder(client, at("node")).unwrap().start();
-    let observer_of = |client: &CuratorClient| LeaderObserver::observe_latch(client, at("observed")).unwrap();
-    let (cache, node, observer, latch) =
-        (cache_of(&client), node_of(&client), observer_of(&client), latch(&client, &at("latch")));
-    let lasting = configured(&client, &at("lasting")).mode(CreateMode::Persistent).start();
-    let member = GroupMember::builder(&client, at("group"), "a").unwrap().start();
+    let node_of =
+        |client: &CuratorClient| PersistentNode::builder(client, at("node")).unwrap().start();
+    let observer_of =
+        |client: &CuratorClient| LeaderObserver::observe_latch(client, at("observed")).unwrap();
+    let (cache, node, observer, latch) = (
+        cache_of(&client),
+        node_of(&client),
+        observer_of(&client),
+        latch(&client, &at("latch")),
+    );
+    let lasting = configured(&client, &at("lasting"))
+        .mode(CreateMode::Persistent)
+        .start();
+    let member = GroupMember::builder(&client, at("group"), "a")
+        .unwrap()
+        .start();
     let (mut events, mut leaders) = (cache.events(), observer.changes());
     let mut counts = SharedCount::new(&client, at("count"), 0).unwrap().changes();
     let config = number(&client, &at("config")).start(7);
     assert!(client.try_session().is_err() && *config.current() == 7);
     assert!(matches!(config.status().get(), ConfigStatus::Stale { .. }));
     assert!(cache.ready().now_or_never().is_none() && node.created().now_or_never().is_none());
-    assert!(observer.leader().now_or_never().is_none() && latch.leadership().now_or_never().is_none());
-    assert_eq!((observer.state().get(), latch.state().get()), (ObservedLeader::Unknown, LeaderState::Unknown));
+    assert!(
+        observer.leader().now_or_never().is_none() && latch.leadership().now_or_never().is_none()
+    );
+    assert_eq!(
+        (observer.state().get(), latch.state().get()),
+        (ObservedLeader::Unknown, LeaderState::Unknown)
+    );
 
     proxy.refuse(false).unwrap();
     soon(cache.ready()).await.unwrap();
@@ -60,20 +80,36 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     while let Some(leader) = soon(leaders.next()).await {
         last = Some(leader);
     }
-    assert_eq!((cache.state().get(), last), (CacheState::Ended, Some(ObservedLeader::Unknown)));
+    assert_eq!(
+        (cache.state().get(), last),
+        (CacheState::Ended, Some(ObservedLeader::Unknown))
+    );
     assert!(soon(counts.next()).await.is_none() && !leadership.is_valid());
     until_status(&config, is_ended).await;
     assert!(soon(config.ended()).await.is_closed() && *config.current() == 1);
     assert!(soon(opening).await.unwrap().unwrap_err().is_closed());
-    assert!(soon(number(&client, &at("config")).open()).await.unwrap_err().is_closed());
-    for error in [soon(cache.ready()).await.unwrap_err(), soon(member.members().caught_up()).await.unwrap_err()] {
+    assert!(
+        soon(number(&client, &at("config")).open())
+            .await
+            .unwrap_err()
+            .is_closed()
+    );
+    for error in [
+        soon(cache.ready()).await.unwrap_err(),
+        soon(member.members().caught_up()).await.unwrap_err(),
+    ] {
         assert!(error.is_closed(), "{error}");
     }
     for node in [&node, &lasting, member.node()] {
         assert!(soon(node.created()).await.unwrap_err().is_closed());
         assert!(matches!(node.state().get(), PersistentNodeState::Closed));
     }
-    assert!(soon(node_of(&client).created()).await.unwrap_err().is_closed());
+    assert!(
+        soon(node_of(&client).created())
+            .await
+            .unwrap_err()
+            .is_closed()
+    );
     for latch in [&latch, &follower] {
         assert!(soon(latch.leadership()).await.unwrap_err().is_closed());
         soon(latch.close()).await.unwrap();
@@ -84,7 +120,12 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
     for observer in [observer, observer_of(&client)] {
         assert!(soon(observer.leader()).await.unwrap_err().is_closed());
     }
-    assert!(soon(cache_of(&client).ready()).await.unwrap_err().is_closed());
+    assert!(
+        soon(cache_of(&client).ready())
+            .await
+            .unwrap_err()
+            .is_closed()
+    );
     cache.close().await.unwrap();
     soon(node.close()).await.unwrap();
     soon(member.close()).await.unwrap();
@@ -95,27 +136,53 @@ async fn recipes_start_before_their_client_is_connected_and_end_with_it() {
 
 #[test]
 fn a_latch_and_a_config_end_with_their_runtime() {
-    let runtime = || Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let (dying, steady, path) = (runtime(), runtime(), path("life-runtime"));
     let (client, latch, leadership, config): (_, _, _, Config<u32>) = dying.block_on(async {
         let server = TestingServer::shared().await;
-        let client = builder(&server.connect_string(), SHORT_SESSION).connect().await.unwrap();
+        let client = builder(&server.connect_string(), SHORT_SESSION)
+            .connect()
+            .await
+            .unwrap();
         write(&client, &format!("{path}/config"), "1").await;
         let latch = latch(&client, &format!("{path}/latch"));
         let leadership = until_leader(&latch).await;
-        let config = number(&client, &format!("{path}/config")).open().await.unwrap();
+        let config = number(&client, &format!("{path}/config"))
+            .open()
+            .await
+            .unwrap();
         (client, latch, leadership, config)
     });
     drop(dying);
     steady.block_on(async {
-        for error in [soon(latch.leadership()).await.unwrap_err(), soon(latch.close()).await.unwrap_err()] {
-            assert!(matches!(error, curator_recipes::Error::Client(ClientError::ClientEnded { .. })), "{error}");
+        for error in [
+            soon(latch.leadership()).await.unwrap_err(),
+            soon(latch.close()).await.unwrap_err(),
+        ] {
+            assert!(
+                matches!(
+                    error,
+                    curator_recipes::Error::Client(ClientError::ClientEnded { .. })
+                ),
+                "{error}"
+            );
         }
         assert!(!latch.state().get().is_leader());
         soon(leadership.lost()).await;
-        let opened = soon(number(&client, &format!("{path}/config")).open()).await.unwrap_err();
+        let opened = soon(number(&client, &format!("{path}/config")).open())
+            .await
+            .unwrap_err();
         for error in [soon(config.ended()).await, opened] {
-            assert!(matches!(error, ConfigError::Client(ClientError::ClientEnded { .. })), "{error}");
+            assert!(
+                matches!(error, ConfigError::Client(ClientError::ClientEnded { .. })),
+                "{error}"
+            );
         }
         assert!(matches!(config.status().get(), ConfigStatus::Ended) && *config.current() == 1);
     });

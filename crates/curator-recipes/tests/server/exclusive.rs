@@ -22,7 +22,8 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
             let (shared, owner) = (shared.clone(), owner.clone());
             async move { soon(shared.acquire_as(&owner)).await.unwrap() }
         });
-        // The first poll gives the acquire its place: in the lock's queue, or behind it within the client.
+        // The first poll gives the acquire its place: in the lock's queue, or behind it within the
+        // client.
         assert!(poll!(&mut first).is_pending());
         tasks.spawn(async move {
             let hold = async |guard: LockGuard| {
@@ -48,7 +49,8 @@ async fn one_instance_shared_by_twenty_tasks_is_fair_and_no_task_is_stuck() {
 fn the_witness_detects_concurrent_holders_and_a_token_that_does_not_rise() {
     let (alone, shared) = (false, true);
     let token = |number: i64| number.to_string().parse::<FencingToken>().unwrap();
-    // Each entry is a holder: whether it shares, its token, and whether it leaves before the next holder enters.
+    // Each entry is a holder: whether it shares, its token, and whether it leaves before the next
+    // holder enters.
     let run_witness = |entries: &[(bool, i64, bool)]| {
         let seen = catch_unwind(|| {
             let witness = Witness::default();
@@ -63,7 +65,12 @@ fn the_witness_detects_concurrent_holders_and_a_token_that_does_not_rise() {
         seen.map_err(drop)
     };
     assert_eq!(
-        run_witness(&[(alone, 1, true), (shared, 3, false), (shared, 2, true), (shared, 4, true)]),
+        run_witness(&[
+            (alone, 1, true),
+            (shared, 3, false),
+            (shared, 2, true),
+            (shared, 4, true)
+        ]),
         Ok(vec![0, 1, 2, 3])
     );
     for wrong in [

@@ -1,6 +1,8 @@
-//! A waiting method returns when the states of its recipe agree, and a state is reported when the methods agree.
+//! A waiting method returns when the states of its recipe agree, and a state is reported when the
+//! methods agree.
 //!
-//! `in_wake` runs the check inside the wake-up, on the publishing thread: whatever is published later is not visible yet.
+//! `in_wake` runs the check inside the wake-up, on the publishing thread: whatever is published
+//! later is not visible yet.
 
 use std::future::pending;
 use std::io;
@@ -8,8 +10,9 @@ use std::time::Duration;
 
 use curator_recipes::client::{ConnectionState, CuratorClient, CuratorClientBuilder};
 use curator_recipes::{
-    CacheEvent, CacheState, Config, ConfigStatus, CuratorCache, IfAbsent, LeaderLatch, LeaderObserver, LeaderSelector,
-    LeaderState, ObservedLeader, PersistentNode, PersistentNodeState,
+    CacheEvent, CacheState, Config, ConfigStatus, CuratorCache, IfAbsent, LeaderLatch,
+    LeaderObserver, LeaderSelector, LeaderState, ObservedLeader, PersistentNode,
+    PersistentNodeState,
 };
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
@@ -18,28 +21,52 @@ use futures_util::future::join_all;
 use crate::releases::cache::create;
 use crate::releases::config::{number, write};
 use crate::support::{
-    LONG_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, in_wake, mutex, path, soon, unplug,
-    until,
+    LONG_SESSION, behind_proxy, behind_proxy_with, builder, client as connected, in_wake, mutex,
+    path, soon, unplug, until,
 };
 
 /// What a user sees of a cache.
 fn seen(cache: &CuratorCache) -> (bool, bool, bool, bool) {
     let is_current = |state: CacheState| state == CacheState::Current;
     let ready = cache.ready().now_or_never();
-    let is_ready = ready.is_some_and(|ready| ready.is_ok_and(|snapshot| is_current(snapshot.state())));
-    (is_ready, is_current(cache.state().get()), is_current(cache.snapshot().state()), cache.last_error().is_none())
+    let is_ready =
+        ready.is_some_and(|ready| ready.is_ok_and(|snapshot| is_current(snapshot.state())));
+    (
+        is_ready,
+        is_current(cache.state().get()),
+        is_current(cache.snapshot().state()),
+        cache.last_error().is_none(),
+    )
 }
 
 /// Waits in this way until the cache is current. Returns what a user sees then.
-fn until_current(cache: &CuratorCache, way: &'static str) -> impl Future<Output = (bool, bool, bool, bool)> {
+fn until_current(
+    cache: &CuratorCache,
+    way: &'static str,
+) -> impl Future<Output = (bool, bool, bool, bool)> {
     let (cache, mut events) = (cache.clone(), cache.events());
     in_wake(async move {
-        assert!(!seen(&cache).0, "the cache is current before this test waits");
+        assert!(
+            !seen(&cache).0,
+            "the cache is current before this test waits"
+        );
         let is_current = |state: CacheState| state == CacheState::Current;
         match way {
             "ready" => drop(cache.ready().await.unwrap()),
-            "state" => drop(cache.state().wait_for(|state| is_current(*state)).await.unwrap()),
-            "snapshots" => drop(cache.snapshots().wait_for(|it| is_current(it.state())).await.unwrap()),
+            "state" => drop(
+                cache
+                    .state()
+                    .wait_for(|state| is_current(*state))
+                    .await
+                    .unwrap(),
+            ),
+            "snapshots" => drop(
+                cache
+                    .snapshots()
+                    .wait_for(|it| is_current(it.state()))
+                    .await
+                    .unwrap(),
+            ),
             "events" => while !matches!(events.next().await, Some(CacheEvent::Ready)) {},
             _ => drop(cache.caught_up().await.unwrap()),
         }
@@ -51,24 +78,55 @@ fn until_current(cache: &CuratorCache, way: &'static str) -> impl Future<Output 
 async fn the_states_of_a_cache_agree_when_it_becomes_current() {
     const WAYS: [&str; 5] = ["ready", "state", "snapshots", "events", "caught up"];
     // The failed reads of an outage are reported after this time.
-    let soon_failing = |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_millis(500));
-    let ((proxy, client), writer, root) =
-        (behind_proxy_with(soon_failing).await, connected().await, path("step-cache"));
+    let soon_failing =
+        |builder: CuratorClientBuilder| builder.connection_timeout(Duration::from_millis(500));
+    let ((proxy, client), writer, root) = (
+        behind_proxy_with(soon_failing).await,
+        connected().await,
+        path("step-cache"),
+    );
     create(&writer, &root, b"1").await;
-    let caches = WAYS.map(|_| CuratorCache::builder(&client, &root).unwrap().start().unwrap());
-    let all_current = async || join_all(caches.iter().zip(WAYS).map(|(cache, way)| until_current(cache, way))).await;
-    assert_eq!(all_current().await, [(true, true, true, true); 5], "{WAYS:?}");
+    let caches = WAYS.map(|_| {
+        CuratorCache::builder(&client, &root)
+            .unwrap()
+            .start()
+            .unwrap()
+    });
+    let all_current = async || {
+        join_all(
+            caches
+                .iter()
+                .zip(WAYS)
+                .map(|(cache, way)| until_current(cache, way)),
+        )
+        .await
+    };
+    assert_eq!(
+        all_current().await,
+        [(true, true, true, true); 5],
+        "{WAYS:?}"
+    );
     unplug(&proxy, &client).await;
     until(async || caches.iter().all(|cache| cache.last_error().is_some())).await;
     let reconnect = async { proxy.refuse(false).unwrap() };
-    assert_eq!(tokio::join!(all_current(), reconnect).0, [(true, true, true, true); 5], "{WAYS:?}, after an outage");
+    assert_eq!(
+        tokio::join!(all_current(), reconnect).0,
+        [(true, true, true, true); 5],
+        "{WAYS:?}, after an outage"
+    );
     for cache in caches {
         let ended = cache.clone();
         let end = in_wake(async move {
-            let _ = ended.state().wait_for(|state| *state == CacheState::Ended).await;
+            let _ = ended
+                .state()
+                .wait_for(|state| *state == CacheState::Ended)
+                .await;
             (ended.last_error().is_some(), ended.snapshot().state())
         });
-        assert_eq!(tokio::join!(end, cache.close()).0, (true, CacheState::Ended));
+        assert_eq!(
+            tokio::join!(end, cache.close()).0,
+            (true, CacheState::Ended)
+        );
         assert_eq!(cache.state().get(), CacheState::Ended);
     }
 }
@@ -78,15 +136,27 @@ async fn a_config_reports_a_value_and_its_status_together() {
     let (client, writer) = (connected().await, connected().await);
     for way in ["value", "status"] {
         let path = path("step-config");
-        let config: Config<u32> = number(&client, &path).if_absent(IfAbsent::Default(0)).open().await.unwrap();
+        let config: Config<u32> = number(&client, &path)
+            .if_absent(IfAbsent::Default(0))
+            .open()
+            .await
+            .unwrap();
         assert!(matches!(config.status().get(), ConfigStatus::Absent));
         for value in 1..3 {
             let watched = config.clone();
             let seen = in_wake(async move {
                 if way == "value" {
-                    let _ = watched.values().wait_for(|found| **found == value).await.unwrap();
+                    let _ = watched
+                        .values()
+                        .wait_for(|found| **found == value)
+                        .await
+                        .unwrap();
                 } else {
-                    let _ = watched.status().wait_for(ConfigStatus::is_current).await.unwrap();
+                    let _ = watched
+                        .status()
+                        .wait_for(ConfigStatus::is_current)
+                        .await
+                        .unwrap();
                 }
                 (*watched.current(), watched.status().get().is_current())
             });
@@ -94,7 +164,11 @@ async fn a_config_reports_a_value_and_its_status_together() {
                 break;
             }
             let text = value.to_string();
-            assert_eq!(tokio::join!(seen, write(&writer, &path, &text)).0, (value, true), "{way}");
+            assert_eq!(
+                tokio::join!(seen, write(&writer, &path, &text)).0,
+                (value, true),
+                "{way}"
+            );
         }
     }
 }
@@ -102,35 +176,57 @@ async fn a_config_reports_a_value_and_its_status_together() {
 /// What a user sees of a latch: whether it leads.
 fn leads(latch: &LeaderLatch) -> (bool, bool, bool) {
     let term = latch.leadership().now_or_never();
-    (term.is_some_and(|term| term.is_ok()), latch.state().get().is_leader(), latch.has_leadership())
+    (
+        term.is_some_and(|term| term.is_ok()),
+        latch.state().get().is_leader(),
+        latch.has_leadership(),
+    )
 }
 
 #[tokio::test]
 async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
     let client = connected().await;
     for way in ["leadership", "state"] {
-        let latch = LeaderLatch::builder(&client, path("step-latch")).unwrap().start();
+        let latch = LeaderLatch::builder(&client, path("step-latch"))
+            .unwrap()
+            .start();
         let begun = |latch: LeaderLatch| {
             in_wake(async move {
                 if way == "leadership" {
                     latch.leadership().await.unwrap();
                 } else {
-                    let _ = latch.state().wait_for(|state| state.is_leader()).await.unwrap();
+                    let _ = latch
+                        .state()
+                        .wait_for(|state| state.is_leader())
+                        .await
+                        .unwrap();
                 }
                 (leads(&latch), latch.last_error().is_none())
             })
         };
-        assert_eq!(begun(latch.clone()).await, ((true, true, true), true), "{way}");
+        assert_eq!(
+            begun(latch.clone()).await,
+            ((true, true, true), true),
+            "{way}"
+        );
         let (aside, ended) = (latch.clone(), latch.clone());
         let ended = in_wake(async move {
-            let _ = ended.state().wait_for(|state| !state.is_leader()).await.unwrap();
+            let _ = ended
+                .state()
+                .wait_for(|state| !state.is_leader())
+                .await
+                .unwrap();
             leads(&ended)
         });
         let aside = in_wake(async move {
             aside.stand_aside().await.unwrap();
             leads(&aside)
         });
-        assert_eq!(tokio::join!(ended, aside), ((false, false, false), (false, false, false)), "{way}");
+        assert_eq!(
+            tokio::join!(ended, aside),
+            ((false, false, false), (false, false, false)),
+            "{way}"
+        );
         let again = begun(latch.clone());
         latch.stand_by();
         assert_eq!(again.await, ((true, true, true), true), "{way}");
@@ -138,7 +234,11 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
             latch.close().await.unwrap();
             (leads(&latch), latch.state().get())
         });
-        assert_eq!(closed.await, ((false, false, false), LeaderState::Unknown), "{way}");
+        assert_eq!(
+            closed.await,
+            ((false, false, false), LeaderState::Unknown),
+            "{way}"
+        );
     }
 }
 
@@ -146,7 +246,13 @@ async fn the_states_of_a_latch_agree_when_its_term_begins_and_ends() {
 async fn the_states_of_an_observer_and_of_a_selector_agree() {
     let (client, other, path) = (connected().await, connected().await, path("step-selector"));
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
-    soon(observer.state().wait_for(|state| *state == ObservedLeader::NoLeader)).await.unwrap();
+    soon(
+        observer
+            .state()
+            .wait_for(|state| *state == ObservedLeader::NoLeader),
+    )
+    .await
+    .unwrap();
     let selector = LeaderSelector::builder(&other, &path).unwrap().build();
     let watched = selector.clone();
     let run = tokio::spawn(selector.run(
@@ -158,9 +264,16 @@ async fn the_states_of_an_observer_and_of_a_selector_agree() {
     ));
     let watched = observer.clone();
     let led = in_wake(async move {
-        let _ = watched.state().wait_for(|state| matches!(state, ObservedLeader::Leader(_))).await.unwrap();
+        let _ = watched
+            .state()
+            .wait_for(|state| matches!(state, ObservedLeader::Leader(_)))
+            .await
+            .unwrap();
         (
-            watched.leader().now_or_never().is_some_and(|it| it.is_ok_and(|it| it.is_some())),
+            watched
+                .leader()
+                .now_or_never()
+                .is_some_and(|it| it.is_ok_and(|it| it.is_some())),
             watched.last_error().is_none(),
         )
     });
@@ -177,7 +290,9 @@ async fn the_states_of_a_persistent_node_agree() {
         let node = PersistentNode::builder(&client, &path).unwrap().start();
         let seen = |node: &PersistentNode| {
             (
-                node.created().now_or_never().is_some_and(|created| created.is_ok()),
+                node.created()
+                    .now_or_never()
+                    .is_some_and(|created| created.is_ok()),
                 node.state().get().is_present(),
                 node.actual_path().is_some(),
                 node.last_error().is_none(),
@@ -193,7 +308,11 @@ async fn the_states_of_a_persistent_node_agree() {
                 if way == "created" {
                     watched.created().await.unwrap();
                 } else {
-                    let _ = watched.state().wait_for(PersistentNodeState::is_present).await.unwrap();
+                    let _ = watched
+                        .state()
+                        .wait_for(PersistentNodeState::is_present)
+                        .await
+                        .unwrap();
                 }
                 seen(&watched)
             });
@@ -209,7 +328,11 @@ async fn the_states_of_a_persistent_node_agree() {
 }
 
 fn is_ready(client: &CuratorClient) -> (bool, bool, ConnectionState) {
-    (client.health().is_ready(), client.try_session().is_ok(), client.connection_state())
+    (
+        client.health().is_ready(),
+        client.try_session().is_ok(),
+        client.connection_state(),
+    )
 }
 
 #[tokio::test]
@@ -232,7 +355,9 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
         assert_eq!(tokio::join!(connected, reconnect).0, expected);
     }
     // A client that starts.
-    let starting = builder(&proxy.connect_string(), LONG_SESSION).start().unwrap();
+    let starting = builder(&proxy.connect_string(), LONG_SESSION)
+        .start()
+        .unwrap();
     let started = in_wake(async move {
         while starting.session().await.is_err() {}
         is_ready(&starting)
@@ -240,8 +365,16 @@ async fn the_states_of_a_client_agree_when_it_connects_and_when_its_deletes_are_
     assert_eq!(started.await, (true, true, ConnectionState::Connected));
 
     let node = path("step-janitor");
-    client.create().creating_parent_containers().for_path(&node, "").await.unwrap();
-    let guard = mutex(&client, &format!("{node}/lock")).acquire().await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(&node, "")
+        .await
+        .unwrap();
+    let guard = mutex(&client, &format!("{node}/lock"))
+        .acquire()
+        .await
+        .unwrap();
     proxy.hold_replies(OpCode::Delete);
     drop(guard);
     let watched = client.clone();

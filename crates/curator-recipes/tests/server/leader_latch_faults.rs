@@ -9,8 +9,8 @@ use curator_test::{Direction, FaultProxy, OpCode};
 
 use crate::releases::leader_latch::{latch, leader_and_follower, named, until_leader, until_state};
 use crate::support::{
-    SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, connect, path, queue_of,
-    requests_of, server_at, soon, unplug, until,
+    SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, connect, path,
+    queue_of, requests_of, server_at, soon, unplug, until,
 };
 
 /// The timeout of sessions that a test makes clients lose.
@@ -20,11 +20,15 @@ async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
 }
 
-/// Makes the client give up its session by an outage, which lasts until the next [`FaultProxy::heal`]. The client
-/// cannot close the session on the server until the next [`FaultProxy::disarm`].
+/// Makes the client give up its session by an outage, which lasts until the next
+/// [`FaultProxy::heal`]. The client cannot close the session on the server until the next
+/// [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     proxy.black_hole(Direction::Both);
-    assert_eq!(soon(term.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
+    assert_eq!(
+        soon(term.lost()).await.reason,
+        LossReason::SessionLost(SessionEnd::LeaseOver)
+    );
     (1..=1_000).for_each(|nth| proxy.cut_before_nth_request(OpCode::CloseSession, nth));
 }
 
@@ -39,7 +43,11 @@ async fn until_settled(client: &CuratorClient) {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
-    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-old-node"));
+    let ((proxy, cut_off), others, path) = (
+        with_a_brief_session().await,
+        connected().await,
+        path("latch-old-node"),
+    );
     let ((first, term), second) = leader_and_follower(&cut_off, &others, &path).await;
     lose_session_but_not_its_node(&proxy, &term).await;
     proxy.heal();
@@ -62,7 +70,11 @@ async fn a_participant_does_not_lead_by_the_node_of_its_lost_session() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() {
-    let ((proxy, cut_off), others, path) = (with_a_brief_session().await, connected().await, path("latch-reopened"));
+    let ((proxy, cut_off), others, path) = (
+        with_a_brief_session().await,
+        connected().await,
+        path("latch-reopened"),
+    );
     let old = latch(&cut_off, &path);
     let term = until_leader(&old).await;
     lose_session_but_not_its_node(&proxy, &term).await;
@@ -80,16 +92,24 @@ async fn latches_closed_or_opened_during_an_outage_do_not_lead_by_an_old_node() 
     proxy.disarm();
     let leadership = until_leader(&new).await;
     let mut states = new.state();
-    until_state(&new, LeaderState::Leader { token: leadership.fencing_token() }).await;
+    until_state(
+        &new,
+        LeaderState::Leader {
+            token: leadership.fencing_token(),
+        },
+    )
+    .await;
     states.mark_unchanged();
     until_settled(&cut_off).await;
     assert!(leadership.is_valid() && !states.has_changed().unwrap());
 }
 
-/// Curator had a livelock, in which all participants kept creating new nodes: CURATOR-504, 644, 645.
+/// Curator had a livelock, in which all participants kept creating new nodes: CURATOR-504, 644,
+/// 645.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existing_nodes() {
-    let ((second_proxy, second), (third_proxy, third)) = (behind_proxy().await, behind_proxy().await);
+    let ((second_proxy, second), (third_proxy, third)) =
+        (behind_proxy().await, behind_proxy().await);
     let (client, path) = (connected().await, path("latch-reconnect"));
     let ((first, _), second_latch) = leader_and_follower(&client, &second, &path).await;
     let third_latch = named(&third, &path, "third");
@@ -107,17 +127,29 @@ async fn participants_reconnecting_while_the_leader_closes_lead_by_their_existin
     assert!(!third_latch.has_leadership());
     second_latch.close().await.unwrap();
     until_leader(&third_latch).await;
-    assert_eq!([&second_proxy, &third_proxy].map(|proxy| requests_of(proxy, OpCode::Create2)), [0, 0]);
+    assert_eq!(
+        [&second_proxy, &third_proxy].map(|proxy| requests_of(proxy, OpCode::Create2)),
+        [0, 0]
+    );
     assert_eq!(children(&client, &path).await.len(), 1);
 }
 
 /// In Curator, all participants stopped when the directory was deleted: CURATOR-724.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_deleted_during_an_outage_is_recreated() {
-    let ((proxy, cut_off), others, path) = (behind_proxy().await, connected().await, path("latch-outage"));
+    let ((proxy, cut_off), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("latch-outage"),
+    );
     let ((first, term), second) = leader_and_follower(&cut_off, &cut_off, &path).await;
     unplug(&proxy, &cut_off).await;
-    others.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
+    others
+        .delete()
+        .deleting_children_if_needed()
+        .for_path(&path)
+        .await
+        .unwrap();
     // A lost connection alone does not end a term.
     proxy.refuse(false).unwrap();
     assert_eq!(soon(term.lost()).await.reason, LossReason::NodeDeleted);
@@ -130,8 +162,20 @@ async fn a_directory_deleted_during_an_outage_is_recreated() {
 #[tokio::test]
 async fn foreign_children_do_not_keep_a_participant_from_leading() {
     let (client, path) = (connected().await, path("latch-foreign"));
-    for name in ["!x", "-foo", "latch-", "_c_x-latch-", "latch-!", "_c_x-lock-0000000000"] {
-        client.create().creating_parent_containers().for_path(format!("{path}/{name}"), "").await.unwrap();
+    for name in [
+        "!x",
+        "-foo",
+        "latch-",
+        "_c_x-latch-",
+        "latch-!",
+        "_c_x-lock-0000000000",
+    ] {
+        client
+            .create()
+            .creating_parent_containers()
+            .for_path(format!("{path}/{name}"), "")
+            .await
+            .unwrap();
     }
     let first = latch(&client, &path);
     until_leader(&first).await;
@@ -149,21 +193,44 @@ async fn a_leader_continues_after_a_sequence_overflow_and_newcomers_do_not_lead(
     let (server, client) = server_at(i32::MAX - 1, "/latch").await;
     let first = latch(&client, "/latch");
     let leadership = until_leader(&first).await;
-    assert!(leadership.node().name().ends_with("2147483646"), "{leadership:?}");
-    let newcomers = [latch(&client, "/latch"), latch(&connect(&server.connect_string()).await, "/latch")];
+    assert!(
+        leadership.node().name().ends_with("2147483646"),
+        "{leadership:?}"
+    );
+    let newcomers = [
+        latch(&client, "/latch"),
+        latch(&connect(&server.connect_string()).await, "/latch"),
+    ];
     for newcomer in &newcomers {
         until(async || matches!(newcomer.last_error(), Some(Error::SequenceOverflow { .. }))).await;
         assert!(leadership.is_valid() && first.has_leadership() && !newcomer.has_leadership());
     }
-    // After the leader has left, the newcomers do not lead either. The third participant's error comes after any
-    // take-over by them.
+    // After the leader has left, the newcomers do not lead either. The third participant's error
+    // comes after any take-over by them.
     first.close().await.unwrap();
     let third = latch(&client, "/latch");
     until(async || matches!(third.last_error(), Some(Error::SequenceOverflow { .. }))).await;
     assert!(!newcomers.iter().any(LeaderLatch::has_leadership));
-    // The remedy is to delete the directory. The delete is retried, because participants keep creating nodes.
-    until(async || client.delete().deleting_children_if_needed().for_path("/latch").await.is_ok()).await;
-    until(async || newcomers.iter().chain([&third]).filter(|latch| latch.has_leadership()).count() == 1).await;
+    // The remedy is to delete the directory. The delete is retried, because participants keep
+    // creating nodes.
+    until(async || {
+        client
+            .delete()
+            .deleting_children_if_needed()
+            .for_path("/latch")
+            .await
+            .is_ok()
+    })
+    .await;
+    until(async || {
+        newcomers
+            .iter()
+            .chain([&third])
+            .filter(|latch| latch.has_leadership())
+            .count()
+            == 1
+    })
+    .await;
 }
 
 /// Curator's list failed with `NoNode` if the leader left in between: CURATOR-358.
@@ -189,7 +256,10 @@ async fn participants_are_listed_while_leaders_change() {
         let mut lists = 0;
         while lists < 100 || resigned.get() < 100 {
             let participants = observer.participants().await.unwrap();
-            assert!(participants.is_sorted_by_key(|one| one.fencing_token), "{participants:?}");
+            assert!(
+                participants.is_sorted_by_key(|one| one.fencing_token),
+                "{participants:?}"
+            );
             lists += 1;
         }
     };

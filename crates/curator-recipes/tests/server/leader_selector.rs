@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected, create_dir_without_delete,
-    id_and_number, mutex, nothing_left, path, queue_of, soon, until,
+    LONG_SESSION, SHORT_SESSION, behind_proxy_with, builder, children, client as connected,
+    create_dir_without_delete, id_and_number, mutex, nothing_left, path, queue_of, soon, until,
 };
 
 pub(crate) type Ended = Result<(), LeaderSelectorError<io::Error>>;
@@ -42,11 +42,18 @@ where
 }
 
 pub(crate) fn running(client: &CuratorClient, path: &str, id: &str) -> Running {
-    run(LeaderSelector::builder(client, path).unwrap().id(id).build())
+    run(LeaderSelector::builder(client, path)
+        .unwrap()
+        .id(id)
+        .build())
 }
 
 fn run(selector: LeaderSelector) -> Running {
-    let ((began, terms), (stop, stopped), jobs) = (mpsc::unbounded_channel(), oneshot::channel(), Arc::default());
+    let ((began, terms), (stop, stopped), jobs) = (
+        mpsc::unbounded_channel(),
+        oneshot::channel(),
+        Arc::default(),
+    );
     let counted = Arc::clone(&jobs);
     let job = move |leadership: Leadership| {
         let (running, began) = (Arc::clone(&counted), began.clone());
@@ -57,7 +64,13 @@ fn run(selector: LeaderSelector) -> Running {
         }
     };
     let task = spawn(selector.clone(), job, stopped);
-    Running { selector, terms, stop, task, jobs }
+    Running {
+        selector,
+        terms,
+        stop,
+        task,
+        jobs,
+    }
 }
 
 impl Running {
@@ -79,9 +92,17 @@ async fn one_job_runs_at_a_time_and_the_next_after_the_first_was_stopped() {
     let term = first.next_term().await;
     let mut second = running(&client, &path, "second");
     queue_of(&client, &path, 2).await;
-    assert!(term.is_valid() && first.selector.has_leadership() && !second.selector.has_leadership());
+    assert!(
+        term.is_valid() && first.selector.has_leadership() && !second.selector.has_leadership()
+    );
     let participants = second.selector.participants().await.unwrap();
-    assert_eq!(participants.iter().map(|each| &*each.data).collect::<Vec<_>>(), [b"first".as_slice(), b"second"]);
+    assert_eq!(
+        participants
+            .iter()
+            .map(|each| &*each.data)
+            .collect::<Vec<_>>(),
+        [b"first".as_slice(), b"second"]
+    );
     for name in children(&client, &path).await {
         // The node names of Curator's mutex.
         id_and_number(&name, "-lock-");
@@ -110,7 +131,8 @@ async fn stop_both(leader: Running, waiter: Running) {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_cut_off_is_dropped_before_another_begins_and_runs_again_later() {
-    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (proxy, cut_off) =
+        behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (others, path) = (connected().await, path("selector-cut-off"));
     let mut first = running(&cut_off, &path, "first");
     let term = first.next_term().await;
@@ -132,7 +154,10 @@ async fn a_shutdown_requests_an_endless_job_to_end() {
     let (client, path) = (connected().await, path("selector-asked"));
     // Waiting for the grace period would fail the test.
     let grace = Duration::from_secs(3_600);
-    let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(grace).build();
+    let selector = LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .grace_period(grace)
+        .build();
     let (stop, stopped) = oneshot::channel::<()>();
     let (began, mut begins) = mpsc::unbounded_channel();
     let job = move |leadership: Leadership| {
@@ -163,7 +188,10 @@ async fn after_the_shutdown_the_job_has_a_grace_period() {
     for finishes in [true, false] {
         let (client, path) = (connected().await, path("selector-grace"));
         let grace = Duration::from_millis(if finishes { 60_000 } else { 300 });
-        let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(grace).build();
+        let selector = LeaderSelector::builder(&client, &path)
+            .unwrap()
+            .grace_period(grace)
+            .build();
         let (stop, stopped) = oneshot::channel::<()>();
         let (began, mut begins) = mpsc::unbounded_channel();
         let (finish, mut finished) = oneshot::channel();
@@ -226,15 +254,25 @@ async fn a_job_that_ends_immediately_leads_again_after_growing_pauses() {
 #[tokio::test]
 async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
     let (client, path) = (connected().await, path("selector-failure"));
-    let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
+    let selector = LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .stop_on_failure()
+        .build();
     let failing = |_| async { Err(io::Error::other("on purpose")) };
-    let error = soon(selector.clone().run(failing, pending::<()>())).await.unwrap_err();
+    let error = soon(selector.clone().run(failing, pending::<()>()))
+        .await
+        .unwrap_err();
     assert!(
         matches!(&error, LeaderSelectorError::JobFailed { path: at, cause } if at.as_str() == path && cause.to_string() == "on purpose")
     );
     let boxed = |_| async { Err(Box::<dyn std::error::Error + Send + Sync>::from("in a box")) };
-    let error = soon(selector.clone().run(boxed, pending::<()>())).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("the leader's job at {path} failed: in a box"));
+    let error = soon(selector.clone().run(boxed, pending::<()>()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("the leader's job at {path} failed: in a box")
+    );
     let panics = |_| async { panic!("on purpose") };
     let ended: Ended = soon(selector.clone().run(panics, pending::<()>())).await;
     assert!(
@@ -242,8 +280,11 @@ async fn stop_on_failure_ends_the_run_when_the_job_fails_or_panics() {
         "{ended:?}"
     );
     // A panic before the future exists is reported in the same way.
-    let ended: Ended =
-        soon(selector.run(|_| -> std::future::Ready<_> { panic!("on the call") }, pending::<()>())).await;
+    let ended: Ended = soon(selector.run(
+        |_| -> std::future::Ready<_> { panic!("on the call") },
+        pending::<()>(),
+    ))
+    .await;
     assert!(
         matches!(&ended, Err(LeaderSelectorError::JobPanicked { message, .. }) if message == "on the call"),
         "{ended:?}"
@@ -257,12 +298,21 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
     let server = TestingServer::start().await.unwrap();
     let (address, path) = (server.connect_string(), path("selector-early"));
     server.stop().await.unwrap();
-    let client =
-        builder(&address, LONG_SESSION).retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
-    let client = client.connection_timeout(Duration::from_millis(500)).start().unwrap();
-    let (mut first, second) = (running(&client, &path, "first"), running(&client, &path, "second"));
+    let client = builder(&address, LONG_SESSION)
+        .retry_policy(client::RetryOneTime::new(Duration::from_millis(1)).unwrap());
+    let client = client
+        .connection_timeout(Duration::from_millis(500))
+        .start()
+        .unwrap();
+    let (mut first, second) = (
+        running(&client, &path, "first"),
+        running(&client, &path, "second"),
+    );
     // In this time, both acquires fail: two attempts of 500 ms each.
-    client.wait_connected(Duration::from_millis(1_500)).await.unwrap_err();
+    client
+        .wait_connected(Duration::from_millis(1_500))
+        .await
+        .unwrap_err();
     second.stop.send(()).unwrap();
     soon(second.task).await.unwrap().unwrap();
     server.restart().await.unwrap();
@@ -274,7 +324,10 @@ async fn a_run_waits_for_its_servers_and_can_be_stopped_meanwhile() {
 #[tokio::test]
 async fn a_busy_job_can_be_shut_down_and_interrupted() {
     let (client, path) = (connected().await, path("selector-busy"));
-    let selector = LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::from_millis(100)).build();
+    let selector = LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .grace_period(Duration::from_millis(100))
+        .build();
     let (stop, stopped) = oneshot::channel::<()>();
     let (began, mut begins) = mpsc::unbounded_channel();
     let job = move |_: Leadership| {
@@ -298,11 +351,24 @@ async fn a_busy_job_can_be_shut_down_and_interrupted() {
 
 #[tokio::test]
 async fn a_run_without_permission_to_delete_its_node_fails_with_release_refused() {
-    let (owner, client, path) = (connected().await, connected().await, path("selector-refused"));
+    let (owner, client, path) = (
+        connected().await,
+        connected().await,
+        path("selector-refused"),
+    );
     create_dir_without_delete(&owner, &path).await;
-    let mut running = run(LeaderSelector::builder(&client, &path).unwrap().grace_period(Duration::ZERO).build());
+    let mut running = run(LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .grace_period(Duration::ZERO)
+        .build());
     running.next_term().await;
     drop(running.stop);
     let ended = soon(running.task).await.unwrap();
-    assert!(matches!(&ended, Err(LeaderSelectorError::Selector(Error::ReleaseRefused { .. }))), "{ended:?}");
+    assert!(
+        matches!(
+            &ended,
+            Err(LeaderSelectorError::Selector(Error::ReleaseRefused { .. }))
+        ),
+        "{ended:?}"
+    );
 }

@@ -13,15 +13,16 @@ use tracing::Level;
 
 use crate::leader_selector::{Ended, running, spawn};
 use crate::support::{
-    Logs, SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected, drop_after, free, path,
-    queue_of, soon,
+    Logs, SHORT_SESSION, behind_proxy, behind_proxy_with, children, client as connected,
+    drop_after, free, path, queue_of, soon,
 };
 
 /// Curator's leader continued if its job ignored the interrupt: CURATOR-54.
 // In real time: the job blocks a thread, in which simulated time would stand still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another_begins() {
-    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (proxy, cut_off) =
+        behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (others, path) = (connected().await, path("selector-blocked"));
     let (began, mut begins) = mpsc::unbounded_channel();
     let stopped = Arc::new(AtomicBool::new(false));
@@ -45,12 +46,16 @@ async fn a_job_that_blocks_its_thread_can_see_the_end_of_its_term_before_another
     queue_of(&others, &path, 2).await;
     proxy.black_hole(Direction::Both);
     let new = second.next_term().await;
-    assert!(!term.is_valid() && stopped.load(Ordering::SeqCst), "two jobs");
+    assert!(
+        !term.is_valid() && stopped.load(Ordering::SeqCst),
+        "two jobs"
+    );
     assert!(new.fencing_token() > term.fencing_token());
     first.abort();
 }
 
-/// In Curator, an interrupt at the end of a job, or a second one, ended the run or the next term: CURATOR-73, 518, 671.
+/// In Curator, an interrupt at the end of a job, or a second one, ended the run or the next term:
+/// CURATOR-73, 518, 671.
 // Runs on one thread, so that all interrupts come before the next term.
 #[tokio::test]
 async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_term() {
@@ -82,7 +87,10 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
         soon(term.lost()).await;
     }
     let (term, finish) = soon(begins.recv()).await.unwrap();
-    assert!(tokens.is_sorted_by(|before, after| before < after), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|before, after| before < after),
+        "{tokens:?}"
+    );
     client.sync(&path).await.unwrap();
     assert!(term.is_valid() && selector.has_leadership());
     assert_eq!(children(&client, &path).await.len(), 1);
@@ -91,15 +99,18 @@ async fn interrupts_around_the_end_of_a_job_end_neither_the_run_nor_the_next_ter
     soon(task).await.unwrap().unwrap();
 }
 
-/// In Curator, an interrupt during the create left the node behind, and all other contenders waited for it: CURATOR-62,
-/// 104, 202, 573.
+/// In Curator, an interrupt during the create left the node behind, and all other contenders waited
+/// for it: CURATOR-62, 104, 202, 573.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
     let ((proxy, client), path) = (behind_proxy().await, path("selector-dropped"));
     // No reply arrives immediately.
     proxy.set_delay(Duration::from_millis(2));
     for polls in 1.. {
-        let selector = LeaderSelector::builder(&client, &path).unwrap().stop_on_failure().build();
+        let selector = LeaderSelector::builder(&client, &path)
+            .unwrap()
+            .stop_on_failure()
+            .build();
         let job = |_: Leadership| async {
             tokio::task::yield_now().await;
             Err(io::Error::other("on purpose"))
@@ -107,7 +118,10 @@ async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
         let ended: Option<Ended> = drop_after(selector.run(job, pending::<()>()), polls).await;
         free(&client, &[&path]).await;
         if let Some(ended) = ended {
-            assert!(matches!(ended, Err(LeaderSelectorError::JobFailed { .. })), "{ended:?}");
+            assert!(
+                matches!(ended, Err(LeaderSelectorError::JobFailed { .. })),
+                "{ended:?}"
+            );
             assert!(polls > 2, "{polls}");
             return;
         }
@@ -118,8 +132,15 @@ async fn a_run_dropped_at_any_await_point_leaves_the_lock_free() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_the_client_right_after_the_selector_leaves_no_node_and_no_error() {
     for is_dropped in [false, true] {
-        let (client, others, path) = (connected().await, connected().await, path("selector-closed"));
-        let (leader, logs) = (LeaderSelector::builder(&client, &path).unwrap().build(), Logs::at(Level::WARN));
+        let (client, others, path) = (
+            connected().await,
+            connected().await,
+            path("selector-closed"),
+        );
+        let (leader, logs) = (
+            LeaderSelector::builder(&client, &path).unwrap().build(),
+            Logs::at(Level::WARN),
+        );
         let (began, mut begins) = mpsc::unbounded_channel();
         let job = move |_: Leadership| {
             began.send(()).unwrap();

@@ -9,15 +9,26 @@ use tracing::Level;
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    LOSSES, Line, Logs, behind_proxy, behind_proxy_with, client, lose, mutex, path, polled_until, soon, unplug, until,
+    LOSSES, Line, Logs, behind_proxy, behind_proxy_with, client, lose, mutex, path, polled_until,
+    soon, unplug, until,
 };
 
 /// Checks that the line is about this guard and its lock.
 #[track_caller]
 fn check_hold(line: &Line, lock: &str, guard: &LockGuard) {
-    let of_line = ["kind", "lock", "session", "node", "token"].map(|field| line.get(field).to_owned());
+    let of_line =
+        ["kind", "lock", "session", "node", "token"].map(|field| line.get(field).to_owned());
     let session = format!("{:#x}", guard.session_id());
-    assert_eq!(of_line, ["mutex", lock, &session, guard.node().as_str(), &guard.fencing_token().to_string()]);
+    assert_eq!(
+        of_line,
+        [
+            "mutex",
+            lock,
+            &session,
+            guard.node().as_str(),
+            &guard.fencing_token().to_string()
+        ]
+    );
     assert!(!line.get("client").is_empty());
 }
 
@@ -36,26 +47,59 @@ async fn a_hold_is_logged_with_the_kind_of_its_lock() {
             // Its members log their holds.
             Kind::Locks => &["mutex", "write", "semaphore mutex"],
         };
-        let (logs, lock) = (Logs::at(Level::DEBUG), kind.lock(&client, &path("logs/kinds")));
-        logs.capture(async { lock.acquire().await.unwrap().release().await.unwrap() }).await;
+        let (logs, lock) = (
+            Logs::at(Level::DEBUG),
+            kind.lock(&client, &path("logs/kinds")),
+        );
+        logs.capture(async { lock.acquire().await.unwrap().release().await.unwrap() })
+            .await;
         let lines = logs.lines("hold");
-        let (owned, released): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.message == "owned");
-        assert_eq!(owned.iter().map(|line| line.get("kind")).collect::<Vec<_>>(), expected, "{kind:?}");
+        let (owned, released): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|line| line.message == "owned");
+        assert_eq!(
+            owned
+                .iter()
+                .map(|line| line.get("kind"))
+                .collect::<Vec<_>>(),
+            expected,
+            "{kind:?}"
+        );
         assert_eq!(released.len(), expected.len(), "{kind:?}: {released:?}");
     }
-    let (logs, paths) = (Logs::at(Level::DEBUG), [1, 2, 3, 4, 5, 6].map(|_| path("logs/multi")));
-    let _held = logs.capture(InterProcessMultiLock::new(&client, &paths).unwrap().acquire()).await.unwrap();
-    assert_eq!(logs.lines("hold")[0].get("lock"), format!("{} and 2 more", paths[..4].join(", ")));
+    let (logs, paths) = (
+        Logs::at(Level::DEBUG),
+        [1, 2, 3, 4, 5, 6].map(|_| path("logs/multi")),
+    );
+    let _held = logs
+        .capture(
+            InterProcessMultiLock::new(&client, &paths)
+                .unwrap()
+                .acquire(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        logs.lines("hold")[0].get("lock"),
+        format!("{} and 2 more", paths[..4].join(", "))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_life_of_a_hold_is_logged() {
-    let (holder, other, path, logs) = (client().await, client().await, path("logs/hold"), Logs::at(Level::DEBUG));
+    let (holder, other, path, logs) = (
+        client().await,
+        client().await,
+        path("logs/hold"),
+        Logs::at(Level::DEBUG),
+    );
     let (mutex, owner) = (mutex(&holder, &path), OwnerId::new());
     logs.capture(async {
         let guard = mutex.acquire_as(&owner).await.unwrap();
         let acquire = logs.lines("acquire").remove(0);
-        assert_eq!((acquire.message.as_str(), acquire.get("wait")), ("acquiring", "forever"));
+        assert_eq!(
+            (acquire.message.as_str(), acquire.get("wait")),
+            ("acquiring", "forever")
+        );
         let about = ["kind", "lock", "owner"].map(|field| acquire.get(field));
         assert_eq!(about, ["mutex", &path, &owner.to_string()]);
         let again = mutex.acquire_as(&owner).await.unwrap();
@@ -71,13 +115,25 @@ async fn the_life_of_a_hold_is_logged() {
     })
     .await;
     let lines = logs.lines("hold");
-    let expected = ["owned", "re-entered", "re-entered", "left", "left", "revocation requested", "released"];
+    let expected = [
+        "owned",
+        "re-entered",
+        "re-entered",
+        "left",
+        "left",
+        "revocation requested",
+        "released",
+    ];
     assert_eq!(logs.messages("hold"), expected);
     let guards: Vec<_> = lines[1..5].iter().map(|line| line.get("guards")).collect();
     assert_eq!(guards, ["2", "3", "2", "1"]);
     lines[0].get("waited");
     lines[6].get("held");
-    assert!(lines.iter().all(|line| line.get("owner") == owner.to_string()));
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.get("owner") == owner.to_string())
+    );
     assert_eq!(logs.messages("acquire"), ["acquiring"]);
 }
 
@@ -99,22 +155,38 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
     assert_eq!(logs.lines("acquire")[0].get("wait"), "none");
 
     let logs = Logs::at(Level::DEBUG);
-    assert!(soon(logs.capture(wanted.acquire_timeout(Duration::from_millis(200)))).await.unwrap().is_none());
+    assert!(
+        soon(logs.capture(wanted.acquire_timeout(Duration::from_millis(200))))
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(why(&logs), "timed out");
 
     let logs = Logs::at(Level::DEBUG);
     let queued = until(async || logs.messages("acquire") == ["acquiring", "queued"]);
     let dropped = soon(polled_until(logs.capture(wanted.acquire()), queued)).await;
     let queued = logs.lines("acquire").remove(1);
-    assert_eq!((queued.get("place"), queued.get("behind")), ("1", held.node().as_str()));
+    assert_eq!(
+        (queued.get("place"), queued.get("behind")),
+        ("1", held.node().as_str())
+    );
     logs.capture_call(|| drop(dropped));
     assert_eq!(why(&logs), "its future was dropped");
 
     // An acquire that the server refuses.
     let logs = Logs::at(Level::DEBUG);
     let below_an_ephemeral = mutex(&holder, held.node().as_str());
-    let error = soon(logs.capture(below_an_ephemeral.acquire())).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(ClientError::NoChildrenForEphemerals { .. })), "{error}");
+    let error = soon(logs.capture(below_an_ephemeral.acquire()))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            Error::Client(ClientError::NoChildrenForEphemerals { .. })
+        ),
+        "{error}"
+    );
     assert_eq!(why(&logs), error.to_string());
     held.release().await.unwrap();
 }
@@ -129,7 +201,8 @@ async fn a_loss_is_logged_once() {
             let handle = guard.loss();
             if reason == LossReason::NodeDeleted {
                 // The handle's watch has to be set before the delete.
-                let watched = until(async || holder.check_exists("/").await.is_ok() && guard.is_valid());
+                let watched =
+                    until(async || holder.check_exists("/").await.is_ok() && guard.is_valid());
                 let waiting = soon(polled_until(handle.clone(), watched)).await;
                 lose(&guard, &proxy, reason).await;
                 soon(waiting).await;
@@ -152,10 +225,15 @@ async fn a_loss_is_logged_once() {
 /// The lock has a path of the maximum length, and the client a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_lines_are_short_and_contain_no_secret() {
-    let no_reading = [Acl::new(Permission::CREATE | Permission::DELETE, AuthId::anyone())];
+    let no_reading = [Acl::new(
+        Permission::CREATE | Permission::DELETE,
+        AuthId::anyone(),
+    )];
     let once_more = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
     let (proxy, admin) = behind_proxy_with(|builder| {
-        let builder = builder.authorization("digest", "orders:open-sesame").retry_policy(once_more);
+        let builder = builder
+            .authorization("digest", "orders:open-sesame")
+            .retry_policy(once_more);
         builder.connection_timeout(Duration::from_millis(500))
     })
     .await;
@@ -167,16 +245,27 @@ async fn log_lines_are_short_and_contain_no_secret() {
         // The node is unreadable from now on, which is logged once.
         admin.set_acl(guard.node(), no_reading, None).await.unwrap();
         assert!(guard.loss().now_or_never().is_none());
-        until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3).await;
+        until(async || guard.loss().now_or_never().is_some() || logs.messages("hold").len() == 3)
+            .await;
         drop(again);
         guard.release().await.unwrap();
         unplug(&proxy, &admin).await;
         soon(lock.acquire()).await.unwrap_err();
     })
     .await;
-    let expected = ["owned", "re-entered", "cannot watch its own node", "left", "released", "pipeline"];
+    let expected = [
+        "owned",
+        "re-entered",
+        "cannot watch its own node",
+        "left",
+        "released",
+        "pipeline",
+    ];
     assert_eq!(logs.messages("hold"), expected);
-    assert!(logs.messages("acquire").ends_with(&["acquiring".to_owned(), "given up".to_owned()]));
+    assert!(
+        logs.messages("acquire")
+            .ends_with(&["acquiring".to_owned(), "given up".to_owned()])
+    );
     for line in logs.all() {
         let texts = line.fields.values().chain([&line.message]);
         for text in texts {

@@ -1,5 +1,5 @@
-//! A holder that is cut off is notified of the loss of its lock before another client acquires it. No client adopts the
-//! nodes of a dead session.
+//! A holder that is cut off is notified of the loss of its lock before another client acquires it.
+//! No client adopts the nodes of a dead session.
 
 use curator_recipes::client::{self, ConnectionState, CuratorClient, SessionEnd};
 use curator_recipes::{Error, InterProcessSemaphoreV2, LockGuard, LockLost, LossReason, revoke};
@@ -7,8 +7,8 @@ use curator_test::{Direction, OpCode, TestingServer};
 use futures_util::future::join_all;
 
 use crate::support::{
-    SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, connect, mutex, nothing_left, path,
-    queue_of, requests_of, simulated, soon, until, until_simulated,
+    SHORT_SESSION, acquiring, behind_proxy, behind_proxy_with, children, client, connect, mutex,
+    nothing_left, path, queue_of, requests_of, simulated, soon, until, until_simulated,
 };
 
 /// In each round, a holder is cut off while another session waits for its lock.
@@ -18,7 +18,13 @@ async fn cut_off_twice(direction: Direction) {
     let held = mutex(&holder, &path);
     let mut lost = None;
     for round in 0..2 {
-        until(async || holder.session().await.is_ok_and(|session| Some(session.epoch()) > lost)).await;
+        until(async || {
+            holder
+                .session()
+                .await
+                .is_ok_and(|session| Some(session.epoch()) > lost)
+        })
+        .await;
         let guard = soon(held.acquire()).await.unwrap();
         let waiting = acquiring(&waiter, &path);
         queue_of(&waiter, &path, 2).await;
@@ -27,10 +33,20 @@ async fn cut_off_twice(direction: Direction) {
         lost = Some(holder.session().await.unwrap().epoch());
         proxy.black_hole(direction);
         let new = soon(waiting).await.unwrap().unwrap();
-        assert!(!guard.is_valid(), "{direction:?}, round {round}: two valid guards");
-        assert!(notified.is_finished(), "{direction:?}, round {round}: the holder was not notified in time");
+        assert!(
+            !guard.is_valid(),
+            "{direction:?}, round {round}: two valid guards"
+        );
+        assert!(
+            notified.is_finished(),
+            "{direction:?}, round {round}: the holder was not notified in time"
+        );
         let loss = notified.await.unwrap();
-        assert_eq!(loss.reason, LossReason::SessionLost(SessionEnd::LeaseOver), "{direction:?}, round {round}");
+        assert_eq!(
+            loss.reason,
+            LossReason::SessionLost(SessionEnd::LeaseOver),
+            "{direction:?}, round {round}"
+        );
         assert!(new.is_valid());
         assert!(new.fencing_token() > guard.fencing_token());
 
@@ -40,8 +56,9 @@ async fn cut_off_twice(direction: Direction) {
     }
 }
 
-/// In real time, as it checks the lease against the clock of a server: the schedules of `curator-simulation` have clocks
-/// that agree. Several at a time, because each round takes a session timeout.
+/// In real time, as it checks the lease against the clock of a server: the schedules of
+/// `curator-simulation` have clocks that agree. Several at a time, because each round takes a
+/// session timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_cut_off_in_any_direction_is_notified_before_another_holds() {
     let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
@@ -94,10 +111,18 @@ async fn try_run_returns_one_error_type_for_a_failure_of_the_work_and_for_a_loss
     let refused = async || Err::<u8, Error>(holder.resolve("no path").unwrap_err().into());
     assert_eq!(guard.try_run(async { Ok::<_, Error>(7) }).await.unwrap(), 7);
     let error = guard.try_run(refused()).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(client::Error::InvalidPath(_))), "{error:?}");
+    assert!(
+        matches!(&error, Error::Client(client::Error::InvalidPath(_))),
+        "{error:?}"
+    );
     admin.delete().for_path(guard.node()).await.unwrap();
-    let error = soon(guard.try_run(std::future::pending::<Result<u8, Error>>())).await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(lost) if lost.reason == LossReason::NodeDeleted), "{error:?}");
+    let error = soon(guard.try_run(std::future::pending::<Result<u8, Error>>()))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::Lost(lost) if lost.reason == LossReason::NodeDeleted),
+        "{error:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +152,10 @@ async fn is_valid_of_a_guard_sends_no_request() {
     assert_eq!(requests_of(&proxy, OpCode::GetData), sent);
     // Calls of `is_valid` do not keep `loss` from detecting the deletion.
     let lost = tokio::spawn(guard.loss());
-    proxy.wait_for_reply(OpCode::GetData, sent + 1).await.unwrap();
+    proxy
+        .wait_for_reply(OpCode::GetData, sent + 1)
+        .await
+        .unwrap();
     other.delete().for_path(guard.node()).await.unwrap();
     until(async || {
         other.check_exists("/").await.unwrap();
@@ -143,16 +171,27 @@ async fn acquire(client: CuratorClient, path: String, leases: usize) -> Vec<Lock
         return vec![mutex(&client, &path).acquire().await.unwrap()];
     }
     let semaphore = InterProcessSemaphoreV2::new(&client, path, leases).unwrap();
-    semaphore.acquire_many(leases).await.unwrap().into_iter().map(Into::into).collect()
+    semaphore
+        .acquire_many(leases)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(Into::into)
+        .collect()
 }
 
-/// The session dies between the create and its reply. When the next attempt starts, the nodes that this contender has
-/// created in the dead session still exist. In this case, Curator can have two holders (CURATOR-1121).
+/// The session dies between the create and its reply. When the next attempt starts, the nodes that
+/// this contender has created in the dead session still exist. In this case, Curator can have two
+/// holders (CURATOR-1121).
 #[tokio::test(start_paused = true)]
 async fn the_node_of_a_dead_session_is_never_adopted() {
     for (dir, create, leases) in [("", OpCode::Create2, 0), ("/leases", OpCode::Multi, 2)] {
-        let (simulation, process, unlucky) = simulated(|builder| builder.session_timeout(SHORT_SESSION)).await;
-        let (steady, path) = (connect(&simulation.connect_string()).await, "/dead-session".to_owned());
+        let (simulation, process, unlucky) =
+            simulated(|builder| builder.session_timeout(SHORT_SESSION)).await;
+        let (steady, path) = (
+            connect(&simulation.connect_string()).await,
+            "/dead-session".to_owned(),
+        );
         // For a mutex, the directory `queue` does not exist.
         let (dir, queue) = (format!("{path}{dir}"), format!("{path}/locks"));
         // This acquire creates the directories.
@@ -164,14 +203,16 @@ async fn the_node_of_a_dead_session_is_never_adopted() {
         assert_eq!(children(&steady, &queue).await, [""; 0]);
         let old = children(&steady, &dir).await;
         let ended = unlucky.session().await.unwrap().id();
-        // No packet passes any more, so the client's lease ends the session while its nodes still exist.
+        // No packet passes any more, so the client's lease ends the session while its nodes still
+        // exist.
         simulation.partition(&process, 1);
         let mut states = unlucky.connection_states();
         assert!(soon(states.wait_for(ConnectionState::Lost)).await);
         assert_eq!(children(&steady, &dir).await, old);
         simulation.heal_partition(&process, 1);
         let guards = soon(acquiring).await.unwrap();
-        // The acquire returned only when the old nodes, which were ahead of the new ones, were deleted.
+        // The acquire returned only when the old nodes, which were ahead of the new ones, were
+        // deleted.
         let now = children(&steady, &dir).await;
         assert_eq!(now.len(), guards.len());
         for guard in guards {
@@ -200,7 +241,9 @@ async fn a_holder_whose_resume_opens_another_session_is_invalid_before_another_h
     assert!(!guard.is_valid() && !waiting.is_finished());
     // The session that could not be resumed still has the lock.
     let address = TestingServer::shared().await.address();
-    curator_test::close_session(address, &proxy.sessions()[0]).await.unwrap();
+    curator_test::close_session(address, &proxy.sessions()[0])
+        .await
+        .unwrap();
     let new = soon(waiting).await.unwrap().unwrap();
     assert!(new.is_valid() && !guard.is_valid());
     assert!(new.fencing_token() > guard.fencing_token());

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use tracing::Level;
 
 use crate::support::{
-    LOSSES, Logs, Row, behind_proxy, children, client, lose, mutex, nothing_left, path, read_write, requests_of,
-    round_trips, soon, still_waits, unplug,
+    LOSSES, Logs, Row, behind_proxy, children, client, lose, mutex, nothing_left, path, read_write,
+    requests_of, round_trips, soon, still_waits, unplug,
 };
 
 /// Spawns a task that waits for the end of the hold.
@@ -22,9 +22,15 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
     for reason in LOSSES {
         let _row = Row::of(reason);
         let (proxy, holder) = behind_proxy().await;
-        let guard = mutex(&holder, &path("handle/lost")).acquire().await.unwrap();
+        let guard = mutex(&holder, &path("handle/lost"))
+            .acquire()
+            .await
+            .unwrap();
         let (handle, unpolled, node) = (guard.loss(), guard.loss(), guard.node().clone());
-        let (token, on_loss) = (guard.cancellation_token(), guard.cancellation_token_on_loss());
+        let (token, on_loss) = (
+            guard.cancellation_token(),
+            guard.cancellation_token_on_loss(),
+        );
         // An unpolled or dropped handle does not affect the others.
         let (mut parked, mut dropped) = (guard.loss(), handle.clone());
         assert!((&mut parked).now_or_never().is_none() && (&mut dropped).now_or_never().is_none());
@@ -35,7 +41,11 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
             assert!(still_waits(task, &holder).await);
         }
         assert!(handle.is_valid() && !token.is_cancelled() && !on_loss.is_cancelled());
-        assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "handles and tokens must share one watch");
+        assert_eq!(
+            requests_of(&proxy, OpCode::GetData),
+            1,
+            "handles and tokens must share one watch"
+        );
         lose(&guard, &proxy, reason).await;
         // The guard has moved into another task.
         let elsewhere = tokio::spawn(async move { guard.lost().await.reason });
@@ -44,7 +54,8 @@ async fn one_watch_notifies_every_task_with_a_loss_handle() {
         }
         soon(token.cancelled()).await;
         soon(on_loss.cancelled()).await;
-        // A loss before the release stays reported after it, even by a handle that was never polled.
+        // A loss before the release stays reported after it, even by a handle that was never
+        // polled.
         assert!(!handle.is_valid());
         for handle in [handle, unpolled] {
             let lost = soon(handle).await;
@@ -63,7 +74,10 @@ async fn a_handle_ends_with_the_last_guard_and_does_not_keep_the_lock() {
     let ((proxy, holder), path) = (behind_proxy().await, path("handle/released"));
     let mutex = mutex(&holder, &path);
     for connected in [true, false] {
-        let (guard, again) = (mutex.acquire().await.unwrap(), mutex.acquire().await.unwrap());
+        let (guard, again) = (
+            mutex.acquire().await.unwrap(),
+            mutex.acquire().await.unwrap(),
+        );
         let handle = guard.loss();
         let task = watching(&handle);
         drop(again);
@@ -91,7 +105,10 @@ async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_ho
     for polls in [1, 20] {
         let (proxy, holder) = behind_proxy().await;
         let logs = Logs::at(Level::DEBUG);
-        let guard = logs.capture(mutex(&holder, &path("handle/kept")).acquire()).await.unwrap();
+        let guard = logs
+            .capture(mutex(&holder, &path("handle/kept")).acquire())
+            .await
+            .unwrap();
         assert_eq!(logs.open_spans(), ["hold"]);
         let mut parked = guard.loss();
         for _ in 0..polls {
@@ -101,7 +118,10 @@ async fn an_unpolled_handle_keeps_neither_the_client_open_nor_the_span_of_the_ho
         guard.release().await.unwrap();
         assert!(logs.open_spans().is_empty(), "{:?}", logs.open_spans());
         drop(holder);
-        proxy.wait_for_request(OpCode::CloseSession, 1).await.unwrap();
+        proxy
+            .wait_for_request(OpCode::CloseSession, 1)
+            .await
+            .unwrap();
         drop(parked);
     }
 }

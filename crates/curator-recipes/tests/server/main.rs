@@ -1,11 +1,18 @@
-//! The recipes on a server, embedded or real: the order of holders, ownership, what a guard reports and when, refusals,
-//! the cost, and faults. The target `matrix` adds the faults at each request of a lock.
+//! The recipes on a server, embedded or real: the order of holders, ownership, what a guard reports
+//! and when, refusals, the cost, and faults. The target `matrix` adds the faults at each request of
+//! a lock.
 //!
-//! Most tests share one server, on which each test uses separate paths. For tests that count all watches, need other
-//! settings, or begin at the end of a sequence counter, `support` has a `QuietServer`, an `adjusted_server` and an
-//! `overflow_server`. A test that stops its server starts a separate one.
+//! Most tests share one server, on which each test uses separate paths. For tests that count all
+//! watches, need other settings, or begin at the end of a sequence counter, `support` has a
+//! `QuietServer`, an `adjusted_server` and an `overflow_server`. A test that stops its server
+//! starts a separate one.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure here is the test's failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here is the test's failure"
+)]
 
 mod acl;
 mod acquire_failed;
@@ -19,7 +26,10 @@ mod cancellation_token;
 mod changing_directories;
 mod config_faults;
 mod cost_at_rest;
-#[expect(dead_code, reason = "the pages show Curator's numbers, the tests do not count them")]
+#[expect(
+    dead_code,
+    reason = "the pages show Curator's numbers, the tests do not count them"
+)]
 mod costs;
 mod directory;
 mod downgrade;

@@ -1,19 +1,20 @@
-//! The metrics, with the feature `metrics`. Clients with the same name share their series in the whole process, so each
-//! test names its clients differently.
+//! The metrics, with the feature `metrics`. Clients with the same name share their series in the
+//! whole process, so each test names its clients differently.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    CuratorCache, HISTOGRAM_BOUNDS, InterProcessMutex, LeaderLatch, LeaderSelector, describe_metrics,
+    CuratorCache, HISTOGRAM_BOUNDS, InterProcessMutex, LeaderLatch, LeaderSelector,
+    describe_metrics,
 };
 use futures_util::FutureExt as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::support::{
-    LONG_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected, create_dir_without_create,
-    end_session, path, proxy, soon, until,
+    LONG_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected,
+    create_dir_without_create, end_session, path, proxy, soon, until,
 };
 
 /// Runs a test on this thread and records its metrics.
@@ -23,8 +24,13 @@ fn measured(test: impl AsyncFnOnce(Measured)) {
 
 fn measured_by(builder: PrometheusBuilder, test: impl AsyncFnOnce(Measured)) {
     let recorder = builder.build_recorder();
-    let measured = Measured { handle: recorder.handle() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let measured = Measured {
+        handle: recorder.handle(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(test(measured)));
 }
 
@@ -36,8 +42,12 @@ impl Measured {
     /// Each metric with its labels, and its value.
     fn all(&self) -> BTreeMap<String, f64> {
         let text = self.handle.render();
-        let values = text.lines().filter_map(|line| line.rsplit_once(' ').filter(|_| !line.starts_with('#')));
-        values.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+        let values = text
+            .lines()
+            .filter_map(|line| line.rsplit_once(' ').filter(|_| !line.starts_with('#')));
+        values
+            .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+            .collect()
     }
 
     fn of(&self, name: &str) -> f64 {
@@ -48,7 +58,11 @@ impl Measured {
     fn of_locks(&self, name: &str) -> BTreeMap<String, f64> {
         let labels = format!("kind=\"mutex\",lock=\"{name}\"");
         let short = self.all().into_iter().filter_map(|(key, value)| {
-            let key = key.strip_prefix("curator_lock_")?.replace(&labels, "").replace("{,", " {").replace("{}", "");
+            let key = key
+                .strip_prefix("curator_lock_")?
+                .replace(&labels, "")
+                .replace("{,", " {")
+                .replace("{}", "");
             let is_of_lock = !key.contains("quantile") && !key.ends_with("_sum");
             (is_of_lock && value != 0.0).then_some((key, value))
         });
@@ -57,17 +71,26 @@ impl Measured {
 }
 
 fn expected(values: &[(&str, u32)]) -> BTreeMap<String, f64> {
-    values.iter().map(|(name, value)| ((*name).to_owned(), f64::from(*value))).collect()
+    values
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), f64::from(*value)))
+        .collect()
 }
 
 fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
-    InterProcessMutex::new(client, path).unwrap().with_metrics_name("orders")
+    InterProcessMutex::new(client, path)
+        .unwrap()
+        .with_metrics_name("orders")
 }
 
 #[test]
 fn each_outcome_of_an_acquire_is_counted() {
     measured(async |measured| {
-        let (client, path, refused) = (connected().await, path("measured"), path("measured-refused"));
+        let (client, path, refused) = (
+            connected().await,
+            path("measured"),
+            path("measured-refused"),
+        );
         let (first, second) = (mutex(&client, &path), mutex(&client, &path));
         let guard = first.acquire().await.unwrap();
         drop(first.acquire().await.unwrap());
@@ -80,7 +103,13 @@ fn each_outcome_of_an_acquire_is_counted() {
         assert_eq!(measured.of_locks("orders"), expected(&owned));
 
         assert!(second.try_acquire().await.unwrap().is_none());
-        assert!(second.acquire_timeout(Duration::from_millis(20)).await.unwrap().is_none());
+        assert!(
+            second
+                .acquire_timeout(Duration::from_millis(20))
+                .await
+                .unwrap()
+                .is_none()
+        );
         tokio::select! {
             acquired = second.acquire() => panic!("{acquired:?}"),
             () = until(async || children(&client, &path).await.len() == 2) => {}
@@ -92,16 +121,27 @@ fn each_outcome_of_an_acquire_is_counted() {
         mutex(&closed, &path).acquire().await.unwrap_err();
         let mut found = measured.of_locks("orders");
         for outcome in ["busy", "timed-out", "cancelled", "failed", "closed"] {
-            assert_eq!(found.remove(&format!("acquires_total {{outcome=\"{outcome}\"}}")), Some(1.0), "{outcome}");
+            assert_eq!(
+                found.remove(&format!("acquires_total {{outcome=\"{outcome}\"}}")),
+                Some(1.0),
+                "{outcome}"
+            );
         }
         found.remove("queue_length_count");
         assert_eq!(found, expected(&owned));
 
-        let queued = || measured.of_locks("orders").get("queue_length_count").copied().unwrap_or_default();
+        let queued = || {
+            measured
+                .of_locks("orders")
+                .get("queue_length_count")
+                .copied()
+                .unwrap_or_default()
+        };
         let before = queued();
         let (released, acquired) = tokio::join!(
             async {
-                // The node of the dropped acquire may still exist, so the number of nodes does not show that this one waits.
+                // The node of the dropped acquire may still exist, so the number of nodes does not
+                // show that this one waits.
                 until(async || queued() > before).await;
                 guard.release().await
             },
@@ -110,19 +150,29 @@ fn each_outcome_of_an_acquire_is_counted() {
         released.unwrap();
         let guard = acquired.unwrap();
         let found = measured.of_locks("orders");
-        for (name, value) in
-            [("wait_seconds_count", 2.0), ("handover_seconds_count", 1.0), ("hold_seconds_count", 1.0), ("held", 1.0)]
-        {
+        for (name, value) in [
+            ("wait_seconds_count", 2.0),
+            ("handover_seconds_count", 1.0),
+            ("hold_seconds_count", 1.0),
+            ("held", 1.0),
+        ] {
             assert_eq!(found[name], value, "{name}: {found:?}");
         }
 
         for node in children(&client, &path).await {
-            client.delete().for_path(format!("{path}/{node}")).await.unwrap();
+            client
+                .delete()
+                .for_path(format!("{path}/{node}"))
+                .await
+                .unwrap();
         }
         soon(guard.lost()).await;
         let found = measured.of_locks("orders");
         assert_eq!(found["lost_total {reason=\"deleted\"}"], 1.0);
-        assert_eq!((found["hold_seconds_count"], found.get("held")), (2.0, None));
+        assert_eq!(
+            (found["hold_seconds_count"], found.get("held")),
+            (2.0, None)
+        );
     });
 }
 
@@ -130,11 +180,21 @@ fn each_outcome_of_an_acquire_is_counted() {
 fn a_session_that_is_resumed_or_lost_is_counted() {
     measured(async |measured| {
         let proxy = proxy().await;
-        let _client = builder(&proxy.connect_string(), LONG_SESSION).name("service").connect().await.unwrap();
+        let _client = builder(&proxy.connect_string(), LONG_SESSION)
+            .name("service")
+            .connect()
+            .await
+            .unwrap();
         let of = |name: &str| measured.of(&format!("curator_client_{name}"));
-        let connected = [of("connected{client=\"service\"}"), of("sessions_total{client=\"service\"}")];
+        let connected = [
+            of("connected{client=\"service\"}"),
+            of("sessions_total{client=\"service\"}"),
+        ];
         assert_eq!(connected, [1.0, 1.0]);
-        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs_f64();
         let lease = of("lease_until_seconds{client=\"service\"}") - now;
         assert!((5.0..=30.0).contains(&lease), "{lease}");
 
@@ -147,7 +207,10 @@ fn a_session_that_is_resumed_or_lost_is_counted() {
 
         end_session(&proxy).await;
         until(async || of("sessions_total{client=\"service\"}") == 2.0).await;
-        assert_eq!(of("sessions_lost_total{client=\"service\",reason=\"expired\"}"), 1.0);
+        assert_eq!(
+            of("sessions_lost_total{client=\"service\",reason=\"expired\"}"),
+            1.0
+        );
     });
 }
 
@@ -155,7 +218,9 @@ fn a_session_that_is_resumed_or_lost_is_counted() {
 fn a_cache_is_counted_while_it_is_not_current() {
     measured(async |measured| {
         let (proxy, client) = behind_proxy().await;
-        let cache = CuratorCache::builder(&client, path("measured-cache")).unwrap().metrics_name("hosts");
+        let cache = CuratorCache::builder(&client, path("measured-cache"))
+            .unwrap()
+            .metrics_name("hosts");
         let stale = || measured.of("curator_cache_stale{cache=\"hosts\"}");
         let ended = || measured.of("curator_cache_stale_seconds_count{cache=\"hosts\"}");
         let cache = cache.start().unwrap();
@@ -181,7 +246,10 @@ fn a_cache_is_counted_while_it_is_not_current() {
 fn deletes_that_wait_for_a_connection_are_measured() {
     measured(async |measured| {
         let (proxy, client) = behind_proxy_with(|builder| builder.name("deletes")).await;
-        let guard = mutex(&client, &path("measured-deletes")).acquire().await.unwrap();
+        let guard = mutex(&client, &path("measured-deletes"))
+            .acquire()
+            .await
+            .unwrap();
         proxy.refuse(true).unwrap();
         proxy.cut();
         drop(guard);
@@ -198,7 +266,8 @@ impl Measured {
     /// The value of a metric that must be exported.
     fn exported(&self, name: &str) -> f64 {
         let all = self.all();
-        *all.get(name).unwrap_or_else(|| panic!("{name} is not in {all:#?}"))
+        *all.get(name)
+            .unwrap_or_else(|| panic!("{name} is not in {all:#?}"))
     }
 
     /// The numbers of open and of connected clients with this name.
@@ -208,17 +277,32 @@ impl Measured {
     }
 }
 
-/// What an alert compares with 0 exists before the first success, and tells a closed client from a failing one.
+/// What an alert compares with 0 exists before the first success, and tells a closed client from a
+/// failing one.
 #[test]
 fn a_client_that_never_connects_and_one_that_is_closed_are_told_apart() {
     measured(async |measured| {
-        let never = CuratorClient::builder("127.0.0.1:1").name("never").start().unwrap();
+        let never = CuratorClient::builder("127.0.0.1:1")
+            .name("never")
+            .start()
+            .unwrap();
         assert_eq!(measured.clients("never"), (1.0, 0.0));
-        for name in ["reconnects_total", "sessions_total", "pending_deletes", "pending_delete_since_seconds"] {
-            assert_eq!(measured.exported(&format!("curator_client_{name}{{client=\"never\"}}")), 0.0, "{name}");
+        for name in [
+            "reconnects_total",
+            "sessions_total",
+            "pending_deletes",
+            "pending_delete_since_seconds",
+        ] {
+            assert_eq!(
+                measured.exported(&format!("curator_client_{name}{{client=\"never\"}}")),
+                0.0,
+                "{name}"
+            );
         }
         for reason in ["lease-over", "expired", "other"] {
-            let lost = format!("curator_client_sessions_lost_total{{client=\"never\",reason=\"{reason}\"}}");
+            let lost = format!(
+                "curator_client_sessions_lost_total{{client=\"never\",reason=\"{reason}\"}}"
+            );
             assert_eq!(measured.exported(&lost), 0.0, "{reason}");
         }
         never.close().await.unwrap();
@@ -231,7 +315,13 @@ fn a_client_that_never_connects_and_one_that_is_closed_are_told_apart() {
 fn clients_of_one_name_are_counted_together() {
     measured(async |measured| {
         let proxy = proxy().await;
-        let connect = async || builder(&proxy.connect_string(), LONG_SESSION).name("orders").connect().await.unwrap();
+        let connect = async || {
+            builder(&proxy.connect_string(), LONG_SESSION)
+                .name("orders")
+                .connect()
+                .await
+                .unwrap()
+        };
         let (old, new) = (connect().await, connect().await);
         assert_eq!(measured.clients("orders"), (2.0, 2.0));
         old.close().await.unwrap();
@@ -248,16 +338,30 @@ fn clients_without_a_name_share_their_series() {
         let mut series = Vec::new();
         for _ in 0..3 {
             let client = connected().await;
-            let cache = CuratorCache::builder(&client, path("measured-unnamed")).unwrap().start().unwrap();
+            let cache = CuratorCache::builder(&client, path("measured-unnamed"))
+                .unwrap()
+                .start()
+                .unwrap();
             soon(cache.ready()).await.unwrap();
             // Those of other tests count, too; the second one is the session of the cache.
             assert!(measured.exported("curator_client_open") >= 2.0);
             client.close().await.unwrap();
-            series
-                .push(measured.all().into_keys().filter(|name| name.starts_with("curator_client")).collect::<Vec<_>>());
+            series.push(
+                measured
+                    .all()
+                    .into_keys()
+                    .filter(|name| name.starts_with("curator_client"))
+                    .collect::<Vec<_>>(),
+            );
         }
-        assert!(series.iter().all(|names| *names == series[0]), "{series:#?}");
-        assert!(!series[0].iter().any(|name| name.contains("client=")), "{series:#?}");
+        assert!(
+            series.iter().all(|names| *names == series[0]),
+            "{series:#?}"
+        );
+        assert!(
+            !series[0].iter().any(|name| name.contains("client=")),
+            "{series:#?}"
+        );
     });
 }
 
@@ -265,16 +369,27 @@ fn clients_without_a_name_share_their_series() {
 fn an_election_without_a_leader_is_measured_while_it_has_participants() {
     measured(async |measured| {
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
-        let latch = LeaderLatch::builder(&client, "/measured").unwrap().metrics_name("job").start();
-        let selector = LeaderSelector::builder(&client, "/measured").unwrap().metrics_name("job").build();
+        let latch = LeaderLatch::builder(&client, "/measured")
+            .unwrap()
+            .metrics_name("job")
+            .start();
+        let selector = LeaderSelector::builder(&client, "/measured")
+            .unwrap()
+            .metrics_name("job")
+            .build();
         let job = |_| std::future::pending::<Result<(), std::io::Error>>();
         let mut run = Box::pin(selector.run(job, std::future::pending::<()>()));
         assert!((&mut run).now_or_never().is_none());
         let of = |kind: &str| {
-            let of = |name| measured.exported(&format!("curator_{name}{{kind=\"{kind}\",lock=\"job\"}}"));
+            let of = |name| {
+                measured.exported(&format!("curator_{name}{{kind=\"{kind}\",lock=\"job\"}}"))
+            };
             (of("lock_held"), of("leader_participants"))
         };
-        assert_eq!((of("leader latch"), of("leader selector")), ((0.0, 1.0), (0.0, 1.0)));
+        assert_eq!(
+            (of("leader latch"), of("leader selector")),
+            ((0.0, 1.0), (0.0, 1.0))
+        );
         drop(run);
         // Without a connection, the call cannot confirm that the node is gone.
         assert!(latch.stand_aside().now_or_never().is_none());
@@ -282,7 +397,8 @@ fn an_election_without_a_leader_is_measured_while_it_has_participants() {
         latch.stand_by();
         until(async || of("leader latch") == (0.0, 1.0)).await;
         latch.close().await.unwrap();
-        until(async || (of("leader latch"), of("leader selector")) == ((0.0, 0.0), (0.0, 0.0))).await;
+        until(async || (of("leader latch"), of("leader selector")) == ((0.0, 0.0), (0.0, 0.0)))
+            .await;
     });
 }
 
@@ -291,12 +407,21 @@ fn a_cache_that_an_error_has_ended_counts_as_stale_until_it_is_closed_or_dropped
     measured(async |measured| {
         let (client, root) = (connected().await, path("measured-too-large"));
         for node in ["a", "b"] {
-            client.create().creating_parent_containers().for_path(format!("{root}/{node}"), "").await.unwrap();
+            client
+                .create()
+                .creating_parent_containers()
+                .for_path(format!("{root}/{node}"), "")
+                .await
+                .unwrap();
         }
         let stale = || measured.exported("curator_cache_stale{cache=\"hosts\"}");
         let too_large = async || {
-            let cache =
-                CuratorCache::builder(&client, &root).unwrap().metrics_name("hosts").max_nodes(1).start().unwrap();
+            let cache = CuratorCache::builder(&client, &root)
+                .unwrap()
+                .metrics_name("hosts")
+                .max_nodes(1)
+                .start()
+                .unwrap();
             soon(cache.ready()).await.unwrap_err();
             cache
         };
@@ -315,7 +440,9 @@ fn a_cache_that_an_error_has_ended_counts_as_stale_until_it_is_closed_or_dropped
 fn each_histogram_has_buckets_and_each_metric_a_description() {
     let mut builder = PrometheusBuilder::new();
     for (name, bounds) in HISTOGRAM_BOUNDS {
-        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds).unwrap();
+        builder = builder
+            .set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds)
+            .unwrap();
     }
     measured_by(builder, async |measured| {
         describe_metrics();
@@ -325,27 +452,52 @@ fn each_histogram_has_buckets_and_each_metric_a_description() {
         drop(first.acquire().await.unwrap());
         let (released, acquired) = tokio::join!(
             async {
-                until(async || measured.handle.render().contains("curator_lock_queue_length_bucket")).await;
+                until(async || {
+                    measured
+                        .handle
+                        .render()
+                        .contains("curator_lock_queue_length_bucket")
+                })
+                .await;
                 guard.release().await
             },
             second.acquire()
         );
         released.unwrap();
         acquired.unwrap().release().await.unwrap();
-        let latch = LeaderLatch::builder(&client, format!("{path}-latch")).unwrap().start();
+        let latch = LeaderLatch::builder(&client, format!("{path}-latch"))
+            .unwrap()
+            .start();
         soon(latch.leadership()).await.unwrap();
-        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+        let cache = CuratorCache::builder(&client, &path)
+            .unwrap()
+            .start()
+            .unwrap();
         soon(cache.ready()).await.unwrap();
         proxy.cut();
-        until(async || measured.handle.render().contains("curator_cache_stale_seconds_bucket")).await;
+        until(async || {
+            measured
+                .handle
+                .render()
+                .contains("curator_cache_stale_seconds_bucket")
+        })
+        .await;
         let text = measured.handle.render();
         for (name, _) in HISTOGRAM_BOUNDS {
-            assert!(text.contains(&format!("# TYPE {name} histogram\n")), "{name} is not in\n{text}");
+            assert!(
+                text.contains(&format!("# TYPE {name} histogram\n")),
+                "{name} is not in\n{text}"
+            );
         }
         assert!(!text.contains(" summary\n"), "{text}");
-        let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let names = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
         for name in names {
-            assert!(text.contains(&format!("# HELP {name} ")), "{name} has no description in\n{text}");
+            assert!(
+                text.contains(&format!("# HELP {name} ")),
+                "{name} has no description in\n{text}"
+            );
         }
     });
 }

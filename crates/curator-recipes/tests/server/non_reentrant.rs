@@ -1,10 +1,10 @@
-//! Locks with a separate owner for each acquire: futures that share a task exclude each other. In real time, on
-//! threads that run at the same time.
+//! Locks with a separate owner for each acquire: futures that share a task exclude each other. In
+//! real time, on threads that run at the same time.
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId, Result,
-    driver::StandardLockInternalsDriver,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, OwnerId,
+    Result, driver::StandardLockInternalsDriver,
 };
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::Barrier;
@@ -14,12 +14,22 @@ use crate::support::{AnyLock, Witness, arc, client, mutex, path, round_trips, so
 /// Every exclusive lock that can be reentrant, created reentrant or not.
 pub(super) fn locks(client: &CuratorClient, reentrant: bool) -> [AnyLock; 4] {
     let (dir, (mutex, read_write)) = (path("non-reentrant"), constructors(reentrant));
-    let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
+    let multi = if reentrant {
+        InterProcessMultiLock::new
+    } else {
+        InterProcessMultiLock::non_reentrant
+    };
     let at = |name: &str| format!("{dir}/{name}");
-    let members = [arc(mutex(client, at("c")).unwrap()), arc(multi(client, vec![at("d")]).unwrap())];
+    let members = [
+        arc(mutex(client, at("c")).unwrap()),
+        arc(multi(client, vec![at("d")]).unwrap()),
+    ];
     [
         arc(mutex(client, at("mutex")).unwrap()),
-        arc(read_write(client, at("read-write")).unwrap().write().clone()),
+        arc(read_write(client, at("read-write"))
+            .unwrap()
+            .write()
+            .clone()),
         arc(multi(client, vec![at("a"), at("b")]).unwrap()),
         arc(InterProcessMultiLock::of(members).unwrap()),
     ]
@@ -32,10 +42,14 @@ fn constructors(reentrant: bool) -> (Make<InterProcessMutex>, Make<InterProcessR
     if reentrant {
         return (InterProcessMutex::new, InterProcessReadWriteLock::new);
     }
-    (InterProcessMutex::non_reentrant, InterProcessReadWriteLock::non_reentrant)
+    (
+        InterProcessMutex::non_reentrant,
+        InterProcessReadWriteLock::non_reentrant,
+    )
 }
 
-/// Holds the lock for a while, so that contenders that wrongly share it usually hold it at the same time.
+/// Holds the lock for a while, so that contenders that wrongly share it usually hold it at the same
+/// time.
 pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, witness: &Witness) {
     witness.enter_with(who, true, guard.fencing_token());
     round_trips(client).await;
@@ -45,7 +59,11 @@ pub(super) async fn hold(guard: LockGuard, who: usize, client: &CuratorClient, w
 
 /// Polls four futures concurrently in one task.
 async fn poll_four<F: Future>(future: impl FnMut(usize) -> F) -> Vec<F::Output> {
-    stream::iter(0..4).map(future).buffer_unordered(4).collect().await
+    stream::iter(0..4)
+        .map(future)
+        .buffer_unordered(4)
+        .collect()
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,7 +71,10 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     let client = &client().await;
     for lock in &locks(client, false) {
         let witness = &Witness::default();
-        soon(poll_four(|who| async move { hold(lock.acquire().await.unwrap(), who, client, witness).await })).await;
+        soon(poll_four(|who| async move {
+            hold(lock.acquire().await.unwrap(), who, client, witness).await
+        }))
+        .await;
         assert_eq!(witness.most_sharing(), 1, "{:?}", lock.paths());
     }
     // For comparison: a reentrant lock admits every acquire of the task.
@@ -68,7 +89,12 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
             is_reentry
         };
         let reentries = soon(poll_four(acquire)).await;
-        assert_eq!(reentries.iter().filter(|is_reentry| **is_reentry).count(), 3, "{:?}", lock.paths());
+        assert_eq!(
+            reentries.iter().filter(|is_reentry| **is_reentry).count(),
+            3,
+            "{:?}",
+            lock.paths()
+        );
     }
 }
 
@@ -77,17 +103,36 @@ async fn lock_data_and_drivers_do_not_change_reentrancy() {
     let client = client().await;
     for reentrant in [true, false] {
         let (mutex, read_write) = constructors(reentrant);
-        let multi = if reentrant { InterProcessMultiLock::new } else { InterProcessMultiLock::non_reentrant };
+        let multi = if reentrant {
+            InterProcessMultiLock::new
+        } else {
+            InterProcessMultiLock::non_reentrant
+        };
         let (data, driver) = (*b"x", StandardLockInternalsDriver::with_lock_name("own-"));
         let locks = [
             arc(mutex(&client, path("data")).unwrap().with_lock_data(data)),
-            arc(multi(&client, vec![path("data")]).unwrap().with_lock_data(data)),
-            arc(read_write(&client, path("data")).unwrap().with_lock_data(data).write().clone()),
-            arc(mutex(&client, path("driver")).unwrap().with_lock_data(data).with_driver(driver).unwrap()),
+            arc(multi(&client, vec![path("data")])
+                .unwrap()
+                .with_lock_data(data)),
+            arc(read_write(&client, path("data"))
+                .unwrap()
+                .with_lock_data(data)
+                .write()
+                .clone()),
+            arc(mutex(&client, path("driver"))
+                .unwrap()
+                .with_lock_data(data)
+                .with_driver(driver)
+                .unwrap()),
         ];
         for lock in locks {
             let _held = lock.acquire().await.unwrap();
-            assert_eq!(lock.try_acquire().await.unwrap().is_some(), reentrant, "{:?}", lock.paths());
+            assert_eq!(
+                lock.try_acquire().await.unwrap().is_some(),
+                reentrant,
+                "{:?}",
+                lock.paths()
+            );
             assert_eq!(lock.participants().await.unwrap()[0].data, data);
         }
     }
@@ -117,7 +162,14 @@ async fn a_reader_of_the_writers_task_waits_for_the_writer_unless_it_is_a_downgr
     assert!(lock.write().try_acquire().await.unwrap().is_none());
     other.release().await.unwrap();
     reading.release().await.unwrap();
-    lock.write().try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    lock.write()
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,9 +179,21 @@ async fn a_non_reentrant_lock_is_owned_only_by_the_owner_of_its_guard() {
         let (mutex, read_write) = constructors(reentrant);
         let mutex = mutex(&client, path.clone()).unwrap();
         let lock = read_write(&client, format!("{path}/read-write")).unwrap();
-        let (held, reading) = (mutex.acquire().await.unwrap(), lock.read().acquire_as(&owner).await.unwrap());
-        assert_eq!((mutex.is_owned_by_current(), held.owner() == &OwnerId::current()), (reentrant, reentrant));
-        assert_eq!((lock.read().is_owned_by(&owner), reading.owner() == &owner), (reentrant, reentrant));
+        let (held, reading) = (
+            mutex.acquire().await.unwrap(),
+            lock.read().acquire_as(&owner).await.unwrap(),
+        );
+        assert_eq!(
+            (
+                mutex.is_owned_by_current(),
+                held.owner() == &OwnerId::current()
+            ),
+            (reentrant, reentrant)
+        );
+        assert_eq!(
+            (lock.read().is_owned_by(&owner), reading.owner() == &owner),
+            (reentrant, reentrant)
+        );
         assert!(mutex.is_owned_by(held.owner()) && lock.read().is_owned_by(reading.owner()));
         held.release().await.unwrap();
         reading.release().await.unwrap();
@@ -149,5 +213,8 @@ async fn is_reentry_reports_whether_a_guard_shares_its_hold() {
     let (inner, owner) = (both[1].clone(), OwnerId::current());
     let _held: LockGuard = inner.acquire_as(&owner).await.unwrap();
     let several = InterProcessMultiLock::of(both).unwrap();
-    assert!(several.acquire().await.unwrap().is_reentry(), "one of its locks was held before");
+    assert!(
+        several.acquire().await.unwrap().is_reentry(),
+        "one of its locks was held before"
+    );
 }

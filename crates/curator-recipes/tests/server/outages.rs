@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{self, ConnectionState, CuratorClient, Outcome, RetryForever, RetryNTimes};
+use curator_recipes::client::{
+    self, ConnectionState, CuratorClient, Outcome, RetryForever, RetryNTimes,
+};
 use curator_recipes::{Error, InterProcessMultiLock};
 use curator_test::{OpCode, Process, Simulation};
 use tokio::time::{Instant, sleep};
@@ -10,8 +12,8 @@ use tokio::time::{Instant, sleep};
 use crate::retry_policies::Recording;
 use crate::support::subjects::Kind;
 use crate::support::{
-    LONG_SESSION, Row, SHORT_SESSION, acquiring, arc, children, connect, mutex, read_write, simulated, unplug_process,
-    until_simulated,
+    LONG_SESSION, Row, SHORT_SESSION, acquiring, arc, children, connect, mutex, read_write,
+    simulated, unplug_process, until_simulated,
 };
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,7 +29,10 @@ const GRACE: Duration = Duration::from_secs(1);
 async fn impatient(connection_timeout: Duration) -> (Simulation, Process, CuratorClient) {
     let retry_policy = RetryNTimes::new(2, PAUSE).unwrap();
     simulated(|builder| {
-        builder.connection_timeout(connection_timeout).operation_timeout(OPERATION_TIMEOUT).retry_policy(retry_policy)
+        builder
+            .connection_timeout(connection_timeout)
+            .operation_timeout(OPERATION_TIMEOUT)
+            .retry_policy(retry_policy)
     })
     .await
 }
@@ -36,9 +41,24 @@ async fn impatient(connection_timeout: Duration) -> (Simulation, Process, Curato
 #[track_caller]
 fn cause_of(error: &Error, path: &str, tried: u32, at_least: Duration) -> client::Error {
     assert!(error.is_retryable(), "{error}");
-    let error = if let Error::MultiLockMember { cause, .. } = error { cause } else { error };
-    let Error::AcquireFailed { lock, attempts, failing_for, cause } = error else { panic!("{error}") };
-    assert!(lock.as_str().starts_with(path) && *attempts == tried, "{error}");
+    let error = if let Error::MultiLockMember { cause, .. } = error {
+        cause
+    } else {
+        error
+    };
+    let Error::AcquireFailed {
+        lock,
+        attempts,
+        failing_for,
+        cause,
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert!(
+        lock.as_str().starts_with(path) && *attempts == tried,
+        "{error}"
+    );
     // Counted from the start of the first attempt.
     assert!(*failing_for >= at_least, "{error}");
     (**cause).clone()
@@ -54,11 +74,20 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
         let _row = Row::of(kind);
         let waits = 3 * CONNECTION_TIMEOUT + 2 * PAUSE;
         // `try_acquire` does not retry.
-        for (failed, attempts, waits) in
-            [(lock.acquire().await.map(Some), 3, waits), (lock.try_acquire().await, 1, Duration::ZERO)]
-        {
-            let cause = cause_of(&failed.unwrap_err(), &format!("/unplugged/{kind:?}"), attempts, waits);
-            assert!(matches!(cause, client::Error::NotConnected { .. }), "{cause}");
+        for (failed, attempts, waits) in [
+            (lock.acquire().await.map(Some), 3, waits),
+            (lock.try_acquire().await, 1, Duration::ZERO),
+        ] {
+            let cause = cause_of(
+                &failed.unwrap_err(),
+                &format!("/unplugged/{kind:?}"),
+                attempts,
+                waits,
+            );
+            assert!(
+                matches!(cause, client::Error::NotConnected { .. }),
+                "{cause}"
+            );
         }
     }
 }
@@ -66,21 +95,42 @@ async fn without_a_connection_each_lock_fails_with_its_path_and_the_number_of_at
 #[tokio::test(start_paused = true)]
 async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     let (_simulation, process, client) = impatient(LONG_SESSION).await;
-    let (mutex, lock) = (mutex(&client, "/unanswered"), read_write(&client, "/unanswered-too"));
+    let (mutex, lock) = (
+        mutex(&client, "/unanswered"),
+        read_write(&client, "/unanswered-too"),
+    );
     mutex.acquire().await.unwrap().release().await.unwrap();
     // The read node of a writer is created by a transaction.
     let _writing = lock.write().acquire().await.unwrap();
     process.hold_replies(OpCode::GetChildren);
     process.hold_replies(OpCode::Multi);
     let failed = [
-        (mutex.acquire().await, "/unanswered", 3, 3 * OPERATION_TIMEOUT + 2 * PAUSE),
-        (mutex.try_acquire().await.map(Option::unwrap), "/unanswered", 1, OPERATION_TIMEOUT),
-        (lock.read().try_acquire().await.map(Option::unwrap), "/unanswered-too", 1, OPERATION_TIMEOUT),
+        (
+            mutex.acquire().await,
+            "/unanswered",
+            3,
+            3 * OPERATION_TIMEOUT + 2 * PAUSE,
+        ),
+        (
+            mutex.try_acquire().await.map(Option::unwrap),
+            "/unanswered",
+            1,
+            OPERATION_TIMEOUT,
+        ),
+        (
+            lock.read().try_acquire().await.map(Option::unwrap),
+            "/unanswered-too",
+            1,
+            OPERATION_TIMEOUT,
+        ),
     ];
     for (failed, path, attempts, at_least) in failed {
         let error = failed.unwrap_err();
         let cause = cause_of(&error, path, attempts, at_least);
-        assert!(matches!(cause, client::Error::OperationTimeout { .. }), "{cause}");
+        assert!(
+            matches!(cause, client::Error::OperationTimeout { .. }),
+            "{cause}"
+        );
         assert_eq!(error.outcome(), Outcome::Unknown);
     }
 }
@@ -90,8 +140,12 @@ async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
 async fn the_time_of_failing_excludes_the_time_in_the_queue() {
     let policy = Recording::new(RetryNTimes::new(2, PAUSE).unwrap());
     let asked = policy.clone();
-    let (simulation, process, client) =
-        simulated(|builder| builder.operation_timeout(OPERATION_TIMEOUT).retry_policy(asked)).await;
+    let (simulation, process, client) = simulated(|builder| {
+        builder
+            .operation_timeout(OPERATION_TIMEOUT)
+            .retry_policy(asked)
+    })
+    .await;
     let others = connect(&simulation.connect_string()).await;
     let held = mutex(&others, "/late").acquire().await.unwrap();
     let waiter = acquiring(&client, "/late");
@@ -99,10 +153,20 @@ async fn the_time_of_failing_excludes_the_time_in_the_queue() {
     assert!(!waiter.is_finished() && policy.taken().is_empty());
     process.hold_replies(OpCode::GetChildren);
     // The waiter queues again, but gets no list of the queue.
-    let place = children(&others, "/late").await.into_iter().find(|name| name != held.node().name()).unwrap();
-    others.delete().for_path(format!("/late/{place}")).await.unwrap();
+    let place = children(&others, "/late")
+        .await
+        .into_iter()
+        .find(|name| name != held.node().name())
+        .unwrap();
+    others
+        .delete()
+        .for_path(format!("/late/{place}"))
+        .await
+        .unwrap();
     let error = waiter.await.unwrap().unwrap_err();
-    let Error::AcquireFailed { failing_for, .. } = &error else { panic!("{error}") };
+    let Error::AcquireFailed { failing_for, .. } = &error else {
+        panic!("{error}")
+    };
     assert!(*failing_for < Duration::from_secs(60), "{error}");
     let calls = policy.taken();
     assert_eq!((calls[0].0, calls[0].1), (0, Duration::ZERO), "{calls:?}");
@@ -112,8 +176,12 @@ async fn the_time_of_failing_excludes_the_time_in_the_queue() {
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();
-    let (_simulation, process, client) =
-        simulated(|builder| builder.connection_timeout(CONNECTION_TIMEOUT).retry_policy(forever)).await;
+    let (_simulation, process, client) = simulated(|builder| {
+        builder
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .retry_policy(forever)
+    })
+    .await;
     let epoch = client.session().await.unwrap().epoch();
     unplug_process(&process, &client).await;
     let waiter = acquiring(&client, "/any-outage");
@@ -130,32 +198,50 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
     // Without a timeout the acquire would retry forever.
     let forever = RetryForever::new(Duration::from_millis(50)).unwrap();
     let (simulation, process, client) = simulated(|builder| {
-        builder.session_timeout(SHORT_SESSION).connection_timeout(Duration::from_secs(60)).retry_policy(forever)
+        builder
+            .session_timeout(SHORT_SESSION)
+            .connection_timeout(Duration::from_secs(60))
+            .retry_policy(forever)
     })
     .await;
     let mutex = mutex(&client, "/outage");
     mutex.acquire().await.unwrap().release().await.unwrap();
     let mut states = client.connection_states();
     simulation.partition(&process, 1);
-    // Before the client notices the outage, while the session is suspended, and after the session is lost.
-    for state in [None, Some(ConnectionState::Suspended), Some(ConnectionState::Lost)] {
+    // Before the client notices the outage, while the session is suspended, and after the session
+    // is lost.
+    for state in [
+        None,
+        Some(ConnectionState::Suspended),
+        Some(ConnectionState::Lost),
+    ] {
         if let Some(state) = state {
             assert!(states.wait_for(state).await);
         }
         let began = Instant::now();
         // `None` would mean that another client has the lock.
         match mutex.acquire_timeout(TIMEOUT).await {
-            Err(Error::Client(error @ client::Error::NotConnected { .. })) => assert!(error.is_retryable()),
+            Err(Error::Client(error @ client::Error::NotConnected { .. })) => {
+                assert!(error.is_retryable())
+            }
             // To the client, the servers merely seem slow.
             Ok(None) if state.is_none() => {}
             outcome => panic!("{outcome:?}"),
         }
-        assert!(began.elapsed() <= TIMEOUT + AT_ONCE, "{state:?}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() <= TIMEOUT + AT_ONCE,
+            "{state:?}: {:?}",
+            began.elapsed()
+        );
     }
     // `try_acquire` does not wait for a connection, so its error is immediate.
     let began = Instant::now();
     let error = mutex.try_acquire().await.unwrap_err();
-    assert!(error.is_retryable() && began.elapsed() <= AT_ONCE, "{:?}: {error}", began.elapsed());
+    assert!(
+        error.is_retryable() && began.elapsed() <= AT_ONCE,
+        "{:?}: {error}",
+        began.elapsed()
+    );
     simulation.heal_partition(&process, 1);
     assert!(mutex.acquire().await.unwrap().is_valid());
 }
@@ -165,14 +251,21 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
     let (simulation, process, client) = simulated(|builder| builder).await;
     let others = connect(&simulation.connect_string()).await;
     let _held = mutex(&others, "/second").acquire().await.unwrap();
-    let both = InterProcessMultiLock::of(["/first", "/second"].map(|path| arc(mutex(&client, path)))).unwrap();
+    let both =
+        InterProcessMultiLock::of(["/first", "/second"].map(|path| arc(mutex(&client, path))))
+            .unwrap();
     let (began, timeout) = (Instant::now(), Duration::from_secs(5));
     let acquiring = tokio::spawn(async move { both.acquire_timeout(timeout).await });
     until_simulated(async || children(&others, "/second").await.len() == 2).await;
     simulation.partition(&process, 1);
     let acquired = acquiring.await.unwrap();
-    // The acquired nodes cannot be released now, which delays the caller by the grace period at most.
-    assert!(began.elapsed() <= timeout + GRACE + AT_ONCE, "{:?}: {acquired:?}", began.elapsed());
+    // The acquired nodes cannot be released now, which delays the caller by the grace period at
+    // most.
+    assert!(
+        began.elapsed() <= timeout + GRACE + AT_ONCE,
+        "{:?}: {acquired:?}",
+        began.elapsed()
+    );
     match acquired {
         // To the client, the servers merely seemed slow.
         Ok(None) => {}

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder, Error as ClientError, Outcome,
-    Permission, SessionEnd,
+    Acl, AuthId, ConnectionState, CreateMode, CuratorClient, CuratorClientBuilder,
+    Error as ClientError, Outcome, Permission, SessionEnd,
 };
 use curator_recipes::{PersistentNode, PersistentNodeError, PersistentNodeState};
 use curator_test::{Direction, FaultProxy, OpCode};
@@ -15,11 +15,13 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 
 use crate::releases::persistent_node::{
-    MODES, configured, create_node, created, data, exists, replace, session_id, started, until_foreign, until_state,
+    MODES, configured, create_node, created, data, exists, replace, session_id, started,
+    until_foreign, until_state,
 };
 use crate::support::{
-    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected,
-    connect, end_session, owner, path, proxy, requests_of, round_trips, soon, unplug, until,
+    FAULTS, Line, Logs, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children,
+    client as connected, connect, end_session, owner, path, proxy, requests_of, round_trips, soon,
+    unplug, until,
 };
 
 /// The timeout of sessions that a test makes a client lose.
@@ -35,7 +37,10 @@ async fn impatient() -> (FaultProxy, CuratorClient) {
 async fn fast_clock() -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
     proxy.stretch_session_timeouts(0.1);
-    let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), SESSION)
+        .connect()
+        .await
+        .unwrap();
     (proxy, client)
 }
 
@@ -77,7 +82,9 @@ impl GapReader {
 fn create_of(mode: CreateMode) -> OpCode {
     match mode {
         CreateMode::Container => OpCode::CreateContainer,
-        CreateMode::PersistentWithTtl(_) | CreateMode::PersistentSequentialWithTtl(_) => OpCode::CreateTtl,
+        CreateMode::PersistentWithTtl(_) | CreateMode::PersistentSequentialWithTtl(_) => {
+            OpCode::CreateTtl
+        }
         _ => OpCode::Create2,
     }
 }
@@ -118,7 +125,8 @@ async fn a_node_is_recreated_in_a_new_session_and_after_a_delete_during_an_outag
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
     for lost in [None, Some(OpCode::Multi)] {
-        let ((proxy, client), others, path) = (fast_clock().await, connected().await, path("kept-gap"));
+        let ((proxy, client), others, path) =
+            (fast_clock().await, connected().await, path("kept-gap"));
         let (_row, node) = (Row::of(lost), started(&client, &path));
         created(&node).await;
         let old = session_id(&client).await;
@@ -130,7 +138,14 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
             proxy.cut_before_reply(lost);
         }
         proxy.heal();
-        let owner = async || others.check_exists(&path).await.unwrap().unwrap().ephemeral_owner;
+        let owner = async || {
+            others
+                .check_exists(&path)
+                .await
+                .unwrap()
+                .unwrap()
+                .ephemeral_owner
+        };
         until(async || owner().await != old).await;
         created(&node).await;
         assert_eq!(owner().await, session_id(&client).await);
@@ -146,11 +161,24 @@ async fn the_node_of_a_session_that_has_ended_is_replaced_without_a_gap() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_session_is_closed_after_its_node_was_replaced() {
-    // For how long there is no connection after the loss; `None` if the session is lost without an outage.
-    for outage in [Some(Duration::ZERO), Some(Duration::from_millis(2_200)), None] {
-        let (_row, proxy, others, path) = (Row::of(outage), proxy().await, connected().await, path("kept-close"));
+    // For how long there is no connection after the loss; `None` if the session is lost without an
+    // outage.
+    for outage in [
+        Some(Duration::ZERO),
+        Some(Duration::from_millis(2_200)),
+        None,
+    ] {
+        let (_row, proxy, others, path) = (
+            Row::of(outage),
+            proxy().await,
+            connected().await,
+            path("kept-close"),
+        );
         proxy.stretch_session_timeouts(0.15);
-        let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+        let client = builder(&proxy.connect_string(), SESSION)
+            .connect()
+            .await
+            .unwrap();
         let node = started(&client, &path);
         created(&node).await;
         let lost = client.session().await.unwrap();
@@ -167,9 +195,14 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
             reader = GapReader::start(&others, &path);
             proxy.stretch_session_timeouts(0.14);
             proxy.cut();
-            assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
+            assert!(matches!(
+                soon(lost.ended()).await,
+                SessionEnd::TimeoutLowered { .. }
+            ));
         }
-        soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
+        soon(proxy.wait_for_request(OpCode::CloseSession, 1))
+            .await
+            .unwrap();
         created(&node).await;
         let present = others.check_exists(&path).await.unwrap().unwrap();
         assert_eq!(present.ephemeral_owner, session_id(&client).await);
@@ -179,23 +212,38 @@ async fn a_lost_session_is_closed_after_its_node_was_replaced() {
 
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while() {
+async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_session_only_for_a_while()
+{
     let (proxy, others, dir) = (proxy().await, connected().await, path("kept-close-late"));
     proxy.stretch_session_timeouts(0.5);
-    let client = builder(&proxy.connect_string(), SESSION).connect().await.unwrap();
+    let client = builder(&proxy.connect_string(), SESSION)
+        .connect()
+        .await
+        .unwrap();
     let path = format!("{dir}/node");
     let node = started(&client, &path);
     created(&node).await;
     let lost = client.session().await.unwrap();
     // Permits neither to create nor to delete children.
-    let acl = vec![Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    let acl = vec![Acl::new(
+        Permission::READ | Permission::ADMIN,
+        AuthId::anyone(),
+    )];
     others.set_acl(&dir, acl, None).await.unwrap();
     proxy.stretch_session_timeouts(0.49);
     proxy.cut();
-    assert!(matches!(soon(lost.ended()).await, SessionEnd::TimeoutLowered { .. }));
-    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+    assert!(matches!(
+        soon(lost.ended()).await,
+        SessionEnd::TimeoutLowered { .. }
+    ));
+    until_state(&node, |state| {
+        matches!(state, PersistentNodeState::Refused { .. })
+    })
+    .await;
     assert_eq!(requests_of(&proxy, OpCode::CloseSession), 0);
-    soon(proxy.wait_for_request(OpCode::CloseSession, 1)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::CloseSession, 1))
+        .await
+        .unwrap();
     until(async || !exists(&others, &path).await).await;
 }
 
@@ -203,7 +251,10 @@ async fn a_replacement_that_the_server_refuses_delays_the_close_of_a_lost_sessio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_is_too_large_for_the_next_create_is_refused() {
     const LIMIT: usize = 1_024;
-    let ((_proxy, client), others) = (behind_proxy_with(|b| b.max_request_size(LIMIT)).await, connected().await);
+    let ((_proxy, client), others) = (
+        behind_proxy_with(|b| b.max_request_size(LIMIT)).await,
+        connected().await,
+    );
     let path = path("kept-near-limit");
     let node = started(&client, &path);
     created(&node).await;
@@ -213,7 +264,13 @@ async fn data_that_is_too_large_for_the_next_create_is_refused() {
         match soon(node.set_data(vec![b'x'; LIMIT - 64 - path.len() - spare])).await {
             Ok(()) => accepted += 1,
             Err(error) => {
-                assert!(matches!(error, PersistentNodeError::Client(ClientError::RequestTooLarge { .. })), "{error}");
+                assert!(
+                    matches!(
+                        error,
+                        PersistentNodeError::Client(ClientError::RequestTooLarge { .. })
+                    ),
+                    "{error}"
+                );
             }
         }
         others.delete().for_path(&path).await.unwrap();
@@ -232,15 +289,24 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
                 if !is_protected && !mode.is_ephemeral() {
                     continue;
                 }
-                let ((proxy, client), others, dir) = (impatient().await, connected().await, path("kept-lost"));
+                let ((proxy, client), others, dir) =
+                    (impatient().await, connected().await, path("kept-lost"));
                 let _row = Row::of((name, mode, is_protected));
                 create_node(&others, &dir, CreateMode::Persistent, "").await;
                 fault(&proxy, create_of(mode));
                 let builder = configured(&client, &format!("{dir}/node-")).mode(mode);
-                let node = if is_protected { builder.with_protection() } else { builder }.start();
+                let node = if is_protected {
+                    builder.with_protection()
+                } else {
+                    builder
+                }
+                .start();
                 let at = created(&node).await;
                 soon(proxy.wait_for_faults()).await.unwrap();
-                assert_eq!(children(&others, &dir).await, [at.strip_prefix(&format!("{dir}/")).unwrap()]);
+                assert_eq!(
+                    children(&others, &dir).await,
+                    [at.strip_prefix(&format!("{dir}/")).unwrap()]
+                );
                 assert_eq!(others.check_exists(&at).await.unwrap().unwrap().version, 0);
                 soon(node.set_data("new")).await.unwrap();
                 soon(node.close()).await.unwrap();
@@ -250,16 +316,26 @@ async fn a_create_with_a_lost_reply_leaves_one_node_that_is_recognized_as_own() 
     }
 }
 
-/// The adopted node may have our data already, so it is deleted like a node whose create is in flight.
+/// The adopted node may have our data already, so it is deleted like a node whose create is in
+/// flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_during_an_adoption_deletes_the_node() {
     for is_lost in [false, true] {
-        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopting"));
+        let ((proxy, client), others, path) = (
+            behind_proxy().await,
+            connected().await,
+            path("kept-adopting"),
+        );
         let _row = Row::of(is_lost);
         create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
         proxy.hold_nth_reply(OpCode::SetData, 1);
-        let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
-        soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+        let node = configured(&client, &path)
+            .mode(CreateMode::Persistent)
+            .adopt_existing()
+            .start();
+        soon(proxy.wait_for_reply(OpCode::SetData, 1))
+            .await
+            .unwrap();
         assert_eq!(data(&others, &path).await, "ours");
         let mut closing = Box::pin(node.close());
         assert!((&mut closing).now_or_never().is_none());
@@ -273,19 +349,32 @@ async fn a_close_during_an_adoption_deletes_the_node() {
     }
 }
 
-/// Both persistent nodes read the node, and send their writes before the reply to the first write arrives: after it, the
-/// node is known to be taken, and the second would not write.
+/// Both persistent nodes read the node, and send their writes before the reply to the first write
+/// arrives: after it, the node is known to be taken, and the second would not write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-adopted-twice"));
+    let ((proxy, client), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("kept-adopted-twice"),
+    );
     create_node(&others, &path, CreateMode::Persistent, "of the last run").await;
     proxy.hold_nth_reply(OpCode::GetData, 1);
     proxy.hold_nth_reply(OpCode::SetData, 1);
-    let adopting = || configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    let adopting = || {
+        configured(&client, &path)
+            .mode(CreateMode::Persistent)
+            .adopt_existing()
+            .start()
+    };
     let (one, other) = (adopting(), adopting());
-    soon(proxy.wait_for_reply(OpCode::GetData, 2)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 2))
+        .await
+        .unwrap();
     proxy.release_held();
-    soon(proxy.wait_for_reply(OpCode::SetData, 2)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::SetData, 2))
+        .await
+        .unwrap();
     proxy.release_held();
     let second = tokio::select! {
         () = until_foreign(&one, 0) => one,
@@ -299,16 +388,25 @@ async fn of_two_concurrent_adoptions_the_second_does_not_delete_the_node() {
 /// Each write of the adoption finds a changed version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-contended"));
+    let ((proxy, client), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("kept-contended"),
+    );
     create_node(&others, &path, CreateMode::Persistent, "theirs").await;
     proxy.reset_counts();
     let hold_next = || proxy.hold_nth_reply(OpCode::GetData, 1);
     hold_next();
-    let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
+    let node = configured(&client, &path)
+        .mode(CreateMode::Persistent)
+        .adopt_existing()
+        .start();
     // Changes the node after each read, before the reply to the read arrives.
     let theirs = async {
         for read in 1.. {
-            soon(proxy.wait_for_reply(OpCode::GetData, read)).await.unwrap();
+            soon(proxy.wait_for_reply(OpCode::GetData, read))
+                .await
+                .unwrap();
             others.set_data(&path, "theirs", None).await.unwrap();
             hold_next();
             proxy.release_held();
@@ -330,14 +428,21 @@ async fn a_node_that_others_change_too_often_to_adopt_is_reported_as_foreign() {
 async fn set_data_with_a_lost_reply_is_applied_once() {
     for (name, fault) in FAULTS {
         for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-            let ((proxy, client), others, path) = (impatient().await, connected().await, path("kept-lost-data"));
-            let (_row, node) = (Row::of((name, mode)), configured(&client, &path).mode(mode).start());
+            let ((proxy, client), others, path) =
+                (impatient().await, connected().await, path("kept-lost-data"));
+            let (_row, node) = (
+                Row::of((name, mode)),
+                configured(&client, &path).mode(mode).start(),
+            );
             created(&node).await;
             fault(&proxy, OpCode::SetData);
             soon(node.set_data("new")).await.unwrap();
             soon(proxy.wait_for_faults()).await.unwrap();
             assert_eq!(data(&others, &path).await, "new");
-            assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
+            assert_eq!(
+                others.check_exists(&path).await.unwrap().unwrap().version,
+                1
+            );
             soon(node.close()).await.unwrap();
             assert!(!exists(&others, &path).await);
         }
@@ -350,15 +455,23 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
     for mode in MODES {
         for is_dropped in [false, true] {
             for is_lost in [false, true] {
-                let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-under-way"));
+                let ((proxy, client), others, dir) = (
+                    behind_proxy().await,
+                    connected().await,
+                    path("kept-under-way"),
+                );
                 let _row = Row::of((mode, is_dropped, is_lost));
                 if is_lost && !mode.is_ephemeral() {
                     continue;
                 }
                 create_node(&others, &dir, CreateMode::Persistent, "").await;
                 proxy.hold_nth_reply(create_of(mode), 1);
-                let node = configured(&client, &format!("{dir}/node-")).mode(mode).start();
-                soon(proxy.wait_for_reply(create_of(mode), 1)).await.unwrap();
+                let node = configured(&client, &format!("{dir}/node-"))
+                    .mode(mode)
+                    .start();
+                soon(proxy.wait_for_reply(create_of(mode), 1))
+                    .await
+                    .unwrap();
                 assert_eq!(children(&others, &dir).await.len(), 1);
                 let closing = if is_dropped {
                     drop(node);
@@ -385,17 +498,31 @@ async fn a_close_or_drop_during_the_create_leaves_no_node() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after_the_outage() {
-    for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::PersistentSequential] {
+    for mode in [
+        CreateMode::Ephemeral,
+        CreateMode::Persistent,
+        CreateMode::PersistentSequential,
+    ] {
         let hasty = behind_proxy_with(|builder| builder.close_timeout(Duration::from_millis(200)));
-        let ((proxy, client), others, path) = (hasty.await, connected().await, path("kept-close-outage"));
+        let ((proxy, client), others, path) =
+            (hasty.await, connected().await, path("kept-close-outage"));
         let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
         let at = created(&node).await;
         unplug(&proxy, &client).await;
         let error = soon(node.close()).await.unwrap_err();
-        assert!(matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == at), "{error}");
+        assert!(
+            matches!(&error, PersistentNodeError::DeletePending { path, .. } if path.as_str() == at),
+            "{error}"
+        );
         assert_eq!(client.janitor().pending(), 1);
-        for error in [soon(node.created()).await.unwrap_err(), soon(node.set_data("late")).await.unwrap_err()] {
-            assert!(matches!(&error, PersistentNodeError::Closed { path } if path == node.path()), "{error}");
+        for error in [
+            soon(node.created()).await.unwrap_err(),
+            soon(node.set_data("late")).await.unwrap_err(),
+        ] {
+            assert!(
+                matches!(&error, PersistentNodeError::Closed { path } if path == node.path()),
+                "{error}"
+            );
             assert!(error.is_closed() && !error.is_retryable());
         }
         assert!(matches!(node.state().get(), PersistentNodeState::Closed));
@@ -406,18 +533,33 @@ async fn a_close_without_a_connection_ends_in_time_and_the_node_is_deleted_after
     }
 }
 
-/// Curator's TTL node stayed forever after the end of its process, if the node had never been touched (CURATOR-545).
+/// Curator's TTL node stayed forever after the end of its process, if the node had never been
+/// touched (CURATOR-545).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afterwards() {
     let (server, path) = (adjusted_server().await, path("kept-ttl"));
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, others) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let (client, others) = (
+        connect(&proxy.connect_string()).await,
+        connect(&server.connect_string()).await,
+    );
     let ttl = CreateMode::PersistentWithTtl(Duration::from_millis(300));
     let node = configured(&client, &path).mode(ttl).start();
     created(&node).await;
-    let czxid = async || others.check_exists(&path).await.unwrap().map(|stat| stat.czxid);
+    let czxid = async || {
+        others
+            .check_exists(&path)
+            .await
+            .unwrap()
+            .map(|stat| stat.czxid)
+    };
     let first = czxid().await;
-    until(async || czxid().await.is_some_and(|now| first.is_none_or(|first| now > first))).await;
+    until(async || {
+        czxid()
+            .await
+            .is_some_and(|now| first.is_none_or(|first| now > first))
+    })
+    .await;
     // From now on, the process is cut off, as if it had died.
     proxy.refuse(true).unwrap();
     proxy.black_hole(Direction::Both);
@@ -429,8 +571,15 @@ async fn a_ttl_node_is_recreated_while_its_process_is_connected_and_expires_afte
 async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
         for is_dropped in [false, true] {
-            let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-replaced"));
-            let (_row, node) = (Row::of((mode, is_dropped)), configured(&client, &path).mode(mode).start());
+            let ((proxy, client), others, path) = (
+                behind_proxy().await,
+                connected().await,
+                path("kept-replaced"),
+            );
+            let (_row, node) = (
+                Row::of((mode, is_dropped)),
+                configured(&client, &path).mode(mode).start(),
+            );
             created(&node).await;
             unplug(&proxy, &client).await;
             replace(&others, &path).await;
@@ -449,7 +598,11 @@ async fn a_foreign_replacement_created_during_an_outage_is_not_deleted() {
             assert_eq!(data(&others, &path).await, "theirs");
         }
     }
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-replaced"));
+    let ((proxy, client), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("kept-replaced"),
+    );
     let node = started(&client, &path);
     created(&node).await;
     unplug(&proxy, &client).await;
@@ -498,11 +651,19 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
     let there = at.clone();
     // Until the node is replaced, `join` blocks the runtime of the persistent node.
     let replaced = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async move {
             let other = connected().await;
             other.delete().for_path(&there).await.unwrap();
-            other.create().with_mode(CreateMode::Persistent).for_path(&there, "theirs").await.unwrap();
+            other
+                .create()
+                .with_mode(CreateMode::Persistent)
+                .for_path(&there, "theirs")
+                .await
+                .unwrap();
         });
     });
     replaced.join().unwrap();
@@ -513,29 +674,64 @@ async fn a_close_does_not_delete_a_foreign_replacement() {
 /// A protected sequential node is found in a list of the children, by the id in its name.
 #[tokio::test]
 async fn a_node_is_refused_until_the_list_that_finds_it_is_permitted() {
-    let settings = |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
-    let ((proxy, client), owner, dir) = (behind_proxy_with(settings).await, owner().await, path("persistent-unlisted"));
-    let acl = |anyone| [Acl::new(Permission::ALL, AuthId::authed()), Acl::new(anyone, AuthId::anyone())];
-    owner.create().with_acl(acl(Permission::CREATE)).for_path(&dir, "").await.unwrap();
+    let settings =
+        |builder: CuratorClientBuilder| builder.operation_timeout(Duration::from_millis(300));
+    let ((proxy, client), owner, dir) = (
+        behind_proxy_with(settings).await,
+        owner().await,
+        path("persistent-unlisted"),
+    );
+    let acl = |anyone| {
+        [
+            Acl::new(Permission::ALL, AuthId::authed()),
+            Acl::new(anyone, AuthId::anyone()),
+        ]
+    };
+    owner
+        .create()
+        .with_acl(acl(Permission::CREATE))
+        .for_path(&dir, "")
+        .await
+        .unwrap();
     proxy.swallow_next_reply(OpCode::Create2);
     let builder = PersistentNode::builder(&client, format!("{dir}/n-")).unwrap();
-    let node = builder.mode(CreateMode::EphemeralSequential).with_protection().start();
-    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
-        .await;
-    owner.set_acl(&dir, &acl(Permission::ALL), None).await.unwrap();
+    let node = builder
+        .mode(CreateMode::EphemeralSequential)
+        .with_protection()
+        .start();
+    until_state(&node, |state| {
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::NoAuth { .. }
+            }
+        )
+    })
+    .await;
+    owner
+        .set_acl(&dir, &acl(Permission::ALL), None)
+        .await
+        .unwrap();
     created(&node).await;
-    assert_eq!(client.get_children(&dir).await.unwrap().len(), 1, "the first node was found");
+    assert_eq!(
+        client.get_children(&dir).await.unwrap().len(),
+        1,
+        "the first node was found"
+    );
 }
 
 /// The node may be deleted while its last request is in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-unread"));
+    let ((proxy, client), others, path) =
+        (behind_proxy().await, connected().await, path("kept-unread"));
     let node = started(&client, &path);
     created(&node).await;
     proxy.hold_nth_reply(OpCode::SetData, 1);
     assert!(node.set_data("new").now_or_never().is_none());
-    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::SetData, 1))
+        .await
+        .unwrap();
     unplug(&proxy, &client).await;
     until_state(&node, is_unknown).await;
     others.delete().for_path(&path).await.unwrap();
@@ -545,7 +741,9 @@ async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read(
     let mut connection = client.connection_states();
     proxy.refuse(false).unwrap();
     assert!(soon(connection.wait_for(ConnectionState::Reconnected)).await);
-    soon(proxy.wait_for_request(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::GetData, 1))
+        .await
+        .unwrap();
     assert!(is_unknown(&node.state().get()), "{:?}", node.state());
     proxy.release_held();
     created(&node).await;
@@ -555,11 +753,20 @@ async fn after_an_interrupted_request_the_node_is_present_only_once_it_was_read(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be_adopted() {
     for adopts in [false, true] {
-        let ((proxy, client), others, dir) = (behind_proxy().await, connected().await, path("kept-lost-close"));
+        let ((proxy, client), others, dir) = (
+            behind_proxy().await,
+            connected().await,
+            path("kept-lost-close"),
+        );
         create_node(&others, &dir, CreateMode::Persistent, "").await;
         proxy.hold_nth_reply(OpCode::Create2, 1);
         let options = configured(&client, &format!("{dir}/node")).mode(CreateMode::Persistent);
-        let node = if adopts { options.adopt_existing() } else { options.with_protection() }.start();
+        let node = if adopts {
+            options.adopt_existing()
+        } else {
+            options.with_protection()
+        }
+        .start();
         let (_row, closing) = (Row::of(adopts), node.clone());
         until(async || !children(&others, &dir).await.is_empty()).await;
         let closing = tokio::spawn(async move { closing.close().await });
@@ -572,15 +779,27 @@ async fn closing_after_a_lost_reply_deletes_a_protected_node_and_one_that_may_be
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_in_flight_when_the_client_closes_has_an_unknown_outcome() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-outcome"));
-    let node = configured(&client, &path).mode(CreateMode::Persistent).start();
+    let ((proxy, client), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("kept-outcome"),
+    );
+    let node = configured(&client, &path)
+        .mode(CreateMode::Persistent)
+        .start();
     created(&node).await;
     proxy.hold_nth_reply(OpCode::SetData, 1);
     let setting = node.set_data("new");
-    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::SetData, 1))
+        .await
+        .unwrap();
     let closing = tokio::spawn(async move { client.close().await });
     let error = soon(setting).await.unwrap_err();
-    assert_eq!((error.outcome(), data(&others, &path).await.as_str()), (Outcome::Unknown, "new"), "{error}");
+    assert_eq!(
+        (error.outcome(), data(&others, &path).await.as_str()),
+        (Outcome::Unknown, "new"),
+        "{error}"
+    );
     proxy.release_held();
     // An unconfirmed close is not tested here.
     let _ = soon(closing).await.unwrap();
@@ -592,7 +811,10 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
     let taken = "another owner has the name; taking another number";
     for (mode, each) in [
         (CreateMode::Persistent, &[deleted, "created"][..]),
-        (CreateMode::PersistentSequential, &[deleted, taken, "created"]),
+        (
+            CreateMode::PersistentSequential,
+            &[deleted, taken, "created"],
+        ),
     ] {
         let expected = [&["created"], each, each, each].concat();
         let (_row, logs) = (Row::of(mode), Logs::at(Level::INFO));
@@ -604,24 +826,45 @@ fn repeated_losses_of_a_persistent_node_are_logged_three_times_a_minute() {
                 let czxid = others.check_exists(&path).await.unwrap().unwrap().czxid;
                 let data = data.delete(&path, None).unwrap();
                 if mode.is_sequential() {
-                    data.create(&path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
-                    until(async || node.actual_path().is_some_and(|now| now.as_str() != path)).await;
+                    data.create(&path, "theirs", CreateMode::Persistent)
+                        .unwrap()
+                        .commit()
+                        .await
+                        .unwrap();
+                    until(async || node.actual_path().is_some_and(|now| now.as_str() != path))
+                        .await;
                 } else {
                     data.commit().await.unwrap();
-                    until(async || others.check_exists(&path).await.unwrap().is_some_and(|now| now.czxid != czxid))
-                        .await;
+                    until(async || {
+                        others
+                            .check_exists(&path)
+                            .await
+                            .unwrap()
+                            .is_some_and(|now| now.czxid != czxid)
+                    })
+                    .await;
                 }
             }
             soon(node.close()).await.unwrap();
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let start = std::time::Instant::now();
         logs.capture_call(|| runtime.block_on(work));
-        let about = |line: Line| line.message.strip_prefix("persistent node: ").map(str::to_owned);
+        let about = |line: Line| {
+            line.message
+                .strip_prefix("persistent node: ")
+                .map(str::to_owned)
+        };
         let messages: Vec<_> = logs.all().into_iter().filter_map(about).collect();
         // Each minute has its lines.
         let minutes = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
         assert_eq!(messages[..expected.len()], expected, "{messages:?}");
-        assert!(messages.len() <= expected.len() * (1 + minutes), "{messages:?}");
+        assert!(
+            messages.len() <= expected.len() * (1 + minutes),
+            "{messages:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A persistent node whose node another client replaces while a write is in flight or the delete waits.
+//! A persistent node whose node another client replaces while a write is in flight or the delete
+//! waits.
 
 use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Permission, Result};
@@ -11,7 +12,8 @@ use crate::releases::persistent_node::{
 };
 use crate::support::{Row, behind_proxy, client as connected, connect, path, soon, until};
 
-/// Holds everything that the servers send to this client, until `release_held`. Returns a call that waits for a reply.
+/// Holds everything that the servers send to this client, until `release_held`. Returns a call that
+/// waits for a reply.
 async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Result<()>> {
     proxy.reset_counts();
     // The proxy also holds everything behind this reply.
@@ -22,11 +24,16 @@ async fn hold_all(proxy: &FaultProxy, client: &CuratorClient) -> JoinHandle<Resu
     held
 }
 
-/// The write is sent before the events of the deletion arrive, and applied to a foreign node of the same version.
+/// The write is sent before the events of the deletion arrive, and applied to a foreign node of the
+/// same version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-written"));
+        let ((proxy, client), others, path) = (
+            behind_proxy().await,
+            connected().await,
+            path("kept-written"),
+        );
         let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
         created(&node).await;
         let held = hold_all(&proxy, &client).await;
@@ -35,39 +42,58 @@ async fn data_written_to_a_foreign_replacement_does_not_make_it_own() {
         let replacement = others.check_exists(&path).await.unwrap().unwrap();
         let mut setting = Box::pin(node.set_data("new"));
         assert!((&mut setting).now_or_never().is_none());
-        soon(proxy.wait_for_request(OpCode::SetData, 1)).await.unwrap();
+        soon(proxy.wait_for_request(OpCode::SetData, 1))
+            .await
+            .unwrap();
         until(async || data(&others, &path).await == "new").await;
         proxy.release_held();
         soon(held).await.unwrap().unwrap();
         until_foreign(&node, replacement.ephemeral_owner).await;
-        assert!((&mut setting).now_or_never().is_none(), "the persistent node does not have the data yet");
+        assert!(
+            (&mut setting).now_or_never().is_none(),
+            "the persistent node does not have the data yet"
+        );
         soon(node.close()).await.unwrap();
         let present = others.check_exists(&path).await.unwrap();
         assert_eq!(present.map(|stat| stat.czxid), Some(replacement.czxid));
     }
 }
 
-/// A server checks the permission to write before the version. The read after the refused write shows which session owns
-/// the replacement only if it is readable.
+/// A server checks the permission to write before the version. The read after the refused write
+/// shows which session owns the replacement only if it is readable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node() {
     for readable in [Permission::READ, Permission::NONE] {
-        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-refused"));
+        let ((proxy, client), others, path) = (
+            behind_proxy().await,
+            connected().await,
+            path("kept-refused"),
+        );
         let (_row, node) = (Row::of(readable), started(&client, &path));
         created(&node).await;
         let held = hold_all(&proxy, &client).await;
         others.delete().for_path(&path).await.unwrap();
         let acl = [Acl::new(readable | Permission::DELETE, AuthId::anyone())];
-        others.create().with_acl(acl).for_path(&path, "theirs").await.unwrap();
+        others
+            .create()
+            .with_acl(acl)
+            .for_path(&path, "theirs")
+            .await
+            .unwrap();
         let mut setting = Box::pin(node.set_data("new"));
         assert!((&mut setting).now_or_never().is_none());
-        soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+        soon(proxy.wait_for_reply(OpCode::SetData, 1))
+            .await
+            .unwrap();
         proxy.release_held();
         soon(held).await.unwrap().unwrap();
         if readable == Permission::READ {
             until_foreign(&node, 0).await;
         } else {
-            until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+            until_state(&node, |state| {
+                matches!(state, PersistentNodeState::Refused { .. })
+            })
+            .await;
         }
         others.delete().for_path(&path).await.unwrap();
         soon(setting).await.unwrap();
@@ -75,27 +101,36 @@ async fn data_refused_for_a_foreign_replacement_is_written_to_the_next_own_node(
     }
 }
 
-/// The event of our node's deletion has arrived behind a long reply, and the persistent node has processed neither.
+/// The event of our node's deletion has arrived behind a long reply, and the persistent node has
+/// processed neither.
 #[tokio::test]
 async fn a_close_behind_a_long_reply_does_not_delete_a_foreign_replacement() {
     let ((proxy, client), path, long) = (behind_proxy().await, path("kept-behind"), path("long"));
     let node = configured(&client, &path).start();
     created(&node).await;
     // Longer than one read of the client, and short enough for the buffers of the system.
-    client.create().for_path(&long, vec![7; 40_000]).await.unwrap();
+    client
+        .create()
+        .for_path(&long, vec![7; 40_000])
+        .await
+        .unwrap();
     proxy.reset_counts();
     let mut reading = Box::pin(client.get_data(&long));
     // Sends the request.
     drop((&mut reading).now_or_never());
     let replaced = path.clone();
     let replacing = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
             let others = connect(&proxy.connect_string()).await;
             replace(&others, &replaced).await;
             until(async || proxy.notifications() == 1).await;
-            // The proxy serves its connections in turn, so the event is sent before the reply to this request.
+            // The proxy serves its connections in turn, so the event is sent before the reply to
+            // this request.
             others.sync("/").await.unwrap();
         });
         proxy

@@ -1,5 +1,6 @@
-//! A persistent node whose session resumes after the ensemble was restored from an older copy: replies to reads are
-//! changed into those of the restored servers. `tests/real/restored.rs` restores a server.
+//! A persistent node whose session resumes after the ensemble was restored from an older copy:
+//! replies to reads are changed into those of the restored servers. `tests/real/restored.rs`
+//! restores a server.
 
 use curator_recipes::PersistentNodeState;
 use curator_recipes::client::{CreateMode, CuratorClient, Stat};
@@ -8,8 +9,8 @@ use curator_test::{FaultProxy, OpCode};
 use crate::releases::persistent_node::{configured, created, data, exists, until_state};
 use crate::support::{Row, behind_proxy, client as connected, path, requests_of, soon, until};
 
-/// Changes the next reply to a read of the node: its data, of the same length, and the zxids of its creation and of its
-/// last write.
+/// Changes the next reply to a read of the node: its data, of the same length, and the zxids of its
+/// creation and of its last write.
 fn restore(proxy: &FaultProxy, data: &'static [u8], czxid: i64, mzxid: i64) {
     proxy.alter_next_reply(OpCode::GetData, move |reply| {
         // A header, and the length of the data.
@@ -27,9 +28,17 @@ async fn stat(client: &CuratorClient, path: &str) -> Stat {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_the_servers_have_lost_is_written_again() {
-    for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::EphemeralSequential] {
-        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-rolled"));
-        let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).data("old").start());
+    for mode in [
+        CreateMode::Ephemeral,
+        CreateMode::Persistent,
+        CreateMode::EphemeralSequential,
+    ] {
+        let ((proxy, client), others, path) =
+            (behind_proxy().await, connected().await, path("kept-rolled"));
+        let (_row, node) = (
+            Row::of(mode),
+            configured(&client, &path).mode(mode).data("old").start(),
+        );
         let at = created(&node).await;
         let old = stat(&others, &at).await;
         soon(node.set_data("new")).await.unwrap();
@@ -45,14 +54,24 @@ async fn data_that_the_servers_have_lost_is_written_again() {
         proxy.cut();
         until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
         created(&node).await;
-        assert_eq!((data(&others, &at).await.as_str(), requests_of(&proxy, OpCode::SetData)), ("theirs", 1));
+        assert_eq!(
+            (
+                data(&others, &at).await.as_str(),
+                requests_of(&proxy, OpCode::SetData)
+            ),
+            ("theirs", 1)
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_node_of_the_same_persistent_node_is_its_own() {
     for mode in [CreateMode::Ephemeral, CreateMode::Persistent] {
-        let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-earlier"));
+        let ((proxy, client), others, path) = (
+            behind_proxy().await,
+            connected().await,
+            path("kept-earlier"),
+        );
         let (_row, node) = (Row::of(mode), configured(&client, &path).mode(mode).start());
         created(&node).await;
         let first = stat(&others, &path).await;
@@ -64,7 +83,10 @@ async fn an_earlier_node_of_the_same_persistent_node_is_its_own() {
         until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
         let mut states = node.state();
         let known = |state: &PersistentNodeState| {
-            matches!(state, PersistentNodeState::Present { .. } | PersistentNodeState::Foreign { .. })
+            matches!(
+                state,
+                PersistentNodeState::Present { .. } | PersistentNodeState::Foreign { .. }
+            )
         };
         let state = soon(states.wait_for(known)).await.unwrap().clone();
         assert!(state.is_present(), "{state:?}");

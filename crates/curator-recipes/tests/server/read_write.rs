@@ -1,16 +1,19 @@
-//! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and the lists of
-//! participants.
+//! Both sides of a read-write lock: a writer that also reads, a reader that wants to write, and the
+//! lists of participants.
 //!
 //! `contract/` tests what each side has in common with the other locks.
 
 use std::time::Duration;
 
-use curator_recipes::{Error, InterProcessReadWriteLock, LockGuard, OwnerId, Participant, ParticipantKind, Result};
+use curator_recipes::{
+    Error, InterProcessReadWriteLock, LockGuard, OwnerId, Participant, ParticipantKind, Result,
+};
 use curator_test::OpCode;
 use futures_util::future::join_all;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, behind_proxy, children, client, path, queue_of, read_write as lock, round_trips, soon, until,
+    DEFAULT_TIMEOUT, behind_proxy, children, client, path, queue_of, read_write as lock,
+    round_trips, soon, until,
 };
 
 /// Whether this acquire succeeds. Releases the lock.
@@ -27,7 +30,10 @@ async fn is_free(acquired: impl Future<Output = Result<Option<impl Into<LockGuar
 /// Whether another owner can acquire the read lock now, and whether it can acquire the write lock.
 async fn free_for(other: &InterProcessReadWriteLock) -> [bool; 2] {
     let owner = OwnerId::new();
-    [is_free(other.read().try_acquire_as(&owner)).await, is_free(other.write().try_acquire_as(&owner)).await]
+    [
+        is_free(other.read().try_acquire_as(&owner)).await,
+        is_free(other.write().try_acquire_as(&owner)).await,
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,9 +41,15 @@ async fn a_writer_that_also_reads_admits_readers_after_releasing_the_write_lock(
     let (holder, other, path) = (client().await, client().await, path("write-read"));
     let (holding, wanted) = (lock(&holder, &path), lock(&other, &path));
     assert_eq!(free_for(&wanted).await, [true, true]);
-    let writing = [holding.write().acquire().await.unwrap(), holding.write().try_acquire().await.unwrap().unwrap()];
+    let writing = [
+        holding.write().acquire().await.unwrap(),
+        holding.write().try_acquire().await.unwrap().unwrap(),
+    ];
     assert_eq!(free_for(&wanted).await, [false, false]);
-    let reading = [holding.read().acquire().await.unwrap(), holding.read().try_acquire().await.unwrap().unwrap()];
+    let reading = [
+        holding.read().acquire().await.unwrap(),
+        holding.read().try_acquire().await.unwrap().unwrap(),
+    ];
     assert_eq!(reading[0].fencing_token(), writing[0].fencing_token());
     assert!(holding.read().is_owned_by_current() && holding.write().is_owned_by_current());
     // One node for each side, for any number of guards.
@@ -92,7 +104,12 @@ async fn every_acquire_method_refuses_an_upgrade_immediately() {
     assert!(lock.write().try_acquire_as(&owner).await.unwrap().is_none());
     // After the reader's release, the write lock is free.
     reading.release().await.unwrap();
-    soon(lock.write().acquire()).await.unwrap().release().await.unwrap();
+    soon(lock.write().acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     queue_of(&client, &path, 0).await;
 }
 
@@ -101,12 +118,17 @@ async fn every_acquire_method_refuses_an_upgrade_immediately() {
 async fn joined_read_and_write_acquires_of_one_task_do_not_wait_for_each_other() {
     let (client, path) = (client().await, path("upgrade-joined"));
     let lock = lock(&client, &path);
-    let (read, write) = soon(async { tokio::join!(lock.read().acquire(), lock.write().acquire()) }).await;
-    assert!(matches!(write, Err(Error::UpgradeRefused { .. })), "{write:?}");
+    let (read, write) =
+        soon(async { tokio::join!(lock.read().acquire(), lock.write().acquire()) }).await;
+    assert!(
+        matches!(write, Err(Error::UpgradeRefused { .. })),
+        "{write:?}"
+    );
     read.unwrap().release().await.unwrap();
     queue_of(&client, &path, 0).await;
 
-    let (write, read) = soon(async { tokio::join!(lock.write().acquire(), lock.read().acquire()) }).await;
+    let (write, read) =
+        soon(async { tokio::join!(lock.write().acquire(), lock.read().acquire()) }).await;
     let (write, read) = (write.unwrap(), read.unwrap());
     assert_eq!(children(&client, &path).await.len(), 2);
     write.release().await.unwrap();
@@ -125,35 +147,73 @@ async fn participants_are_listed_of_each_side_and_of_both() {
     for (place, read) in [true, false, true].into_iter().enumerate() {
         let lock = lock.clone();
         waiting.push(tokio::spawn(async move {
-            if read { lock.read().acquire().await.unwrap() } else { lock.write().acquire().await.unwrap().into() }
+            if read {
+                lock.read().acquire().await.unwrap()
+            } else {
+                lock.write().acquire().await.unwrap().into()
+            }
         }));
         queue_of(&client, &path, place + 3).await;
     }
-    let kinds = |all: &[Participant]| all.iter().map(|each| (each.kind, each.owns)).collect::<Vec<_>>();
+    let kinds = |all: &[Participant]| {
+        all.iter()
+            .map(|each| (each.kind, each.owns))
+            .collect::<Vec<_>>()
+    };
     let mut all = lock.participants().await.unwrap();
     // The two nodes of one holder have the same number, so their order is undefined.
     all[..2].sort_by_key(|each| each.kind == Read);
-    assert_eq!(kinds(&all), [(Write, true), (Read, true), (Read, false), (Write, false), (Read, false)]);
-    for (side, kind) in [(lock.read().participants().await, Read), (lock.write().participants().await, Write)] {
-        let expected: Vec<_> = all.iter().filter(|each| each.kind == kind).cloned().collect();
+    assert_eq!(
+        kinds(&all),
+        [
+            (Write, true),
+            (Read, true),
+            (Read, false),
+            (Write, false),
+            (Read, false)
+        ]
+    );
+    for (side, kind) in [
+        (lock.read().participants().await, Read),
+        (lock.write().participants().await, Write),
+    ] {
+        let expected: Vec<_> = all
+            .iter()
+            .filter(|each| each.kind == kind)
+            .cloned()
+            .collect();
         assert_eq!(side.unwrap(), expected);
     }
     // Now two readers own, and the writer and the reader behind it wait.
     writing.release().await.unwrap();
     let _second = soon(&mut waiting[0]).await.unwrap();
     let all = lock.participants().await.unwrap();
-    assert_eq!(kinds(&all), [(Read, true), (Read, true), (Write, false), (Read, false)]);
+    assert_eq!(
+        kinds(&all),
+        [(Read, true), (Read, true), (Write, false), (Read, false)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_one_client_enter_a_free_lock_sixteen_at_a_time() {
-    let ((proxy, readers), other, path) = (behind_proxy().await, client().await, path("sixteen-readers"));
+    let ((proxy, readers), other, path) = (
+        behind_proxy().await,
+        client().await,
+        path("sixteen-readers"),
+    );
     let lock = InterProcessReadWriteLock::non_reentrant(&readers, &path).unwrap();
-    lock.read().acquire().await.unwrap().release().await.unwrap();
+    lock.read()
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Create2);
-    let reading: Vec<_> =
-        std::iter::repeat_n(lock, 20).map(|lock| tokio::spawn(async move { lock.read().acquire().await })).collect();
+    let reading: Vec<_> = std::iter::repeat_n(lock, 20)
+        .map(|lock| tokio::spawn(async move { lock.read().acquire().await }))
+        .collect();
     until(async || proxy.requests().get(&OpCode::Create2) == Some(&16)).await;
     // In this time, another request would arrive.
     round_trips(&other).await;

@@ -5,7 +5,9 @@ use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::releases::cost::{counted, spent, stated};
-use crate::support::{self, LOSSES, behind_proxy, client, lose, mutex, path, polled_until, queue_of, soon};
+use crate::support::{
+    self, LOSSES, behind_proxy, client, lose, mutex, path, polled_until, queue_of, soon,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn re_entry_to_any_depth_costs_no_request() {
@@ -18,7 +20,11 @@ async fn re_entry_to_any_depth_costs_no_request() {
         guards.push(mutex.acquire().await.unwrap());
         guards.push(mutex.try_acquire().await.unwrap().unwrap());
     }
-    assert!(guards.iter().all(|guard| guard.fencing_token() == first.fencing_token()));
+    assert!(
+        guards
+            .iter()
+            .all(|guard| guard.fencing_token() == first.fencing_token())
+    );
     while let Some(guard) = guards.pop() {
         guard.release().await.unwrap();
     }
@@ -47,7 +53,13 @@ async fn another_task_does_not_re_enter_the_hold_of_a_task() {
     .await
     .unwrap();
     // Another mutex on the same path does not re-enter either, even in the same task.
-    assert!(support::mutex(&client, &path).try_acquire().await.unwrap().is_none());
+    assert!(
+        support::mutex(&client, &path)
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
     guard.release().await.unwrap();
 }
 
@@ -69,7 +81,11 @@ async fn when_the_first_of_two_joined_futures_is_dropped_the_second_takes_its_tu
     let mutex = mutex(&client, &path);
     // The first acquire is blocked on its list, and the second waits for it.
     proxy.hold_replies(OpCode::GetChildren);
-    let first = polled_until(mutex.acquire(), proxy.wait_for_request(OpCode::GetChildren, 1)).await;
+    let first = polled_until(
+        mutex.acquire(),
+        proxy.wait_for_request(OpCode::GetChildren, 1),
+    )
+    .await;
     let mut second = Box::pin(mutex.acquire());
     assert!((&mut second).now_or_never().is_none());
     drop(first);
@@ -89,15 +105,25 @@ async fn re_entry_on_a_lost_hold_acquires_anew() {
         lose(&lost, &proxy, expected).await;
         let reason = soon(waiting).await.reason;
         assert_eq!(reason, expected);
-        assert!(!lost.is_valid() && !mutex.is_owned_by_current() && !mutex.is_acquired_in_this_process());
+        assert!(
+            !lost.is_valid()
+                && !mutex.is_owned_by_current()
+                && !mutex.is_acquired_in_this_process()
+        );
 
         let anew = soon(mutex.acquire()).await.unwrap();
         assert!(anew.is_valid() && !anew.is_reentry());
         assert!(anew.fencing_token() > lost.fencing_token());
-        assert_eq!(anew.session_id() == lost.session_id(), reason == LossReason::NodeDeleted);
+        assert_eq!(
+            anew.session_id() == lost.session_id(),
+            reason == LossReason::NodeDeleted
+        );
         // The old guard does not affect the new hold.
         let error = lost.release().await.unwrap_err();
-        assert!(matches!(&error, Error::Lost(lost) if lost.reason == reason), "{error}");
+        assert!(
+            matches!(&error, Error::Lost(lost) if lost.reason == reason),
+            "{error}"
+        );
         assert!(anew.is_valid() && mutex.is_owned_by_current());
         anew.release().await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! After the server refuses a release, those waiters fail that would otherwise wait for the node until its session
-//! ends, and no others.
+//! After the server refuses a release, those waiters fail that would otherwise wait for the node
+//! until its session ends, and no others.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use curator_test::OpCode;
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    DEFAULT_TIMEOUT, Row, acquiring, arc, behind_proxy, children, client, mutex, owner, path, queue_of, soon,
-    spawn_acquire, until, without_probes,
+    DEFAULT_TIMEOUT, Row, acquiring, arc, behind_proxy, children, client, mutex, owner, path,
+    queue_of, soon, spawn_acquire, until, without_probes,
 };
 
-/// An owner, a client of another user, and a path. In the directory `below` the path, all clients may create nodes, and
-/// only the owner may delete them.
+/// An owner, a client of another user, and a path. In the directory `below` the path, all clients
+/// may create nodes, and only the owner may delete them.
 async fn without_delete(name: &str, below: &str) -> (CuratorClient, CuratorClient, String) {
     let (owner, client, path) = (owner().await, client().await, path(name));
     create_dir_that_only_its_owner_deletes_in(&owner, &format!("{path}{below}")).await;
@@ -26,7 +26,13 @@ async fn create_dir_that_only_its_owner_deletes_in(owner: &CuratorClient, path: 
         Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone()),
         Acl::new(Permission::ALL, AuthId::authed()),
     ];
-    owner.create().creating_parent_containers().with_acl(acl).for_path(path, "").await.unwrap();
+    owner
+        .create()
+        .creating_parent_containers()
+        .with_acl(acl)
+        .for_path(path, "")
+        .await
+        .unwrap();
 }
 
 fn is_refused<T>(result: Result<T, Error>, node: &ZPath) -> bool {
@@ -55,7 +61,10 @@ async fn waiters_fail_when_a_release_of_their_client_is_refused() {
         assert_eq!(error.to_string().matches(&path).count(), 1, "{error}");
     }
     let fresh = mutex(&client, &path);
-    assert!(matches!(soon(fresh.acquire()).await, Err(Error::ReleaseRefused { .. })));
+    assert!(matches!(
+        soon(fresh.acquire()).await,
+        Err(Error::ReleaseRefused { .. })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,11 +106,16 @@ async fn a_refused_node_that_another_client_has_deleted_does_not_block() {
 /// Such a lease counts until its session ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
-    let (owner, (proxy, client), path) = (owner().await, behind_proxy().await, path("refused-lease"));
+    let (owner, (proxy, client), path) =
+        (owner().await, behind_proxy().await, path("refused-lease"));
     let leases = format!("{path}/leases");
     create_dir_that_only_its_owner_deletes_in(&owner, &leases).await;
-    let semaphore = |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
-    let (theirs, ours) = (semaphore(&owner).acquire().await.unwrap(), semaphore(&client).acquire().await.unwrap());
+    let semaphore =
+        |client: &CuratorClient| InterProcessSemaphoreV2::new(client, &path, 2).unwrap();
+    let (theirs, ours) = (
+        semaphore(&owner).acquire().await.unwrap(),
+        semaphore(&client).acquire().await.unwrap(),
+    );
     let node = ours.node().clone();
     let acquiring = |quantity| {
         let semaphore = semaphore(&client);
@@ -114,8 +128,8 @@ async fn a_waiter_fails_if_it_needs_a_lease_whose_release_was_refused() {
     queue_of(&owner, &locks, 2).await;
     assert!(is_refused(ours.release().await, &node));
     assert!(is_refused(soon(greedy).await.unwrap(), &node));
-    // `modest` needs only one of the two leases, and that of the owner will be released. It has listed the leases, and
-    // waits.
+    // `modest` needs only one of the two leases, and that of the owner will be released. It has
+    // listed the leases, and waits.
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     theirs.release().await.unwrap();
     assert_eq!(soon(modest).await.unwrap().unwrap().len(), 1);
@@ -142,11 +156,23 @@ async fn a_client_that_may_not_delete_leaves_one_node_and_then_sends_two_request
                 _ => soon(lock.try_acquire()).await,
             };
             let error = acquired.unwrap_err();
-            assert!(matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]), "{error}");
+            assert!(
+                matches!(&error, Error::ReleaseRefused { path, .. } if path.name() == left[0]),
+                "{error}"
+            );
         }
         // Each attempt checks that the node exists, and then tries again to delete it.
-        assert_eq!(without_probes(&proxy), BTreeMap::from([(OpCode::Exists, 9), (OpCode::Delete, 9)]));
-        assert_eq!((children(&owner, &dir).await, client.janitor().pending_deletes().len()), (left, 1));
+        assert_eq!(
+            without_probes(&proxy),
+            BTreeMap::from([(OpCode::Exists, 9), (OpCode::Delete, 9)])
+        );
+        assert_eq!(
+            (
+                children(&owner, &dir).await,
+                client.janitor().pending_deletes().len()
+            ),
+            (left, 1)
+        );
     }
 }
 
@@ -155,14 +181,30 @@ async fn the_next_acquire_deletes_a_refused_node_once_that_is_permitted() {
     let (owner, client, path) = without_delete("refused-repaired", "").await;
     drop(mutex(&client, &path).acquire().await.unwrap());
     soon(client.janitor().idle()).await;
-    assert!(matches!(soon(mutex(&client, &path).acquire()).await, Err(Error::ReleaseRefused { .. })));
-    owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
-    let guard = soon(mutex(&client, &path).try_acquire()).await.unwrap().unwrap();
-    assert_eq!((children(&owner, &path).await.len(), client.janitor().pending_deletes().len()), (1, 0));
+    assert!(matches!(
+        soon(mutex(&client, &path).acquire()).await,
+        Err(Error::ReleaseRefused { .. })
+    ));
+    owner
+        .set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None)
+        .await
+        .unwrap();
+    let guard = soon(mutex(&client, &path).try_acquire())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (
+            children(&owner, &path).await.len(),
+            client.janitor().pending_deletes().len()
+        ),
+        (1, 0)
+    );
     guard.release().await.unwrap();
 }
 
-/// The contender's data, not the name, identifies the node: another session's node may reuse a deleted name.
+/// The contender's data, not the name, identifies the node: another session's node may reuse a
+/// deleted name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_another_session_with_the_name_of_a_refused_node_is_not_deleted() {
     let (owner, client, path) = without_delete("refused-name", "").await;
@@ -170,8 +212,16 @@ async fn a_node_of_another_session_with_the_name_of_a_refused_node_is_not_delete
     let node = guard.node().clone();
     assert!(is_refused(guard.release().await, &node));
     owner.delete().for_path(&node).await.unwrap();
-    owner.create().with_mode(CreateMode::Ephemeral).for_path(&node, "").await.unwrap();
-    owner.set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    owner
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .for_path(&node, "")
+        .await
+        .unwrap();
+    owner
+        .set_acl(&path, [Acl::new(Permission::ALL, AuthId::anyone())], None)
+        .await
+        .unwrap();
     assert!(mutex(&client, &path).try_acquire().await.unwrap().is_none());
     assert!(owner.check_exists(&node).await.unwrap().is_some());
 }

@@ -2,27 +2,43 @@
 
 use std::time::Duration;
 
-use curator_recipes::{Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, client};
+use curator_recipes::{
+    Error, InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, client,
+};
 use curator_test::OpCode;
 
 use crate::support::{
-    DEFAULT_TIMEOUT, LONG_SESSION, arc, behind_proxy, builder, children, client, connect, create_dir_without_delete,
-    gives_up, mutex, nothing_left, path, queue_of, simulated, soon, until_simulated,
+    DEFAULT_TIMEOUT, LONG_SESSION, arc, behind_proxy, builder, children, client, connect,
+    create_dir_without_delete, gives_up, mutex, nothing_left, path, queue_of, simulated, soon,
+    until_simulated,
 };
 
-/// In this case, Curator clears its local state, and the node remains (Curator's issues 1193 and 1006).
+/// In this case, Curator clears its local state, and the node remains (Curator's issues 1193 and
+/// 1006).
 #[tokio::test(start_paused = true)]
 async fn an_unconfirmed_release_continues_and_is_listed_by_the_janitor() {
     let (simulation, process, holder) = gives_up().await;
-    let (other, path) = (connect(&simulation.connect_string()).await, "/release-pending");
+    let (other, path) = (
+        connect(&simulation.connect_string()).await,
+        "/release-pending",
+    );
     let mutex = mutex(&holder, path);
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().clone();
     simulation.partition(&process, 1);
     let error = soon(guard.release()).await.unwrap_err();
-    assert!(matches!(&error, Error::ReleasePending { path, .. } if *path == node), "{error}");
+    assert!(
+        matches!(&error, Error::ReleasePending { path, .. } if *path == node),
+        "{error}"
+    );
     let pending = holder.janitor().pending_deletes();
-    assert_eq!(pending.iter().map(|delete| delete.path.as_str()).collect::<Vec<_>>(), [node.as_str()]);
+    assert_eq!(
+        pending
+            .iter()
+            .map(|delete| delete.path.as_str())
+            .collect::<Vec<_>>(),
+        [node.as_str()]
+    );
     assert!(!mutex.is_owned_by_current());
     simulation.heal_partition(&process, 1);
     nothing_left(&holder, &[path]).await;
@@ -46,15 +62,24 @@ async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let node = guard.node().clone();
     let error = soon(guard.release()).await.unwrap_err();
-    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");
+    assert!(
+        matches!(&error, Error::ReleaseRefused { path, .. } if *path == node),
+        "{error}"
+    );
     assert!(!error.is_retryable());
     soon(holder.janitor().idle()).await;
     let left = holder.janitor().pending_deletes();
-    let left: Vec<_> = left.iter().map(|delete| (delete.path.as_str(), delete.given_up)).collect();
+    let left: Vec<_> = left
+        .iter()
+        .map(|delete| (delete.path.as_str(), delete.given_up))
+        .collect();
     assert_eq!(left, [(node.as_str(), true)]);
     // An acquire does not wait for a node that its own client could not delete.
     let error = soon(mutex(&holder, &path).acquire()).await.unwrap_err();
-    assert!(matches!(&error, Error::ReleaseRefused { path, .. } if *path == node), "{error}");
+    assert!(
+        matches!(&error, Error::ReleaseRefused { path, .. } if *path == node),
+        "{error}"
+    );
     // The session's end deletes the node, and so removes the record of it.
     holder.close().await.unwrap();
     queue_of(&client().await, &path, 0).await;
@@ -63,15 +88,26 @@ async fn a_release_that_is_not_permitted_fails_and_is_listed_by_the_janitor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues() {
-    let ((proxy, holder), other, path) = (behind_proxy().await, client().await, path("release-timeout"));
+    let ((proxy, holder), other, path) = (
+        behind_proxy().await,
+        client().await,
+        path("release-timeout"),
+    );
     let of = |name: &str| format!("{path}/{name}");
     let mutex = mutex(&holder, &of("mutex"));
     let lock = InterProcessReadWriteLock::new(&holder, of("read-write")).unwrap();
     let semaphore = InterProcessSemaphoreV2::new(&holder, of("semaphore"), 1).unwrap();
     for limit in [Duration::ZERO, Duration::from_millis(50)] {
         let guard = mutex.acquire().await.unwrap();
-        let (writing, lease) = (lock.write().acquire().await.unwrap(), semaphore.acquire().await.unwrap());
-        let nodes = [guard.node().clone(), writing.node().clone(), lease.node().clone()];
+        let (writing, lease) = (
+            lock.write().acquire().await.unwrap(),
+            semaphore.acquire().await.unwrap(),
+        );
+        let nodes = [
+            guard.node().clone(),
+            writing.node().clone(),
+            lease.node().clone(),
+        ];
         proxy.hold_replies(OpCode::Delete);
         let released = [
             soon(guard.release_timeout(limit)).await,
@@ -80,7 +116,11 @@ async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues(
         ];
         for (released, node) in released.into_iter().zip(nodes) {
             let error = released.unwrap_err();
-            let Error::ReleasePending { path, cause: client::Error::OperationTimeout { after, .. } } = &error else {
+            let Error::ReleasePending {
+                path,
+                cause: client::Error::OperationTimeout { after, .. },
+            } = &error
+            else {
                 panic!("{error}");
             };
             assert_eq!((path, *after), (&node, limit));
@@ -91,20 +131,34 @@ async fn release_timeout_of_any_guard_returns_in_time_and_the_release_continues(
         proxy.release_held();
         soon(holder.janitor().idle()).await;
     }
-    mutex.acquire().await.unwrap().release_timeout(DEFAULT_TIMEOUT).await.unwrap();
+    mutex
+        .acquire()
+        .await
+        .unwrap()
+        .release_timeout(DEFAULT_TIMEOUT)
+        .await
+        .unwrap();
 }
 
-/// The slow lock is the last one, and so it is released first. With a separate timeout for each lock, the release of two
-/// slow ones would take twice as long.
+/// The slow lock is the last one, and so it is released first. With a separate timeout for each
+/// lock, the release of two slow ones would take twice as long.
 #[tokio::test(start_paused = true)]
 async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_the_slow_ones() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     for slow in [vec![1], vec![0, 1]] {
         let (simulation, process, client) = simulated(|builder| builder).await;
         let other_process = simulation.process("other");
-        let other = other_process.run(builder(&simulation.connect_string(), LONG_SESSION).connect()).await.unwrap();
-        let members = [(&other, "/other"), (&client, "/slow")].map(|(client, path)| arc(mutex(client, path)));
-        let guard = InterProcessMultiLock::of(members).unwrap().acquire().await.unwrap();
+        let other = other_process
+            .run(builder(&simulation.connect_string(), LONG_SESSION).connect())
+            .await
+            .unwrap();
+        let members =
+            [(&other, "/other"), (&client, "/slow")].map(|(client, path)| arc(mutex(client, path)));
+        let guard = InterProcessMultiLock::of(members)
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap();
         let nodes: Vec<_> = guard.nodes().cloned().collect();
         for member in &slow {
             [&other_process, &process][*member].hold_replies(OpCode::Delete);
@@ -114,9 +168,21 @@ async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_t
             Error::ReleasesFailed { failures } => failures,
             failure => vec![failure],
         };
-        assert!(began.elapsed() < TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
-        assert!(matches!(&failures[0], Error::ReleasePending { path, .. } if *path == nodes[1]), "{failures:?}");
-        assert!(failures.iter().all(|failure| matches!(failure, Error::ReleasePending { .. })), "{failures:?}");
+        assert!(
+            began.elapsed() < TIMEOUT + Duration::from_millis(10),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(
+            matches!(&failures[0], Error::ReleasePending { path, .. } if *path == nodes[1]),
+            "{failures:?}"
+        );
+        assert!(
+            failures
+                .iter()
+                .all(|failure| matches!(failure, Error::ReleasePending { .. })),
+            "{failures:?}"
+        );
         // The timeout is over when the second lock is released, so its release is not confirmed.
         assert!(failures.len() >= slow.len(), "{failures:?}");
         for path in ["/other", "/slow"] {

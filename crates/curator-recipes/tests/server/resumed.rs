@@ -10,30 +10,45 @@ use futures_util::future::join_all;
 
 use crate::support::subjects::{Held, Kind};
 use crate::support::{
-    acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, requests_of, soon, spawn_acquire,
-    still_waits,
+    acquiring, arc, behind_proxy, children, client, mutex, path, queue_of, requests_of, soon,
+    spawn_acquire, still_waits,
 };
 
-/// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client has sent the second.
+/// Cuts the connection, and holds back the replies to the next handshakes. Returns when the client
+/// has sent the second.
 async fn outage(proxy: &FaultProxy) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::CreateSession);
     proxy.cut();
-    soon(proxy.wait_for_request(OpCode::CreateSession, 2)).await.unwrap();
+    soon(proxy.wait_for_request(OpCode::CreateSession, 2))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_its_node() {
-    let ((proxy, holding), steady, base) = (behind_proxy().await, client().await, path("unwatched"));
+    let ((proxy, holding), steady, base) =
+        (behind_proxy().await, client().await, path("unwatched"));
     let mut guards = Vec::new();
     for kind in Kind::all() {
-        guards.push(kind.lock(&holding, &format!("{base}/{kind:?}")).acquire().await.unwrap());
+        guards.push(
+            kind.lock(&holding, &format!("{base}/{kind:?}"))
+                .acquire()
+                .await
+                .unwrap(),
+        );
     }
-    let writing = Kind::Write.lock(&holding, &format!("{base}/downgraded")).acquire().await.unwrap();
+    let writing = Kind::Write
+        .lock(&holding, &format!("{base}/downgraded"))
+        .acquire()
+        .await
+        .unwrap();
     guards.push(writing.downgrade().await.unwrap());
     // The owners of two more locks wait for a loss: the first lock is lost, the second one is kept.
     let (watched, kept) = (format!("{base}/watched"), format!("{base}/kept"));
-    guards.push(Held::Guard(mutex(&holding, &watched).acquire().await.unwrap()));
+    guards.push(Held::Guard(
+        mutex(&holding, &watched).acquire().await.unwrap(),
+    ));
     let kept_guard = mutex(&holding, &kept).acquire().await.unwrap();
     let [lost, not_lost] = [guards.last().unwrap().loss(), kept_guard.loss()].map(tokio::spawn);
     let next = acquiring(&steady, &kept);
@@ -43,7 +58,11 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
     let mut states = holding.connection_states();
     outage(&proxy).await;
     for guard in &guards {
-        steady.delete().for_path(guard.nodes().last().unwrap()).await.unwrap();
+        steady
+            .delete()
+            .for_path(guard.nodes().last().unwrap())
+            .await
+            .unwrap();
     }
     proxy.release_held();
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
@@ -61,21 +80,33 @@ async fn a_holder_without_a_watch_is_invalid_when_its_session_resumes_without_it
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_nodes_of_a_thousand_holders_are_checked_in_two_requests() {
     let ((proxy, holding), base) = (behind_proxy().await, path("thousand"));
-    let acquire = async |number| mutex(&holding, &format!("{base}/{number}")).acquire().await.unwrap();
+    let acquire = async |number| {
+        mutex(&holding, &format!("{base}/{number}"))
+            .acquire()
+            .await
+            .unwrap()
+    };
     let mut guards = vec![acquire(0).await];
     for (holds, requests) in [(1, 1), (1_000, 2)] {
         guards.extend(join_all((guards.len()..holds).map(acquire)).await);
         let mut states = holding.connection_states();
         proxy.reset_counts();
-        // The checks are in the pipeline of the first probe, so all are sent before any reply arrives.
+        // The checks are in the pipeline of the first probe, so all are sent before any reply
+        // arrives.
         for op in [OpCode::Sync, OpCode::Multi, OpCode::MultiRead] {
             proxy.hold_replies(op);
         }
         proxy.cut();
-        soon(proxy.wait_for_request(OpCode::MultiRead, requests)).await.unwrap();
+        soon(proxy.wait_for_request(OpCode::MultiRead, requests))
+            .await
+            .unwrap();
         proxy.release_held();
         assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
-        assert_eq!(requests_of(&proxy, OpCode::MultiRead), requests, "{holds} holds");
+        assert_eq!(
+            requests_of(&proxy, OpCode::MultiRead),
+            requests,
+            "{holds} holds"
+        );
         assert!(guards.iter().all(LockGuard::is_valid));
     }
     // The nodes of released locks are not read.
@@ -102,9 +133,15 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     proxy.release_held();
     // When this request is answered, all earlier ones have been.
     holding.check_exists("/").await.unwrap();
-    let [node] = &children(&steady, &dir).await[..] else { panic!("the acquire has one node") };
+    let [node] = &children(&steady, &dir).await[..] else {
+        panic!("the acquire has one node")
+    };
     outage(&proxy).await;
-    steady.delete().for_path(format!("{dir}/{node}")).await.unwrap();
+    steady
+        .delete()
+        .for_path(format!("{dir}/{node}"))
+        .await
+        .unwrap();
     proxy.release_held();
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     let guard = soon(acquire).await.unwrap();
@@ -113,7 +150,8 @@ async fn an_acquire_that_is_not_polled_while_its_session_resumes_checks_its_node
     guard.release().await.unwrap();
 }
 
-/// All watches of a client break together, so one pipeline of reads finds what all of them have missed.
+/// All watches of a client break together, so one pipeline of reads finds what all of them have
+/// missed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline() {
     let ((proxy, waiting), steady, base) = (behind_proxy().await, client().await, path("one-look"));
@@ -128,7 +166,8 @@ async fn a_waiter_whose_connection_breaks_checks_all_its_queues_in_one_pipeline(
     proxy.cut();
     proxy.wait_for_reply(OpCode::GetData, 4).await.unwrap();
     assert!(still_waits(&waiter, &waiting).await);
-    let sent = [OpCode::GetData, OpCode::MultiRead, OpCode::GetChildren].map(|op| requests_of(&proxy, op));
+    let sent =
+        [OpCode::GetData, OpCode::MultiRead, OpCode::GetChildren].map(|op| requests_of(&proxy, op));
     assert_eq!(sent, [4, 1, 0]);
     held.release().await.unwrap();
     assert!(soon(waiter).await.unwrap().unwrap().is_valid());

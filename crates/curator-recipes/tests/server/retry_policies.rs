@@ -1,16 +1,17 @@
-//! Retry policies of single locks and recipes: views of one client, and closures. Outages are in simulated time.
+//! Retry policies of single locks and recipes: views of one client, and closures. Outages are in
+//! simulated time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curator_recipes::client::{
-    CuratorClient, Error as ClientError, RetryContext, RetryForever, RetryNTimes, RetryPolicy, RetryUntilElapsed,
-    retry_fn,
+    CuratorClient, Error as ClientError, RetryContext, RetryForever, RetryNTimes, RetryPolicy,
+    RetryUntilElapsed, retry_fn,
 };
 use curator_recipes::{
-    DistributedAtomicLong, Error, IdGenerator, InterProcessMultiLock, LeaderLatch, LockGuard, Result, SharedCount,
-    ValueError,
+    DistributedAtomicLong, Error, IdGenerator, InterProcessMultiLock, LeaderLatch, LockGuard,
+    Result, SharedCount, ValueError,
 };
 use curator_test::{OpCode, Process, Simulation};
 use futures_util::future::BoxFuture;
@@ -19,8 +20,9 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use crate::support::subjects::Kind;
 use crate::support::{
-    AnyLock, arc, behind_proxy_with, children, client as connected, mutex, non_reentrant, nothing_left, path,
-    requests_of, simulated, soon, spawn_acquire, unplug_process, until_simulated,
+    AnyLock, arc, behind_proxy_with, children, client as connected, mutex, non_reentrant,
+    nothing_left, path, requests_of, simulated, soon, spawn_acquire, unplug_process,
+    until_simulated,
 };
 
 const CONNECTION_TIMEOUT: Duration = Duration::from_millis(200);
@@ -29,7 +31,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A client whose own policy retries once.
 async fn client_with_short_timeout() -> (Simulation, Process, CuratorClient) {
     let once = RetryNTimes::new(1, PAUSE).unwrap();
-    simulated(|builder| builder.connection_timeout(CONNECTION_TIMEOUT).retry_policy(once)).await
+    simulated(|builder| {
+        builder
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .retry_policy(once)
+    })
+    .await
 }
 
 /// A policy that does not retry.
@@ -39,8 +46,12 @@ fn none() -> impl RetryPolicy + Clone {
 
 /// A mutex and a multi-lock made with this view, on separate paths below `path`.
 fn mutex_and_multi_lock(client: &CuratorClient, path: &str) -> [AnyLock; 2] {
-    let multi = InterProcessMultiLock::non_reentrant(client, [format!("{path}/b"), format!("{path}/c")]);
-    [arc(non_reentrant(client, &format!("{path}/a"))), arc(multi.unwrap())]
+    let multi =
+        InterProcessMultiLock::non_reentrant(client, [format!("{path}/b"), format!("{path}/c")]);
+    [
+        arc(non_reentrant(client, &format!("{path}/a"))),
+        arc(multi.unwrap()),
+    ]
 }
 
 /// The requests with which the locks of [`mutex_and_multi_lock`] list their queues.
@@ -54,7 +65,12 @@ fn spawn_all(locks: [AnyLock; 2]) -> Vec<JoinHandle<Result<LockGuard>>> {
 #[track_caller]
 fn failed(error: Error) -> (u32, Duration, ClientError) {
     match error {
-        Error::AcquireFailed { attempts, failing_for, cause, .. } => (attempts, failing_for, *cause),
+        Error::AcquireFailed {
+            attempts,
+            failing_for,
+            cause,
+            ..
+        } => (attempts, failing_for, *cause),
         error => panic!("{error}"),
     }
 }
@@ -71,7 +87,10 @@ pub(crate) struct Recording<P> {
 
 impl<P> Recording<P> {
     pub(crate) fn new(policy: P) -> Self {
-        Self { calls: Arc::default(), policy }
+        Self {
+            calls: Arc::default(),
+            policy,
+        }
     }
 
     pub(crate) fn taken(&self) -> Vec<Call> {
@@ -81,18 +100,27 @@ impl<P> Recording<P> {
 
 impl<P: RetryPolicy> RetryPolicy for Recording<P> {
     fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
-        self.calls.lock().unwrap().push((failed.retries(), failed.elapsed(), failed.error().cloned()));
+        self.calls.lock().unwrap().push((
+            failed.retries(),
+            failed.elapsed(),
+            failed.error().cloned(),
+        ));
         self.policy.next_delay(failed)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_same_session_waits() {
+async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_same_session_waits()
+{
     let (_simulation, process, client) = client_with_short_timeout().await;
     let hasty = client.using_retry_policy(none());
     let patient = client.using_retry_policy(RetryForever::new(PAUSE).unwrap());
-    // All locks on a path share a line of the client. It must not keep the policy of the first lock.
-    let own = [mutex_and_multi_lock(&client, "/hasty"), mutex_and_multi_lock(&client, "/patient")];
+    // All locks on a path share a line of the client. It must not keep the policy of the first
+    // lock.
+    let own = [
+        mutex_and_multi_lock(&client, "/hasty"),
+        mutex_and_multi_lock(&client, "/patient"),
+    ];
     let hasty_locks = mutex_and_multi_lock(&hasty, "/hasty");
     let patient_locks = mutex_and_multi_lock(&patient, "/patient");
     let id = client.session().await.unwrap().id();
@@ -131,7 +159,10 @@ async fn a_lock_gives_up_when_its_time_is_over() {
         assert_eq!(calls.len(), attempts as usize);
         assert_eq!((calls[0].0, calls[0].1), (0, Duration::ZERO));
         let (last, earlier) = calls.split_last().unwrap();
-        assert!(last.1 >= limit && earlier.iter().all(|(_, elapsed, _)| *elapsed < limit), "{calls:?}");
+        assert!(
+            last.1 >= limit && earlier.iter().all(|(_, elapsed, _)| *elapsed < limit),
+            "{calls:?}"
+        );
     }
 }
 
@@ -158,10 +189,19 @@ async fn a_closure_gives_up_by_the_kind_of_error() {
         assert_eq!(attempts, 1);
         assert!(matches!(cause, ClientError::Throttled { .. }), "{cause}");
         let calls = policy.taken();
-        assert!(matches!(&calls[..], [(0, Duration::ZERO, Some(ClientError::Throttled { .. }))]), "{calls:?}");
+        assert!(
+            matches!(
+                &calls[..],
+                [(0, Duration::ZERO, Some(ClientError::Throttled { .. }))]
+            ),
+            "{calls:?}"
+        );
     }
     // The client's own policy retries the same error.
-    for (lock, list) in mutex_and_multi_lock(&client, "/kinds").into_iter().zip(LISTS) {
+    for (lock, list) in mutex_and_multi_lock(&client, "/kinds")
+        .into_iter()
+        .zip(LISTS)
+    {
         simulation.throttle(move |request| request.op() == list);
         lock.acquire().await.unwrap().release().await.unwrap();
     }
@@ -174,12 +214,24 @@ async fn a_closure_gives_up_by_the_kind_of_error() {
 /// Each call fails, and asks the policy of its view once.
 #[tokio::test(start_paused = true)]
 async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
-    let (of_client, policy) = (Recording::new(RetryNTimes::new(1, PAUSE).unwrap()), Recording::new(none()));
+    let (of_client, policy) = (
+        Recording::new(RetryNTimes::new(1, PAUSE).unwrap()),
+        Recording::new(none()),
+    );
     let own = of_client.clone();
-    let (_simulation, process, client) =
-        simulated(|builder| builder.connection_timeout(CONNECTION_TIMEOUT).retry_policy(own)).await;
+    let (_simulation, process, client) = simulated(|builder| {
+        builder
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .retry_policy(own)
+    })
+    .await;
     // The namespace of a view is independent of its policy.
-    let view = client.using_namespace("").unwrap().using_retry_policy(policy.clone()).using_namespace("").unwrap();
+    let view = client
+        .using_namespace("")
+        .unwrap()
+        .using_retry_policy(policy.clone())
+        .using_namespace("")
+        .unwrap();
     // The client makes locks on the same paths first, and whatever it keeps for them.
     let locks = |client: &CuratorClient| {
         let lock = |kind: Kind| kind.lock(client, &format!("/{kind:?}"));
@@ -198,20 +250,51 @@ async fn each_recipe_asks_the_policy_of_the_client_with_which_it_was_made() {
         assert!(!call.await, "{what} succeeded without a server");
         let calls = policy.taken();
         let is_not_connected = |error| matches!(error, &Some(ClientError::NotConnected { .. }));
-        assert!(!calls.is_empty() && calls.iter().all(|(.., error)| is_not_connected(error)), "{what}: {calls:?}");
-        assert_eq!(of_client.taken().len(), 0, "{what} asked the policy of the client");
+        assert!(
+            !calls.is_empty() && calls.iter().all(|(.., error)| is_not_connected(error)),
+            "{what}: {calls:?}"
+        );
+        assert_eq!(
+            of_client.taken().len(),
+            0,
+            "{what} asked the policy of the client"
+        );
     };
     for (kind, lock) in Kind::all().zip(&locks) {
-        check(kind.name(), Box::pin(async { lock.acquire().await.is_ok() })).await;
-        check("participants", Box::pin(async { lock.participants().await.is_ok() })).await;
+        check(
+            kind.name(),
+            Box::pin(async { lock.acquire().await.is_ok() }),
+        )
+        .await;
+        check(
+            "participants",
+            Box::pin(async { lock.participants().await.is_ok() }),
+        )
+        .await;
     }
-    check("atomic number", Box::pin(async { number.increment().await.is_ok() })).await;
+    check(
+        "atomic number",
+        Box::pin(async { number.increment().await.is_ok() }),
+    )
+    .await;
     check("atomic get", Box::pin(async { number.get().await.is_ok() })).await;
-    check("exactly once", Box::pin(async { promoted.increment().await.is_ok() })).await;
+    check(
+        "exactly once",
+        Box::pin(async { promoted.increment().await.is_ok() }),
+    )
+    .await;
     check("ids", Box::pin(async { ids.next().await.is_ok() })).await;
     check("count", Box::pin(async { count.set(1).await.is_ok() })).await;
-    check("read of a node", Box::pin(async { view.get_data("/").await.is_ok() })).await;
-    check("create", Box::pin(async { view.create().for_path("/created", "").await.is_ok() })).await;
+    check(
+        "read of a node",
+        Box::pin(async { view.get_data("/").await.is_ok() }),
+    )
+    .await;
+    check(
+        "create",
+        Box::pin(async { view.create().for_path("/created", "").await.is_ok() }),
+    )
+    .await;
     // The task of the latch asks at its next attempt to join the queue, and tries again.
     let latch = latch.start();
     until_simulated(async || policy.calls.lock().unwrap().len() > 1).await;
@@ -244,18 +327,28 @@ async fn a_release_is_repeated_by_the_policy_of_its_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_has_no_error_and_is_no_failure_for_the_policy_of_the_client() {
     let (client, path) = (connected().await, path("conflict"));
-    let (failures, conflicts) = (Recording::new(none()), Recording::new(RetryNTimes::new(1, PAUSE).unwrap()));
-    let number = DistributedAtomicLong::new(&client.using_retry_policy(failures.clone()), &path).unwrap();
+    let (failures, conflicts) = (
+        Recording::new(none()),
+        Recording::new(RetryNTimes::new(1, PAUSE).unwrap()),
+    );
+    let number =
+        DistributedAtomicLong::new(&client.using_retry_policy(failures.clone()), &path).unwrap();
     let (rival, number) = (number.clone(), number.with_retry_policy(conflicts.clone()));
     let changing = number.update(|value| {
         block_in_place(|| Handle::current().block_on(rival.increment())).unwrap();
         Some(value + 1)
     });
     let error = soon(changing).await.unwrap_err();
-    assert!(matches!(error, ValueError::Contended { attempts: 2, .. }), "{error}");
+    assert!(
+        matches!(error, ValueError::Contended { attempts: 2, .. }),
+        "{error}"
+    );
     assert!(failures.taken().is_empty());
     let calls = conflicts.taken();
-    assert!(matches!(&calls[..], [(0, Duration::ZERO, None), (1, _, None)]), "{calls:?}");
+    assert!(
+        matches!(&calls[..], [(0, Duration::ZERO, None), (1, _, None)]),
+        "{calls:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -267,7 +360,10 @@ async fn a_policy_is_not_asked_about_an_error_that_a_retry_cannot_help() {
     let multi = InterProcessMultiLock::new(&view, [&path, &format!("{path}-other")]).unwrap();
     for lock in [arc(mutex(&view, &path)), arc(multi)] {
         let error = soon(lock.acquire()).await.unwrap_err();
-        assert!(matches!(&error, Error::Client(cause) if !cause.is_retryable()), "{error}");
+        assert!(
+            matches!(&error, Error::Client(cause) if !cause.is_retryable()),
+            "{error}"
+        );
         assert!(error.to_string().contains("permission denied"), "{error}");
     }
     assert!(policy.taken().is_empty());
@@ -280,10 +376,16 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
     let panics = Arc::new(AtomicBool::new(false));
     let is_armed = Arc::clone(&panics);
     let view = client.using_retry_policy(retry_fn(move |_| {
-        assert!(!is_armed.swap(false, Ordering::Relaxed), "the policy panics");
+        assert!(
+            !is_armed.swap(false, Ordering::Relaxed),
+            "the policy panics"
+        );
         Some(PAUSE)
     }));
-    let held = mutex(&client, &format!("{path}/other")).acquire().await.unwrap();
+    let held = mutex(&client, &format!("{path}/other"))
+        .acquire()
+        .await
+        .unwrap();
     for (lock, list) in mutex_and_multi_lock(&view, &path).into_iter().zip(LISTS) {
         lock.acquire().await.unwrap().release().await.unwrap();
         // The contender has a node when the policy is asked.
@@ -297,5 +399,9 @@ async fn a_policy_that_panics_ends_its_acquire_like_a_drop_and_not_the_client() 
     }
     assert!(held.is_valid());
     held.release().await.unwrap();
-    nothing_left(&client, &["a", "b", "c"].map(|name| format!("{path}/{name}"))).await;
+    nothing_left(
+        &client,
+        &["a", "b", "c"].map(|name| format!("{path}/{name}")),
+    )
+    .await;
 }

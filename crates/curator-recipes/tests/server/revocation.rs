@@ -1,4 +1,5 @@
-//! Requests of other clients to release a lock. `contract/revocation.rs` tests what all locks have in common.
+//! Requests of other clients to release a lock. `contract/revocation.rs` tests what all locks have
+//! in common.
 
 use std::sync::Arc;
 
@@ -9,11 +10,12 @@ use futures_util::FutureExt as _;
 
 use crate::support::subjects::Held;
 use crate::support::{
-    LOSSES, acquiring, behind_proxy, children, client, drop_after, listening, lose, mutex, path, queue_of, read_write,
-    soon, still_waits,
+    LOSSES, acquiring, behind_proxy, children, client, drop_after, listening, lose, mutex, path,
+    queue_of, read_write, soon, still_waits,
 };
 
-/// A waiter so far back does not watch its own node yet. The contract's tests send the request to a waiter that does.
+/// A waiter so far back does not watch its own node yet. The contract's tests send the request to a
+/// waiter that does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     let (first, last, path) = (client().await, client().await, path("revoke-waiting"));
@@ -27,7 +29,10 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
     queue_of(&first, &path, 5).await;
     let participants = mutex(&first, &path).participants().await.unwrap();
     revoke(&first, &participants[4].path).await.unwrap();
-    assert!(still_waits(&waiting, &last).await, "a revocation request must not end the wait");
+    assert!(
+        still_waits(&waiting, &last).await,
+        "a revocation request must not end the wait"
+    );
     guard.release().await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
     soon(guard.revocation_requested()).await.unwrap();
@@ -37,17 +42,27 @@ async fn a_revocation_of_a_waiter_far_back_in_the_queue_reaches_it_as_holder() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_participant_that_leaves_before_a_retry_of_the_request_is_reported_as_gone() {
-    let ((proxy, admin), holder, path) = (behind_proxy().await, client().await, path("revoke-gone"));
+    let ((proxy, admin), holder, path) =
+        (behind_proxy().await, client().await, path("revoke-gone"));
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     proxy.hold_nth_reply(OpCode::SetData, 1);
     let node = guard.node().clone();
     let revoking = tokio::spawn(async move { revoke(&admin, &node).await });
-    soon(proxy.wait_for_reply(OpCode::SetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::SetData, 1))
+        .await
+        .unwrap();
     guard.release().await.unwrap();
     proxy.cut();
     let error = soon(revoking).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::Client(ClientError::NoNode { .. })), "{error}");
-    assert_eq!(children(&holder, &path).await, [""; 0], "the request has created the node again");
+    assert!(
+        matches!(error, Error::Client(ClientError::NoNode { .. })),
+        "{error}"
+    );
+    assert_eq!(
+        children(&holder, &path).await,
+        [""; 0],
+        "the request has created the node again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,7 +84,10 @@ async fn a_dropped_wait_for_a_revocation_loses_no_request() {
     for polls in 0..6 {
         let guard = mutex(&holder, &path).acquire().await.unwrap();
         // Without a request, the future would never wake, so the request is made concurrently.
-        let (_, revoked) = tokio::join!(drop_after(guard.revocation_requested(), polls), revoke(&admin, guard.node()));
+        let (_, revoked) = tokio::join!(
+            drop_after(guard.revocation_requested(), polls),
+            revoke(&admin, guard.node())
+        );
         revoked.unwrap();
         soon(guard.revocation_requested()).await.unwrap();
         guard.release().await.unwrap();

@@ -1,4 +1,5 @@
-//! The end of a runtime, or of a thread: waiters get an error, nothing panics, and held locks are released.
+//! The end of a runtime, or of a thread: waiters get an error, nothing panics, and held locks are
+//! released.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,15 +14,16 @@ use curator_test::TestingServer;
 use tokio::runtime::Builder;
 
 use crate::support::{
-    adjusted_server, alone_on_shared_server, builder, client, connect, mutex, nothing_left, path, polled_until,
-    queue_of, soon,
+    adjusted_server, alone_on_shared_server, builder, client, connect, mutex, nothing_left, path,
+    polled_until, queue_of, soon,
 };
 
-/// The name of this test's threads. Only their panics are counted, because concurrent tests may panic on purpose.
+/// The name of this test's threads. Only their panics are counted, because concurrent tests may
+/// panic on purpose.
 const NAME: &str = "the-end-of-a-runtime";
 const ROUNDS: usize = 30;
-/// The number of waiters that have nodes in the queue. Further waiters wait within the client, without a
-/// deadline: they learn of the runtime's end from the client.
+/// The number of waiters that have nodes in the queue. Further waiters wait within the client,
+/// without a deadline: they learn of the runtime's end from the client.
 const IN_QUEUE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,28 +36,50 @@ async fn waiting_threads_get_an_error_without_a_panic_when_the_runtime_ends() {
         }
         hook(info);
     }));
-    let (steady, address) = (client().await, TestingServer::shared().await.connect_string());
+    let (steady, address) = (
+        client().await,
+        TestingServer::shared().await.connect_string(),
+    );
     for round in 0..ROUNDS {
         let threads = if round == 0 { IN_QUEUE + 4 } else { 4 };
         let path = path("runtime-end");
         let held = mutex(&steady, &path).acquire().await.unwrap();
         let mut builder = Builder::new_multi_thread();
-        let dying = builder.worker_threads(2).thread_name(NAME).enable_all().build().unwrap();
+        let dying = builder
+            .worker_threads(2)
+            .thread_name(NAME)
+            .enable_all()
+            .build()
+            .unwrap();
         let to = address.clone();
-        let client = dying.spawn(async move { connect(&to).await }).await.unwrap();
+        let client = dying
+            .spawn(async move { connect(&to).await })
+            .await
+            .unwrap();
         let mutex = mutex(&client, &path);
         let waiting: Vec<_> = (0..threads)
             .map(|_| {
                 let mutex = mutex.clone();
                 let wait = move || mutex.blocking_acquire().map(drop);
-                thread::Builder::new().name(NAME.to_owned()).spawn(wait).unwrap()
+                thread::Builder::new()
+                    .name(NAME.to_owned())
+                    .spawn(wait)
+                    .unwrap()
             })
             .collect();
         queue_of(&steady, &path, threads.min(IN_QUEUE) + 1).await;
         dying.shutdown_background();
-        let join = move || waiting.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>();
+        let join = move || {
+            waiting
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect::<Vec<_>>()
+        };
         for ended in soon(tokio::task::spawn_blocking(join)).await.unwrap() {
-            assert!(matches!(ended, Err(Error::Client(ClientError::ClientEnded { .. }))), "{ended:?}");
+            assert!(
+                matches!(ended, Err(Error::Client(ClientError::ClientEnded { .. }))),
+                "{ended:?}"
+            );
         }
         held.release().await.unwrap();
     }
@@ -75,7 +99,10 @@ async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
         let ended = thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let client = builder(&connect_string, session_timeout).connect().await.unwrap();
+                let client = builder(&connect_string, session_timeout)
+                    .connect()
+                    .await
+                    .unwrap();
                 assert_eq!(client.session().await.unwrap().timeout(), session_timeout);
                 let _guard = mutex(&client, &locked).acquire().await.unwrap();
                 assert!(!panics, "on purpose");
@@ -83,7 +110,12 @@ async fn a_lock_is_free_immediately_after_the_runtime_of_its_holder_ends() {
         });
         let ended = tokio::task::spawn_blocking(|| ended.join()).await.unwrap();
         assert_eq!(ended.is_err(), panics);
-        soon(mutex(&next, &path).acquire()).await.unwrap().release().await.unwrap();
+        soon(mutex(&next, &path).acquire())
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
     }
 }
 
@@ -91,16 +123,21 @@ thread_local! {
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// When these values are dropped, tokio's thread-local variables are gone. A panic in such a destructor aborts the
-/// process.
+/// When these values are dropped, tokio's thread-local variables are gone. A panic in such a
+/// destructor aborts the process.
 #[test]
 fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends() {
     alone_on_shared_server(
         "runtime_end::guards_and_waits_in_thread_local_variables_are_released_when_their_thread_ends",
         || {
-            let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let home = Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap();
             let (client, other) = home.block_on(async { (client().await, client().await) });
-            let [held, leased, waited_for] = ["thread-held", "thread-leased", "thread-waited-for"].map(path);
+            let [held, leased, waited_for] =
+                ["thread-held", "thread-leased", "thread-waited-for"].map(path);
             let blocker = home.block_on(mutex(&other, &waited_for).acquire()).unwrap();
             let held_by_thread = (client, held.clone(), leased.clone(), waited_for.clone());
             let thread = thread::spawn(move || {
@@ -112,13 +149,20 @@ fn guards_and_waits_in_thread_local_variables_are_released_when_their_thread_end
                 let semaphore = InterProcessSemaphoreV2::new(&client, &leased, 2).unwrap();
                 keep(Box::new(semaphore.blocking_acquire().unwrap()));
                 let waiting = mutex(&client, &waited_for);
-                let waiting = polled_until(async move { waiting.acquire().await }, queue_of(&client, &waited_for, 2));
+                let waiting = polled_until(
+                    async move { waiting.acquire().await },
+                    queue_of(&client, &waited_for, 2),
+                );
                 keep(Box::new(client.block_on(waiting)));
                 keep(Box::new(client));
             });
             thread.join().unwrap();
             home.block_on(async {
-                nothing_left(&other, &[held, format!("{leased}/leases"), format!("{leased}/locks")]).await;
+                nothing_left(
+                    &other,
+                    &[held, format!("{leased}/leases"), format!("{leased}/locks")],
+                )
+                .await;
                 blocker.release().await.unwrap();
                 nothing_left(&other, &[waited_for]).await;
             });

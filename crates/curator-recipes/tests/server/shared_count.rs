@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use curator_recipes::client::{self, Acl, AuthId, CuratorClient, Outcome, Permission, RetryNTimes, WatchEvent};
+use curator_recipes::client::{
+    self, Acl, AuthId, CuratorClient, Outcome, Permission, RetryNTimes, WatchEvent,
+};
 use curator_recipes::{CountChanges, SharedCount, SharedValue, ValueError, VersionedCount};
 use curator_test::{OpCode, TestingServer};
 use futures_util::StreamExt as _;
 
 use crate::support::{
-    behind_proxy, behind_proxy_with, client, end_session, path, replace, requests_of, round_trips, soon, unplug, until,
-    until_watched,
+    behind_proxy, behind_proxy_with, client, end_session, path, replace, requests_of, round_trips,
+    soon, unplug, until, until_watched,
 };
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
@@ -21,7 +23,10 @@ async fn a_count_set_by_one_client_is_read_by_another() {
     let (one, other, path) = (client().await, client().await, path("count/shared"));
     let (ours, theirs) = (count(&one, &path, 7), count(&other, &path, 8));
     assert_eq!((*ours.seed(), ours.path().as_str()), (7, path.as_str()));
-    assert!(one.check_exists(&path).await.unwrap().is_none(), "a request was sent before the first use");
+    assert!(
+        one.check_exists(&path).await.unwrap().is_none(),
+        "a request was sent before the first use"
+    );
 
     // Both clients read the seed of the first.
     assert_eq!(ours.get().await.unwrap(), 7);
@@ -43,7 +48,10 @@ async fn a_count_set_by_one_client_is_read_by_another() {
 async fn a_stale_version_changes_nothing() {
     let (one, other, path) = (client().await, client().await, path("count/versions"));
     let (ours, theirs) = (count(&one, &path, 0), count(&other, &path, 0));
-    let (seen, seen_by_other) = (ours.versioned().await.unwrap(), theirs.versioned().await.unwrap());
+    let (seen, seen_by_other) = (
+        ours.versioned().await.unwrap(),
+        theirs.versioned().await.unwrap(),
+    );
     assert_eq!(seen, seen_by_other);
     assert!(ours.compare_and_set(&seen, 1).await.unwrap());
     assert!(!theirs.compare_and_set(&seen_by_other, 2).await.unwrap());
@@ -56,7 +64,10 @@ async fn a_stale_version_changes_nothing() {
     assert!(!theirs.compare_and_set(&seen, 2).await.unwrap());
 
     one.delete().for_path(&path).await.unwrap();
-    assert!(!theirs.compare_and_set(&seen, 2).await.unwrap(), "a deleted count must not be set");
+    assert!(
+        !theirs.compare_and_set(&seen, 2).await.unwrap(),
+        "a deleted count must not be set"
+    );
     assert!(one.check_exists(&path).await.unwrap().is_none());
 }
 
@@ -77,14 +88,19 @@ async fn a_watch_fires_on_a_change_and_on_the_deletion() {
     assert_eq!((now.value, now.version), (3, 0));
 }
 
-/// Another client creates the node between our first request, whose reply is held back, and our create.
+/// Another client creates the node between our first request, whose reply is held back, and our
+/// create.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_created_concurrently_has_the_other_clients_value_until_it_is_set() {
     let other = client().await;
     for sets in [false, true] {
         let (proxy, slow) = behind_proxy().await;
         let path = path("count/meanwhile");
-        let first_request = if sets { OpCode::SetData } else { OpCode::GetData };
+        let first_request = if sets {
+            OpCode::SetData
+        } else {
+            OpCode::GetData
+        };
         proxy.hold_replies(first_request);
         proxy.reset_counts();
         let reading = tokio::spawn({
@@ -110,7 +126,10 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 
     // Creates the parents, so that the create with the lost reply is that of the count.
     let parent = count.path().parent().unwrap();
-    client.ensure_containers(&client.session().await.unwrap(), &parent).await.unwrap();
+    client
+        .ensure_containers(&client.session().await.unwrap(), &parent)
+        .await
+        .unwrap();
     proxy.cut_before_reply(OpCode::Create2);
     let created = soon(count.versioned()).await.unwrap();
     assert_eq!((created.value, created.version), (6, 0));
@@ -122,7 +141,16 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 
     proxy.cut_before_reply(OpCode::SetData);
     let error = soon(count.compare_and_set(&set, 8)).await.unwrap_err();
-    assert!(matches!(&error, ValueError::OutcomeUnknown { cause: client::Error::Ambiguous { .. }, .. }), "{error}");
+    assert!(
+        matches!(
+            &error,
+            ValueError::OutcomeUnknown {
+                cause: client::Error::Ambiguous { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(error.outcome(), Outcome::Unknown);
     assert_eq!(soon(count.get()).await.unwrap(), 8);
 }
@@ -131,15 +159,21 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
     let once_more = RetryNTimes::new(1, Duration::from_millis(20)).unwrap();
-    let (proxy, client) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500)).retry_policy(once_more))
-            .await;
+    let (proxy, client) = behind_proxy_with(|builder| {
+        builder
+            .connection_timeout(Duration::from_millis(500))
+            .retry_policy(once_more)
+    })
+    .await;
     let count = count(&client, &path("count/gives-up"), 6);
     soon(count.set(7)).await.unwrap();
     proxy.cut_before_reply(OpCode::SetData);
     proxy.refuse(true).unwrap();
     let error = soon(count.set(8)).await.unwrap_err();
-    assert!(matches!(&error, ValueError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(
+        matches!(&error, ValueError::OutcomeUnknown { .. }),
+        "{error:?}"
+    );
     // No request of this call is sent.
     let error = soon(count.set(9)).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NotApplied, "{error:?}");
@@ -147,7 +181,10 @@ async fn a_set_that_gives_up_after_a_lost_reply_is_outcome_unknown() {
 
 /// The number and its version.
 async fn next(changes: &mut CountChanges) -> (i32, i32) {
-    let VersionedCount { value, version, .. } = soon(changes.next()).await.expect("the stream has not ended").unwrap();
+    let VersionedCount { value, version, .. } = soon(changes.next())
+        .await
+        .expect("the stream has not ended")
+        .unwrap();
     (value, version)
 }
 
@@ -157,7 +194,10 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
     let theirs = count(&other, &path, 0);
     let mut changes = count(&one, &path, 3).changes();
     round_trips(&one).await;
-    assert!(other.check_exists(&path).await.unwrap().is_none(), "a request was sent before the first use");
+    assert!(
+        other.check_exists(&path).await.unwrap().is_none(),
+        "a request was sent before the first use"
+    );
     assert_eq!(next(&mut changes).await, (3, 0));
     proxy.reset_counts();
     // Setting the same number is a change too.
@@ -165,7 +205,11 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
         theirs.set(value).await.unwrap();
         assert_eq!(next(&mut changes).await, (value, version));
     }
-    assert_eq!(requests_of(&proxy, OpCode::GetData), 3, "one read for each change");
+    assert_eq!(
+        requests_of(&proxy, OpCode::GetData),
+        3,
+        "one read for each change"
+    );
     other.delete().for_path(&path).await.unwrap();
     assert_eq!(next(&mut changes).await, (3, 0));
     // `CountChanges` is a `Stream`, which can be combined with other streams.
@@ -179,8 +223,12 @@ async fn the_stream_begins_with_the_current_value_and_yields_each_change_and_a_d
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_another_session() {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    let (proxy, one) =
-        behind_proxy_with(|builder| builder.connection_timeout(Duration::from_millis(500)).retry_policy(once)).await;
+    let (proxy, one) = behind_proxy_with(|builder| {
+        builder
+            .connection_timeout(Duration::from_millis(500))
+            .retry_policy(once)
+    })
+    .await;
     let (other, path) = (client().await, path("changes/outage"));
     let mut changes = count(&one, &path, 0).changes();
     assert_eq!(next(&mut changes).await, (0, 0));
@@ -195,7 +243,10 @@ async fn an_outage_causes_no_error_and_no_change_in_the_stream_which_goes_on_in_
         let reads = requests_of(&proxy, OpCode::GetData);
         proxy.refuse(false).unwrap();
         // The read after the reconnect finds no change.
-        proxy.wait_for_reply(OpCode::GetData, reads + 1).await.unwrap();
+        proxy
+            .wait_for_reply(OpCode::GetData, reads + 1)
+            .await
+            .unwrap();
         round_trips(&one).await;
         assert!(!following.is_finished());
         count(&other, &path, 0).set(value).await.unwrap();
@@ -217,11 +268,20 @@ async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
         other.set_data(&path, data, None).await.unwrap();
         one.sync(&path).await.unwrap();
         let error = soon(changes.next()).await.unwrap().unwrap_err();
-        for error in [error, count.get().await.unwrap_err(), count.watch().await.map(drop).unwrap_err()] {
-            let ValueError::Invalid { path: at, cause } = &error else { panic!("{error}") };
+        for error in [
+            error,
+            count.get().await.unwrap_err(),
+            count.watch().await.map(drop).unwrap_err(),
+        ] {
+            let ValueError::Invalid { path: at, cause } = &error else {
+                panic!("{error}")
+            };
             assert_eq!(
                 (at.as_str(), cause.to_string()),
-                (path.as_str(), format!("expected 4 bytes, found {}", data.len()))
+                (
+                    path.as_str(),
+                    format!("expected 4 bytes, found {}", data.len())
+                )
             );
             assert!(!error.is_retryable());
         }
@@ -235,17 +295,29 @@ async fn invalid_data_is_an_error_item_and_does_not_end_the_stream() {
 async fn a_permanent_error_is_the_last_item_of_the_stream() {
     let (one, other, path) = (client().await, client().await, path("changes/forbidden"));
     let no_reading = [Acl::new(Permission::WRITE, AuthId::anyone())];
-    other.create().creating_parent_containers().with_acl(no_reading).for_path(&path, "").await.unwrap();
+    other
+        .create()
+        .creating_parent_containers()
+        .with_acl(no_reading)
+        .for_path(&path, "")
+        .await
+        .unwrap();
     let mut changes = count(&one, &path, 0).changes();
     let error = soon(changes.next()).await.unwrap().unwrap_err();
-    assert!(matches!(&error, ValueError::Client(client::Error::NoAuth { .. })), "{error}");
+    assert!(
+        matches!(&error, ValueError::Client(client::Error::NoAuth { .. })),
+        "{error}"
+    );
     for _ in 0..2 {
         assert!(soon(changes.next()).await.is_none());
     }
 }
 
 fn text(client: &CuratorClient, path: &str) -> SharedValue<String> {
-    let codec = (|text: &String| text.clone().into_bytes(), |data: &[u8]| String::from_utf8(data.to_vec()));
+    let codec = (
+        |text: &String| text.clone().into_bytes(),
+        |data: &[u8]| String::from_utf8(data.to_vec()),
+    );
     SharedValue::with_codec(client, path, codec, "seed".to_owned()).unwrap()
 }
 
@@ -260,12 +332,25 @@ async fn a_replaced_node_with_version_0_again_is_not_taken_for_the_old_one() {
     replace(&other, &path, "replaced").await;
     let first = next().await;
     assert_eq!((&*first.value, first.version), ("replaced", 0));
-    assert!(value.compare_and_set(&first, "set".to_owned()).await.unwrap());
+    assert!(
+        value
+            .compare_and_set(&first, "set".to_owned())
+            .await
+            .unwrap()
+    );
     let second = next().await;
     assert_eq!((&*second.value, second.version), ("set", 1));
     replace(&other, &path, "replaced").await;
-    assert!(!value.compare_and_set(&second, "lost".to_owned()).await.unwrap());
-    assert_eq!((next().await, value.versioned().await.unwrap()), (first.clone(), first));
+    assert!(
+        !value
+            .compare_and_set(&second, "lost".to_owned())
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        (next().await, value.versioned().await.unwrap()),
+        (first.clone(), first)
+    );
 }
 
 /// In Curator, removing a listener had no effect: CURATOR-420.

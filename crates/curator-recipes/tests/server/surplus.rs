@@ -6,9 +6,12 @@ use std::time::Duration;
 use curator_recipes::client::{CreateMode, NodeSpec, RetryNTimes};
 use curator_test::OpCode;
 
-use crate::support::{acquiring, children, connect, mutex, simulated, soon, still_waits, until_simulated};
+use crate::support::{
+    acquiring, children, connect, mutex, simulated, soon, still_waits, until_simulated,
+};
 
-/// A contender whose recovery finds two nodes continues with the first, and deletes both when the acquire is dropped.
+/// A contender whose recovery finds two nodes continues with the first, and deletes both when the
+/// acquire is dropped.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     // The recovery follows after a pause in which the test adds a second node.
@@ -20,7 +23,10 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
     let waiter = acquiring(&client, path);
     until_simulated(async || children(&other, path).await.len() == 2).await;
     let names = children(&other, path).await;
-    let own = names.iter().find(|name| *name != held.node().name()).unwrap();
+    let own = names
+        .iter()
+        .find(|name| *name != held.node().name())
+        .unwrap();
     let prefix = &own[..own.len() - 10];
     let second = NodeSpec {
         path: held.node().parent().unwrap().join(prefix).unwrap(),
@@ -29,8 +35,18 @@ async fn an_acquire_dropped_while_it_has_two_nodes_leaves_neither() {
         acl: Arc::clone(client.default_acl()),
     };
     // The first creates fail, until the client has opened another connection.
-    until_simulated(async || client.session().await.unwrap().create(&second).await.is_ok()).await;
-    // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its own nodes.
+    until_simulated(async || {
+        client
+            .session()
+            .await
+            .unwrap()
+            .create(&second)
+            .await
+            .is_ok()
+    })
+    .await;
+    // The recovery reads both nodes. Then the waiter watches the node ahead and the first of its
+    // own nodes.
     until_simulated(async || process.requests().get(&OpCode::GetData) == Some(&4)).await;
     assert!(still_waits(&waiter, &client).await);
     waiter.abort();

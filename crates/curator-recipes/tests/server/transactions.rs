@@ -1,19 +1,24 @@
-//! `LockGuard::transaction`: writes that are applied only while the lock is held. `contract/transactions.rs` tests what
-//! all locks have in common.
+//! `LockGuard::transaction`: writes that are applied only while the lock is held.
+//! `contract/transactions.rs` tests what all locks have in common.
 
 use curator_recipes::client::{CuratorClient, Error as ClientError, Outcome, ZPath};
 use curator_recipes::{Error, InterProcessMultiLock, LossReason};
 use curator_test::{FaultProxy, OpCode, Process};
 
 use crate::support::{
-    acquiring, adjusted_server, arc, behind_proxy, client, connect, mutex, path, polled_until, queue_of, read_write,
-    simulated, soon,
+    acquiring, adjusted_server, arc, behind_proxy, client, connect, mutex, path, polled_until,
+    queue_of, read_write, simulated, soon,
 };
 
 /// Creates a node to write to.
 pub(crate) async fn account(client: &CuratorClient) -> String {
     let path = path("account");
-    client.create().creating_parent_containers().for_path(&path, "100").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(&path, "100")
+        .await
+        .unwrap();
     path
 }
 
@@ -33,15 +38,36 @@ async fn further_and_downgraded_guards_of_a_lock_have_transactions() {
     let (client, path) = (client().await, path("transaction-guards"));
     let (account, lock) = (account(&client).await, read_write(&client, &path));
     let writing = lock.write().acquire().await.unwrap();
-    let (again, beside) = (lock.write().acquire().await.unwrap(), lock.read().acquire().await.unwrap());
+    let (again, beside) = (
+        lock.write().acquire().await.unwrap(),
+        lock.read().acquire().await.unwrap(),
+    );
     for guard in [&*again, &beside] {
-        guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap();
+        guard
+            .transaction()
+            .set_data(&account, "90", None)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap();
     }
     drop((again, beside));
     let downgraded = writing.downgrade().await.unwrap();
-    downgraded.transaction().set_data(&account, "80", None).unwrap().commit().await.unwrap();
+    downgraded
+        .transaction()
+        .set_data(&account, "80", None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
     client.delete().for_path(downgraded.node()).await.unwrap();
-    let error = downgraded.transaction().set_data(&account, "70", None).unwrap().commit().await.unwrap_err();
+    let error = downgraded
+        .transaction()
+        .set_data(&account, "70", None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap_err();
     assert_lost(&error, downgraded.node(), LossReason::NodeDeleted);
     assert_eq!(data(&client, &account).await, "80");
 }
@@ -53,16 +79,31 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
     let proxy = FaultProxy::start(other_server.address()).unwrap();
     let id = first.session().await.unwrap().id();
     // The offset of the session id: after the version and the timeout.
-    proxy.alter_next_reply(OpCode::CreateSession, move |reply| reply[8..16].copy_from_slice(&id.to_be_bytes()));
+    proxy.alter_next_reply(OpCode::CreateSession, move |reply| {
+        reply[8..16].copy_from_slice(&id.to_be_bytes())
+    });
     let namesake = connect(&proxy.connect_string()).await;
     assert_eq!(namesake.session().await.unwrap().id(), id);
     let account = account(&first).await;
     for second in [client().await, namesake] {
         let locks = [&first, &second].map(|client| arc(mutex(client, &path("of-two"))));
-        let guard = InterProcessMultiLock::of(locks).unwrap().acquire().await.unwrap();
+        let guard = InterProcessMultiLock::of(locks)
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap();
         let theirs = guard.nodes().nth(1).unwrap().clone();
-        let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
-        assert!(matches!(&error, Error::SeveralSessions { path } if *path == theirs), "{error}");
+        let error = guard
+            .transaction()
+            .set_data(&account, "90", None)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::SeveralSessions { path } if *path == theirs),
+            "{error}"
+        );
         assert_eq!(data(&first, &account).await, "100");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
@@ -74,34 +115,61 @@ async fn a_transaction_with_a_lost_request_or_reply_is_ambiguous_and_applied_at_
     type Lose = fn(&Process, OpCode);
     let (_simulation, process, client) = simulated(|builder| builder).await;
     let guard = mutex(&client, "/lock").acquire().await.unwrap();
-    let faults: [(Lose, i32); 3] =
-        [(Process::cut_before_request, 0), (Process::cut_before_reply, 1), (Process::swallow_next_reply, 1)];
+    let faults: [(Lose, i32); 3] = [
+        (Process::cut_before_request, 0),
+        (Process::cut_before_reply, 1),
+        (Process::swallow_next_reply, 1),
+    ];
     for (lose, applied) in faults {
         let account = account(&client).await;
         lose(&process, OpCode::Multi);
-        let error = guard.transaction().set_data(&account, "90", None).unwrap().commit().await.unwrap_err();
-        assert!(matches!(&error, Error::Client(ClientError::Ambiguous { .. })), "{error}");
+        let error = guard
+            .transaction()
+            .set_data(&account, "90", None)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Client(ClientError::Ambiguous { .. })),
+            "{error}"
+        );
         assert_eq!(error.outcome(), Outcome::Unknown);
         process.wait_for_faults().await.unwrap();
         // The version counts the writes.
         assert_eq!(client.get_data(&account).await.unwrap().1.version, applied);
         // The lock is still held.
-        guard.transaction().set_data(&account, "80", None).unwrap().commit().await.unwrap();
+        guard
+            .transaction()
+            .set_data(&account, "80", None)
+            .unwrap()
+            .commit()
+            .await
+            .unwrap();
         assert_eq!(data(&client, &account).await, "80");
     }
     guard.release().await.unwrap();
 }
 
-/// The lock is released while the transaction is in flight: the server applies the transaction before the release.
+/// The lock is released while the transaction is in flight: the server applies the transaction
+/// before the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_dropped_in_flight_is_applied_before_the_next_holder_acquires() {
-    let ((proxy, holder), next, path) = (behind_proxy().await, client().await, path("transaction-way"));
+    let ((proxy, holder), next, path) = (
+        behind_proxy().await,
+        client().await,
+        path("transaction-way"),
+    );
     let account = account(&next).await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     let waiting = acquiring(&next, &path);
     queue_of(&next, &path, 2).await;
     proxy.hold_replies(OpCode::Multi);
-    let committing = guard.transaction().set_data(&account, "90", None).unwrap().commit();
+    let committing = guard
+        .transaction()
+        .set_data(&account, "90", None)
+        .unwrap()
+        .commit();
     drop(polled_until(committing, proxy.wait_for_request(OpCode::Multi, 1)).await);
     drop(guard);
     let theirs = soon(waiting).await.unwrap().unwrap();

@@ -4,14 +4,15 @@ use std::future::ready;
 
 use curator_recipes::client::{CreateMode, CuratorClient, Outcome};
 use curator_recipes::{
-    DistributedAtomicLong, DistributedAtomicValue, Error, IdGenerator, InterProcessSemaphoreV2, SharedCount,
-    SharedValue, ValueError,
+    DistributedAtomicLong, DistributedAtomicValue, Error, IdGenerator, InterProcessSemaphoreV2,
+    SharedCount, SharedValue, ValueError,
 };
 
 use curator_test::OpCode;
 
 use crate::support::{
-    Row, adjusted_server, behind_proxy, client as connected, connect, mutex, path, requests_of, soon, until,
+    Row, adjusted_server, behind_proxy, client as connected, connect, mutex, path, requests_of,
+    soon, until,
 };
 
 fn long(client: &CuratorClient, path: &str) -> DistributedAtomicLong {
@@ -26,7 +27,12 @@ async fn exists(client: &CuratorClient, path: &str) -> bool {
 async fn empty_containers_are_removed(client: &CuratorClient) {
     let container = path("reaped");
     let child = format!("{container}/child");
-    client.create().creating_parent_containers().for_path(&child, "").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(&child, "")
+        .await
+        .unwrap();
     client.delete().for_path(&child).await.unwrap();
     until(async || !exists(client, &container).await).await;
 }
@@ -40,13 +46,24 @@ async fn errors_at(client: &CuratorClient, path: &str) -> Vec<(&'static str, Val
     vec![
         ("get", soon(number().get()).await.unwrap_err()),
         ("increment", soon(number().increment()).await.unwrap_err()),
-        ("compare_and_set", soon(number().compare_and_set(&0, 1)).await.unwrap_err()),
+        (
+            "compare_and_set",
+            soon(number().compare_and_set(&0, 1)).await.unwrap_err(),
+        ),
         ("exactly_once", soon(once().increment()).await.unwrap_err()),
         ("force_set", soon(number().force_set(7)).await.unwrap_err()),
-        ("next", soon(IdGenerator::new(client, path, 3).unwrap().next()).await.unwrap_err()),
+        (
+            "next",
+            soon(IdGenerator::new(client, path, 3).unwrap().next())
+                .await
+                .unwrap_err(),
+        ),
         ("count", soon(count().get()).await.unwrap_err()),
         ("versioned", soon(count().versioned()).await.unwrap_err()),
-        ("watch", soon(count().watch()).await.map(|_| ()).unwrap_err()),
+        (
+            "watch",
+            soon(count().watch()).await.map(|_| ()).unwrap_err(),
+        ),
         ("changes", soon(changed()).await.unwrap_err()),
         ("set", soon(count().set(7)).await.unwrap_err()),
     ]
@@ -56,9 +73,20 @@ async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
     for (call, error) in errors_at(client, path).await {
         let _row = Row::of(call);
         let text = error.to_string();
-        assert!(text.contains(path) && text.contains("cannot keep a value") && text.contains(expected), "{text}");
-        assert_eq!(text.contains("set_data"), expected == "directory", "the way out: {text}");
-        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+        assert!(
+            text.contains(path) && text.contains("cannot keep a value") && text.contains(expected),
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("set_data"),
+            expected == "directory",
+            "the way out: {text}"
+        );
+        assert_eq!(
+            (error.is_retryable(), error.outcome()),
+            (false, Outcome::NotApplied),
+            "{text}"
+        );
     }
     let (data, stat) = client.get_data(path).await.unwrap();
     assert_eq!((&*data, stat.version), (&b""[..], 0), "nothing was written");
@@ -66,16 +94,31 @@ async fn assert_refused(client: &CuratorClient, path: &str, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_at_the_path_of_a_lock_is_refused_and_is_never_a_container() {
-    let (client, path) = (connect(&adjusted_server().await.connect_string()).await, path("values/lock"));
+    let (client, path) = (
+        connect(&adjusted_server().await.connect_string()).await,
+        path("values/lock"),
+    );
     let guard = mutex(&client, &path).acquire().await.unwrap();
     assert_refused(&client, &path, "directory").await;
     guard.release().await.unwrap();
     // The directory has no child any more, and the server is about to remove it.
     until(async || !exists(&client, &path).await).await;
-    let ids = async || IdGenerator::new(&client, &path, 3).unwrap().next().await.unwrap();
+    let ids = async || {
+        IdGenerator::new(&client, &path, 3)
+            .unwrap()
+            .next()
+            .await
+            .unwrap()
+    };
     assert_eq!(ids().await, 0);
     // A value that was first is not a container, whatever is created below it.
-    mutex(&client, &path).acquire().await.unwrap().release().await.unwrap();
+    mutex(&client, &path)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     empty_containers_are_removed(&client).await;
     assert_eq!(ids().await, 3);
 }
@@ -91,8 +134,18 @@ async fn a_value_in_the_directories_of_a_semaphore_or_an_ephemeral_node_is_refus
     lease.release().await.unwrap();
     assert_refused(&client, &path, "directory").await;
     let ephemeral = format!("{path}-ephemeral");
-    client.create().with_mode(CreateMode::Ephemeral).for_path(&ephemeral, "").await.unwrap();
-    assert_refused(&client, &ephemeral, &format!("{:#x}", client.session().await.unwrap().id())).await;
+    client
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .for_path(&ephemeral, "")
+        .await
+        .unwrap();
+    assert_refused(
+        &client,
+        &ephemeral,
+        &format!("{:#x}", client.session().await.unwrap().id()),
+    )
+    .await;
 }
 
 /// Without children, a node without data may be one that a person or Java has made: it counts as 0.
@@ -101,26 +154,49 @@ async fn an_empty_node_without_children_counts_as_zero_and_a_written_one_may_hav
     let (client, path) = (connected().await, path("values-empty"));
     client.create().for_path(&path, "").await.unwrap();
     assert_eq!(long(&client, &path).get().await.unwrap(), 0);
-    assert_eq!(long(&client, &path).increment().await.unwrap().post_value, 1);
-    client.create().for_path(format!("{path}/child"), "").await.unwrap();
-    assert_eq!(long(&client, &path).increment().await.unwrap().post_value, 2);
+    assert_eq!(
+        long(&client, &path).increment().await.unwrap().post_value,
+        1
+    );
+    client
+        .create()
+        .for_path(format!("{path}/child"), "")
+        .await
+        .unwrap();
+    assert_eq!(
+        long(&client, &path).increment().await.unwrap().post_value,
+        2
+    );
     client.set_data(&path, "", None).await.unwrap();
     assert_eq!(long(&client, &path).get().await.unwrap(), 0);
     // A text may be empty, so an empty node with children is a value like any other.
-    let (empty, text) = (format!("{path}/empty"), |data: &[u8]| String::from_utf8(data.to_vec()));
+    let (empty, text) = (format!("{path}/empty"), |data: &[u8]| {
+        String::from_utf8(data.to_vec())
+    });
     let codec = move || (|text: &String| text.clone().into_bytes(), text);
     let banner = || SharedValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
     assert_eq!(banner().get().await.unwrap(), "");
-    client.create().for_path(format!("{empty}/child"), "").await.unwrap();
+    client
+        .create()
+        .for_path(format!("{empty}/child"), "")
+        .await
+        .unwrap();
     assert_eq!(banner().get().await.unwrap(), "");
-    let owner = DistributedAtomicValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
-    owner.update(|owner| Some(format!("{owner}w1"))).await.unwrap();
+    let owner =
+        DistributedAtomicValue::with_codec(&client, &empty, codec(), String::new()).unwrap();
+    owner
+        .update(|owner| Some(format!("{owner}w1")))
+        .await
+        .unwrap();
     assert_eq!(banner().get().await.unwrap(), "w1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_above_its_receipt_is_not_a_container() {
-    let (client, path) = (connect(&adjusted_server().await.connect_string()).await, path("values/above"));
+    let (client, path) = (
+        connect(&adjusted_server().await.connect_string()).await,
+        path("values/above"),
+    );
     for (name, below) in [("child", "w1"), ("grandchild", "receipts/w1")] {
         let (_row, path) = (Row::of(name), format!("{path}-{name}"));
         let receipt = format!("{path}/{below}");
@@ -145,11 +221,21 @@ async fn a_receipt_at_the_path_of_a_lock_or_of_another_value_is_refused_and_chan
             let error = soon(number.increment()).await.unwrap_err();
             let text = error.to_string();
             assert!(text.contains(receipt) && text.contains(expected), "{text}");
-            assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::NotApplied), "{text}");
+            assert_eq!(
+                (error.is_retryable(), error.outcome()),
+                (false, Outcome::NotApplied),
+                "{text}"
+            );
         }
     }
     assert_eq!(client.get_data(&lock).await.unwrap().0, b"");
-    assert_eq!((long(&client, &other).get().await.unwrap(), long(&client, &value).get().await.unwrap()), (7, 0));
+    assert_eq!(
+        (
+            long(&client, &other).get().await.unwrap(),
+            long(&client, &value).get().await.unwrap()
+        ),
+        (7, 0)
+    );
     // An empty node may have been created for the receipt, for example with another ACL.
     client.set_data(&other, "", None).await.unwrap();
     let number = long(&client, &value).exactly_once(&other).unwrap();
@@ -161,14 +247,30 @@ async fn a_semaphore_refuses_a_count_in_its_own_nodes() {
     let client = connected().await;
     let with = async |count: &str| {
         let count = SharedCount::new(&client, count, 2).unwrap();
-        ready(InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop)).await
+        ready(InterProcessSemaphoreV2::with_shared_count(&client, "/limits/sem", count).map(drop))
+            .await
     };
-    for count in ["/limits/sem", "/limits/sem/locks", "/limits/sem/leases", "/limits/sem/leases/count"] {
+    for count in [
+        "/limits/sem",
+        "/limits/sem/locks",
+        "/limits/sem/leases",
+        "/limits/sem/leases/count",
+    ] {
         let error = with(count).await.unwrap_err();
-        assert!(error.to_string().contains(count) && !error.is_retryable(), "{error}");
+        assert!(
+            error.to_string().contains(count) && !error.is_retryable(),
+            "{error}"
+        );
         assert!(error.to_string().contains("/limits/sem"), "{error}");
     }
-    for count in ["/limits/sem-count", "/limits", "/", "/limits/sem/count", "/limits/sem/locks-count", "/limits/se"] {
+    for count in [
+        "/limits/sem-count",
+        "/limits",
+        "/",
+        "/limits/sem/count",
+        "/limits/sem/locks-count",
+        "/limits/se",
+    ] {
         with(count).await.unwrap();
     }
 }
@@ -179,20 +281,37 @@ async fn a_count_above_its_semaphore_is_refused_only_if_it_is_a_directory() {
     let (client, limits) = (connected().await, path("values/limits"));
     let semaphore = |name: &str| {
         let count = SharedCount::new(&client, &limits, 1).unwrap();
-        InterProcessSemaphoreV2::with_shared_count(&client, format!("{limits}/{name}"), count).unwrap()
+        InterProcessSemaphoreV2::with_shared_count(&client, format!("{limits}/{name}"), count)
+            .unwrap()
     };
-    let other = mutex(&client, &format!("{limits}/other")).acquire().await.unwrap();
+    let other = mutex(&client, &format!("{limits}/other"))
+        .acquire()
+        .await
+        .unwrap();
     let error = soon(semaphore("one").acquire()).await.unwrap_err();
-    assert!(matches!(&error, Error::Value(cause) if matches!(**cause, ValueError::Unsuitable { .. })), "{error}");
+    assert!(
+        matches!(&error, Error::Value(cause) if matches!(**cause, ValueError::Unsuitable { .. })),
+        "{error}"
+    );
     other.release().await.unwrap();
-    client.delete().deleting_children_if_needed().for_path(&limits).await.unwrap();
-    SharedCount::new(&client, &limits, 1).unwrap().set(1).await.unwrap();
+    client
+        .delete()
+        .deleting_children_if_needed()
+        .for_path(&limits)
+        .await
+        .unwrap();
+    SharedCount::new(&client, &limits, 1)
+        .unwrap()
+        .set(1)
+        .await
+        .unwrap();
     let lease = soon(semaphore("two").acquire()).await.unwrap();
     assert!(semaphore("two").try_acquire().await.unwrap().is_none());
     lease.release().await.unwrap();
 }
 
-/// A handle reads a node only once before it sets the value: a directory in its place is found by the reply.
+/// A handle reads a node only once before it sets the value: a directory in its place is found by
+/// the reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
     let client = connected().await;
@@ -202,13 +321,23 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
         if call == "set after set" {
             count.set(5).await.unwrap();
         }
-        let before = if call == "set after set" { None } else { Some(count.versioned().await.unwrap()) };
+        let before = if call == "set after set" {
+            None
+        } else {
+            Some(count.versioned().await.unwrap())
+        };
         let replaced = async || client.delete().for_path(&path).await.unwrap();
         // A value that another handle has created in its place is one.
         replaced().await;
-        SharedCount::new(&client, &path, 1).unwrap().get().await.unwrap();
+        SharedCount::new(&client, &path, 1)
+            .unwrap()
+            .get()
+            .await
+            .unwrap();
         match (call, &before) {
-            ("compare_and_set", Some(before)) => assert!(count.compare_and_set(before, 3).await.unwrap()),
+            ("compare_and_set", Some(before)) => {
+                assert!(count.compare_and_set(before, 3).await.unwrap())
+            }
             _ => count.set(3).await.unwrap(),
         }
         replaced().await;
@@ -218,8 +347,17 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
             _ => count.set(6).await,
         };
         let error = written.unwrap_err();
-        assert_eq!((error.is_retryable(), error.outcome()), (false, Outcome::Unknown), "{error}");
-        assert!(error.to_string().contains("was written, because another client has replaced"), "{error}");
+        assert_eq!(
+            (error.is_retryable(), error.outcome()),
+            (false, Outcome::Unknown),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("was written, because another client has replaced"),
+            "{error}"
+        );
     }
 }
 
@@ -229,7 +367,11 @@ async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_r
     for exists in [false, true] {
         let (_row, path) = (Row::of(exists), path("values-cost"));
         if exists {
-            SharedCount::new(&client, &path, 1).unwrap().get().await.unwrap();
+            SharedCount::new(&client, &path, 1)
+                .unwrap()
+                .get()
+                .await
+                .unwrap();
         }
         let count = SharedCount::new(&client, &path, 1).unwrap();
         count.set(2).await.unwrap();
@@ -240,6 +382,15 @@ async fn only_the_first_set_of_a_handle_reads_the_node_and_later_calls_are_one_r
         let seen = count.versioned().await.unwrap();
         assert!(count.compare_and_set(&seen, 3).await.unwrap());
         let of = |code| requests_of(&proxy, code);
-        assert_eq!([OpCode::Exists, OpCode::SetData, OpCode::GetData, OpCode::Create2].map(of), [0, 4, 1, 0]);
+        assert_eq!(
+            [
+                OpCode::Exists,
+                OpCode::SetData,
+                OpCode::GetData,
+                OpCode::Create2
+            ]
+            .map(of),
+            [0, 4, 1, 0]
+        );
     }
 }

@@ -28,7 +28,8 @@ const STRIKES: [(&str, Fault); 6] = [
     ("answer lost", FaultProxy::swallow_next_reply),
     ("cut before a request", FaultProxy::cut_before_request),
     ("cut before an answer", FaultProxy::cut_before_reply),
-    // The next connection is accepted; the client closes it after a second without a reply to its probe.
+    // The next connection is accepted; the client closes it after a second without a reply to its
+    // probe.
     ("cut, and the next one silent", |proxy, _| {
         (0..3).for_each(|_| proxy.swallow_next_reply(OpCode::Sync));
         proxy.cut();
@@ -50,12 +51,22 @@ pub(crate) struct Faults {
 
 impl Faults {
     pub(crate) fn new(proxies: Vec<FaultProxy>, server: &TestingServer, seed: u64) -> Self {
-        Self { proxies, server: server.address(), numbers: Numbers(seed), bag: Vec::new(), done: BTreeMap::new() }
+        Self {
+            proxies,
+            server: server.address(),
+            numbers: Numbers(seed),
+            bag: Vec::new(),
+            done: BTreeMap::new(),
+        }
     }
 
     /// The faults so far, and how often each was injected.
     pub(crate) fn done(&self) -> String {
-        let done: Vec<_> = self.done.iter().map(|(what, count)| format!("{count} × {what}")).collect();
+        let done: Vec<_> = self
+            .done
+            .iter()
+            .map(|(what, count)| format!("{count} × {what}"))
+            .collect();
         done.join(", ")
     }
 
@@ -81,7 +92,8 @@ impl Faults {
                 "refused for a while"
             }
             Some(1) => {
-                let direction = [Direction::ToServer, Direction::ToClient, Direction::Both][self.numbers.below(3)];
+                let direction = [Direction::ToServer, Direction::ToClient, Direction::Both]
+                    [self.numbers.below(3)];
                 self.proxies[which].black_hole(direction);
                 self.pause(1_500).await;
                 self.proxies[which].heal();

@@ -1,18 +1,25 @@
-//! Two hundred tasks acquire, release, cancel and time out on twenty locks while connections break: no resource level
-//! grows, and everything is released at the end.
+//! Two hundred tasks acquire, release, cancel and time out on twenty locks while connections break:
+//! no resource level grows, and everything is released at the end.
 //!
-//! Only this target finds leaks that appear after many operations under concurrent faults, including leaks in the
-//! client's process.
+//! Only this target finds leaks that appear after many operations under concurrent faults,
+//! including leaks in the client's process.
 //!
-//! - `SOAK_SECONDS`: the duration of the load, 15 by default and at least 12; each kind of fault occurs at least once.
+//! - `SOAK_SECONDS`: the duration of the load, 15 by default and at least 12; each kind of fault
+//!   occurs at least once.
 //! - `SOAK_SEED`: the seed of the faults and of the work, random by default.
 //! - `SOAK_TABLE`: a file for the table, in Markdown.
 //!
 //! `cargo xtask soak` sets all of them.
 //!
-//! The clients run in the test's process, which is measured; server, proxies and faults run in a separate one.
+//! The clients run in the test's process, which is measured; server, proxies and faults run in a
+//! separate one.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod faults;
 mod network;
@@ -45,7 +52,8 @@ const CLIENT_COUNT: usize = 4;
 const TASKS: usize = 200;
 /// Short, as some sessions are lost; and long enough for any kind of server.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long the initial state may take to return: a session that could not be closed lasts for its timeout.
+/// How long the initial state may take to return: a session that could not be closed lasts for its
+/// timeout.
 const TO_SETTLE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,29 +71,45 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     for proxy in &network.proxies {
         clients.push(builder(proxy, SESSION_TIMEOUT).connect().await.unwrap());
     }
-    let source = Source { clients: clients.clone(), done: Arc::clone(&done), server: network.server };
+    let source = Source {
+        clients: clients.clone(),
+        done: Arc::clone(&done),
+        server: network.server,
+    };
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is immediate. The second comes a second later, when the clients, which have just started, have
-    // settled.
+    // The first tick is immediate. The second comes a second later, when the clients, which have
+    // just started, have settled.
     ticks.tick().await;
     ticks.tick().await;
     record.idle = source.sample().await;
 
-    say(&format!("soak: {seconds} seconds on {}, seed {seed}", record.server));
+    say(&format!(
+        "soak: {seconds} seconds on {}, seed {seed}",
+        record.server
+    ));
     let (pause, paused) = watch::channel(false);
     let mut tasks = JoinSet::new();
     for number in 0..TASKS {
         let client = clients[number % CLIENT_COUNT].clone();
         let seed = seed.wrapping_add(number as u64);
-        tasks.spawn(task(client, number / CLIENT_COUNT, seed, Arc::clone(&done), paused.clone()));
+        tasks.spawn(task(
+            client,
+            number / CLIENT_COUNT,
+            seed,
+            Arc::clone(&done),
+            paused.clone(),
+        ));
     }
     network.begin();
     while record.samples.len() < seconds as usize {
         ticks.tick().await;
         record.samples.push(source.sample().await);
         if record.samples.len().is_multiple_of(10) {
-            say(&format!("soak: {}", record.samples[record.samples.len() - 1]));
+            say(&format!(
+                "soak: {}",
+                record.samples[record.samples.len() - 1]
+            ));
         }
     }
     record.faults = network.heal();
@@ -95,7 +119,8 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     record.at_rest = settled(&source, |rest| record.left_at(rest)).await;
     for client in &clients {
         match client.close().await {
-            // An unconfirmed close is not a failure here: the samples below include what it leaves on the server.
+            // An unconfirmed close is not a failure here: the samples below include what it leaves
+            // on the server.
             Ok(()) | Err(Error::CloseUnconfirmed { .. }) => {}
             Err(error) => panic!("{error}"),
         }

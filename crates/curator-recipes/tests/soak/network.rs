@@ -44,9 +44,23 @@ impl Network {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
-        let (about, server, proxies) = (String::new(), SocketAddr::from(([0, 0, 0, 0], 0)), Vec::new());
-        let mut network = Self { process, stdin, stdout, about, server, proxies };
+        let (stdin, stdout) = (
+            process.stdin.take(),
+            BufReader::new(process.stdout.take().unwrap()),
+        );
+        let (about, server, proxies) = (
+            String::new(),
+            SocketAddr::from(([0, 0, 0, 0], 0)),
+            Vec::new(),
+        );
+        let mut network = Self {
+            process,
+            stdin,
+            stdout,
+            about,
+            server,
+            proxies,
+        };
         network.about = network.read_message();
         network.server = network.read_message().parse().unwrap();
         network.proxies = (0..CLIENT_COUNT).map(|_| network.read_message()).collect();
@@ -68,7 +82,10 @@ impl Network {
     pub(crate) fn end(mut self) {
         drop(self.stdin.take());
         let status = self.process.wait().unwrap();
-        assert!(status.success(), "the process with the server has failed: {status}");
+        assert!(
+            status.success(),
+            "the process with the server has failed: {status}"
+        );
     }
 
     /// Lets the process continue with its next step.
@@ -80,7 +97,10 @@ impl Network {
         let mut line = String::new();
         while line.strip_prefix(MESSAGE).is_none() {
             line.clear();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the process with the server has ended");
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the process with the server has ended"
+            );
         }
         line[MESSAGE.len()..].trim_end().to_owned()
     }
@@ -100,8 +120,14 @@ pub(crate) async fn run(seed: u64) {
     let death = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(death).unwrap();
     // The soak has to see that unused directories are removed.
-    let server = TestingServer::builder().container_check_interval(Duration::from_secs(1)).start().await.unwrap();
-    let proxies: Vec<_> = (0..CLIENT_COUNT).map(|_| FaultProxy::start(server.address()).unwrap()).collect();
+    let server = TestingServer::builder()
+        .container_check_interval(Duration::from_secs(1))
+        .start()
+        .await
+        .unwrap();
+    let proxies: Vec<_> = (0..CLIENT_COUNT)
+        .map(|_| FaultProxy::start(server.address()).unwrap())
+        .collect();
     // Each message starts a new line, because the test harness may have printed a part of one.
     let send = |what: &str| say(&format!("\n{MESSAGE}{what}"));
     send(&match (server.kind(), server.version()) {
@@ -109,7 +135,9 @@ pub(crate) async fn run(seed: u64) {
         (kind, _) => format!("{kind} server"),
     });
     send(&server.address().to_string());
-    proxies.iter().for_each(|proxy| send(&proxy.connect_string()));
+    proxies
+        .iter()
+        .for_each(|proxy| send(&proxy.connect_string()));
     let mut steps = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     steps.next_line().await.unwrap();
     let mut faults = Faults::new(proxies, &server, seed);

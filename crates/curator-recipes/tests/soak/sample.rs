@@ -29,8 +29,14 @@ pub(crate) const LEVELS: [&str; 11] = [
 ];
 
 /// Counts, which only grow.
-pub(crate) const COUNTS: [&str; 6] =
-    ["acquired", "timed out", "cancelled", "failed", "connections resumed", "sessions replaced"];
+pub(crate) const COUNTS: [&str; 6] = [
+    "acquired",
+    "timed out",
+    "cancelled",
+    "failed",
+    "connections resumed",
+    "sessions replaced",
+];
 
 /// Values by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +59,9 @@ impl Source {
             ("ephemeral nodes", "zk_ephemerals_count\t"),
             ("connections of the server", "zk_num_alive_connections\t"),
         ] {
-            let value = mntr.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+            let value = mntr
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
             sample.insert(name, value.unwrap_or_else(|| panic!("no {key} in {mntr}")));
         }
         let descriptors = descriptors();
@@ -61,13 +69,37 @@ impl Source {
         // Without file-backed memory, such as the program itself.
         sample.insert("memory (KiB)", status("RssAnon"));
         sample.insert("threads", status("Threads"));
-        sample.insert("tasks", Handle::current().metrics().num_alive_tasks() as u64);
+        sample.insert(
+            "tasks",
+            Handle::current().metrics().num_alive_tasks() as u64,
+        );
         sample.insert("descriptors", descriptors.len() as u64);
-        sample.insert("sockets", descriptors.iter().filter(|target| target.starts_with("socket:")).count() as u64);
-        sample.insert("pending deletes", health.iter().map(|health| health.pending_deletes as u64).sum());
-        sample.insert("watches, of the clients", health.iter().map(|health| health.watches as u64).sum());
-        sample.insert("connections resumed", health.iter().map(|health| health.connections_resumed).sum());
-        sample.insert("sessions replaced", health.iter().map(|health| health.sessions_replaced).sum());
+        sample.insert(
+            "sockets",
+            descriptors
+                .iter()
+                .filter(|target| target.starts_with("socket:"))
+                .count() as u64,
+        );
+        sample.insert(
+            "pending deletes",
+            health
+                .iter()
+                .map(|health| health.pending_deletes as u64)
+                .sum(),
+        );
+        sample.insert(
+            "watches, of the clients",
+            health.iter().map(|health| health.watches as u64).sum(),
+        );
+        sample.insert(
+            "connections resumed",
+            health.iter().map(|health| health.connections_resumed).sum(),
+        );
+        sample.insert(
+            "sessions replaced",
+            health.iter().map(|health| health.sessions_replaced).sum(),
+        );
         sample.extend(self.done.counts());
         Sample(sample)
     }
@@ -75,14 +107,21 @@ impl Source {
 
 impl Sample {
     pub(crate) fn get(&self, name: &str) -> u64 {
-        self.0.get(name).copied().unwrap_or_else(|| panic!("{name} was not measured"))
+        self.0
+            .get(name)
+            .copied()
+            .unwrap_or_else(|| panic!("{name} was not measured"))
     }
 }
 
 /// The targets of this process's descriptors.
 fn descriptors() -> Vec<String> {
-    let targets = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    targets.map(|target| target.to_string_lossy().into_owned()).collect()
+    let targets = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    targets
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect()
 }
 
 impl fmt::Display for Sample {

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::CLIENT_COUNT;
 use super::sample::{COUNTS, LEVELS, Sample};
 
-/// The limit of a level in the last part: a factor of the level in the first part, plus a constant of one per task,
-/// because levels vary with the tasks and the faults. Levels at rest are compared exactly.
+/// The limit of a level in the last part: a factor of the level in the first part, plus a constant
+/// of one per task, because levels vary with the tasks and the faults. Levels at rest are compared
+/// exactly.
 const MORE: (f64, f64) = (1.5, 200.0);
 /// The limit of levels with a fixed size, apart from connections that are being replaced.
 const MORE_FIXED: (f64, f64) = (1.0, 12.0);
@@ -36,24 +37,34 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(seconds: u64, seed: u64, server: &str) -> Self {
-        Self { seconds, seed, server: server.to_owned(), ..Self::default() }
+        Self {
+            seconds,
+            seed,
+            server: server.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// The levels that are higher at rest than before the work.
     pub(crate) fn left_at(&self, rest: &Sample) -> Vec<String> {
         let levels = LEVELS.into_iter().filter(|level| !is_kept(level));
-        let levels =
-            levels.map(|level| (level, self.idle.get(level), rest.get(level))).filter(|(_, idle, rest)| rest > idle);
-        levels.map(|(level, idle, rest)| format!("{level}: {idle} before the work, {rest} after it")).collect()
+        let levels = levels
+            .map(|level| (level, self.idle.get(level), rest.get(level)))
+            .filter(|(_, idle, rest)| rest > idle);
+        levels
+            .map(|(level, idle, rest)| format!("{level}: {idle} before the work, {rest} after it"))
+            .collect()
     }
 
     /// What the clients have not released.
     pub(crate) fn not_released(&self, closed: &Sample) -> Vec<String> {
         let is_left = |level: &&str| {
-            self.without_clients(level).is_some_and(|without_clients| closed.get(level) > without_clients)
+            self.without_clients(level)
+                .is_some_and(|without_clients| closed.get(level) > without_clients)
         };
         let left = LEVELS.into_iter().filter(is_left);
-        left.map(|level| format!("{level}: {} when the clients are closed", closed.get(level))).collect()
+        left.map(|level| format!("{level}: {} when the clients are closed", closed.get(level)))
+            .collect()
     }
 
     /// What has grown, or was not released.
@@ -77,13 +88,17 @@ impl Record {
         problems
     }
 
-    /// The part of a level that does not belong to the clients, if known: the level when they are closed.
+    /// The part of a level that does not belong to the clients, if known: the level when they are
+    /// closed.
     fn without_clients(&self, level: &str) -> Option<u64> {
         match level {
             "tasks" | "pending deletes" | "ephemeral nodes" => Some(0),
             "watches, of the clients" | "watches, of the server" => Some(0),
-            // Each client has one connection. A real server also counts the connection that queries it.
-            "sockets" | "descriptors" | "connections of the server" => Some(self.idle.get(level) - CLIENT_COUNT as u64),
+            // Each client has one connection. A real server also counts the connection that queries
+            // it.
+            "sockets" | "descriptors" | "connections of the server" => {
+                Some(self.idle.get(level) - CLIENT_COUNT as u64)
+            }
             _ => None,
         }
     }
@@ -92,14 +107,19 @@ impl Record {
     fn parts(&self, level: &str) -> [(f64, u64); 2] {
         self.windows().map(|samples| {
             let values: Vec<_> = samples.iter().map(|sample| sample.get(level)).collect();
-            (values.iter().sum::<u64>() as f64 / values.len() as f64, values.iter().copied().max().unwrap_or(0))
+            (
+                values.iter().sum::<u64>() as f64 / values.len() as f64,
+                values.iter().copied().max().unwrap_or(0),
+            )
         })
     }
 
     /// The rate per second in the first and in the last part.
     fn rates(&self, count: &str) -> [f64; 2] {
         self.windows().map(|samples| match samples {
-            [first, .., last] => (last.get(count) - first.get(count)) as f64 / (samples.len() - 1) as f64,
+            [first, .., last] => {
+                (last.get(count) - first.get(count)) as f64 / (samples.len() - 1) as f64
+            }
             _ => 0.0,
         })
     }
@@ -107,12 +127,21 @@ impl Record {
     fn windows(&self) -> [&[Sample]; 2] {
         let all = self.samples.len();
         let (warm_up, part) = ((all / 6).min(WARM_UP), (all / 4).clamp(2, PART));
-        [&self.samples[warm_up..warm_up + part], &self.samples[all - part..]]
+        [
+            &self.samples[warm_up..warm_up + part],
+            &self.samples[all - part..],
+        ]
     }
 
     /// The table, in Markdown.
     pub(crate) fn table(&self) -> String {
-        let Self { seconds, seed, server, faults, .. } = self;
+        let Self {
+            seconds,
+            seed,
+            server,
+            faults,
+            ..
+        } = self;
         let [part, _] = self.windows().map(<[Sample]>::len);
         let mut text = format!(
             "{seconds} seconds on {server}, seed {seed}: 200 tasks, 20 locks, 4 clients. Faults: {faults}.\n\
@@ -122,7 +151,8 @@ impl Record {
         for level in LEVELS {
             let [(first, first_high), (last, last_high)] = self.parts(level);
             let most = most(level, first);
-            let [idle, rest, closed] = [&self.idle, &self.at_rest, &self.closed].map(|sample| sample.get(level));
+            let [idle, rest, closed] =
+                [&self.idle, &self.at_rest, &self.closed].map(|sample| sample.get(level));
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
@@ -148,7 +178,8 @@ fn most(level: &str, first: f64) -> f64 {
     first * times + besides
 }
 
-/// Levels that need not fall again: freed memory that the process keeps, and idle threads for blocking work.
+/// Levels that need not fall again: freed memory that the process keeps, and idle threads for
+/// blocking work.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
 }
@@ -160,16 +191,26 @@ mod tests {
     /// A sample in which all levels start at 20 and each count grows by ten per second.
     fn sample(second: u64, change: impl Fn(&str) -> u64) -> Sample {
         let levels = LEVELS.map(|level| (level, 20 + change(level))).into_iter();
-        Sample(levels.chain(COUNTS.map(|count| (count, 10 * second))).collect())
+        Sample(
+            levels
+                .chain(COUNTS.map(|count| (count, 10 * second)))
+                .collect(),
+        )
     }
 
     fn record(change: impl Fn(u64, &str) -> u64) -> Record {
         let mut record = Record::new(100, 1, "no server");
         record.idle = sample(0, |_| 0);
-        record.samples = (0..100).map(|second| sample(second, |level| change(second, level))).collect();
+        record.samples = (0..100)
+            .map(|second| sample(second, |level| change(second, level)))
+            .collect();
         record.at_rest = sample(100, |level| change(100, level));
         let gone = LEVELS.map(|level| (level, record.without_clients(level).unwrap_or(0)));
-        record.closed = Sample(gone.into_iter().chain(COUNTS.map(|count| (count, 1000))).collect());
+        record.closed = Sample(
+            gone.into_iter()
+                .chain(COUNTS.map(|count| (count, 1000)))
+                .collect(),
+        );
         record
     }
 
@@ -179,9 +220,18 @@ mod tests {
         assert_eq!(steady.problems(), [""; 0]);
         let row = "| tasks | 20 | 20.0 (20) | 20.0 (20) | 230.0 | 20 | 0 |";
         assert!(steady.table().contains(row), "{}", steady.table());
-        for (grows, each) in [("memory (KiB)", 100), ("descriptors", 1), ("watches, of the server", 5), ("nodes", 5)] {
-            let problems = record(|second, level| if level == grows { second * each } else { 0 }).problems();
-            assert!(problems.iter().all(|problem| problem.starts_with(grows)) && !problems.is_empty(), "{problems:?}");
+        for (grows, each) in [
+            ("memory (KiB)", 100),
+            ("descriptors", 1),
+            ("watches, of the server", 5),
+            ("nodes", 5),
+        ] {
+            let problems =
+                record(|second, level| if level == grows { second * each } else { 0 }).problems();
+            assert!(
+                problems.iter().all(|problem| problem.starts_with(grows)) && !problems.is_empty(),
+                "{problems:?}"
+            );
         }
         let mut idle = steady;
         idle.closed.0.insert("failed", 0);

@@ -23,15 +23,33 @@ pub(crate) struct Done {
 
 impl Done {
     pub(crate) fn counts(&self) -> [(&'static str, u64); 4] {
-        let Self { acquired, timed_out, cancelled, failed } = self;
-        [("acquired", acquired), ("timed out", timed_out), ("cancelled", cancelled), ("failed", failed)]
-            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+        let Self {
+            acquired,
+            timed_out,
+            cancelled,
+            failed,
+        } = self;
+        [
+            ("acquired", acquired),
+            ("timed out", timed_out),
+            ("cancelled", cancelled),
+            ("failed", failed),
+        ]
+        .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
     }
 }
 
 const LOCKS: usize = 20;
-/// The kinds of the locks; [`lock`] adds the read lock. `SharedLimit` is not used, because the node of its limit stays.
-const KINDS: [Kind; 6] = [Kind::Mutex, Kind::Write, Kind::Leases, Kind::SemaphoreMutex, Kind::Paths, Kind::Locks];
+/// The kinds of the locks; [`lock`] adds the read lock. `SharedLimit` is not used, because the node
+/// of its limit stays.
+const KINDS: [Kind; 6] = [
+    Kind::Mutex,
+    Kind::Write,
+    Kind::Leases,
+    Kind::SemaphoreMutex,
+    Kind::Paths,
+    Kind::Locks,
+];
 
 /// The lock with this number, and its kind. With `reads`, a read-write lock is used for reading.
 fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
@@ -79,23 +97,29 @@ pub(crate) async fn task(
     let kept = lock(&client, number, numbers.below(3) > 0);
     while !*resting.borrow_and_update() {
         let reads = numbers.below(3) > 0;
-        let (kind, lock) = if numbers.below(2) == 0 { kept.clone() } else { lock(&client, number, reads) };
+        let (kind, lock) = if numbers.below(2) == 0 {
+            kept.clone()
+        } else {
+            lock(&client, number, reads)
+        };
         once(kind, lock, &mut numbers, &done).await;
         let pause = Duration::from_millis(numbers.below(60) as u64);
         let _over = timeout(pause, resting.changed()).await;
     }
 }
 
-/// Uses each directory once more: the server never removes a container that has had no child, and an acquire may have
-/// been cancelled between creating the directory and the node.
+/// Uses each directory once more: the server never removes a container that has had no child, and
+/// an acquire may have been cancelled between creating the directory and the node.
 pub(crate) async fn use_each(client: &CuratorClient) {
     for number in 0..LOCKS {
         let (_, lock) = lock(client, number, false);
         // The last faults may still be in effect.
-        until(async || match lock.acquire_timeout(Duration::from_secs(10)).await {
-            Ok(Some(held)) => held.release().await.is_ok(),
-            _ => false,
-        })
+        until(
+            async || match lock.acquire_timeout(Duration::from_secs(10)).await {
+                Ok(Some(held)) => held.release().await.is_ok(),
+                _ => false,
+            },
+        )
         .await;
     }
 }
@@ -114,7 +138,9 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         // Dropped at some await point.
         0 | 1 => drop_after(acquire, 1 + numbers.below(8)).await,
         // Dropped after some time.
-        2 => timeout(Duration::from_millis(numbers.below(300) as u64), acquire).await.ok(),
+        2 => timeout(Duration::from_millis(numbers.below(300) as u64), acquire)
+            .await
+            .ok(),
         // Dropped in a task that is aborted.
         3 => {
             let task = tokio::spawn(acquire);
@@ -135,8 +161,17 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
     };
     count(&done.acquired);
     // Re-enters now and then. If the lock was lost meanwhile, the acquire waits like any other.
-    let again = if kind.is_reentrant() && numbers.below(8) == 0 { lock.enter_again(&held).await.ok() } else { None };
-    work(&held, numbers.below(4), Duration::from_millis(numbers.below(15) as u64)).await;
+    let again = if kind.is_reentrant() && numbers.below(8) == 0 {
+        lock.enter_again(&held).await.ok()
+    } else {
+        None
+    };
+    work(
+        &held,
+        numbers.below(4),
+        Duration::from_millis(numbers.below(15) as u64),
+    )
+    .await;
     drop(again);
     let downgrades = numbers.below(2) == 0;
     match numbers.below(4) {

@@ -1,4 +1,5 @@
-//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse their watches.
+//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse
+//! their watches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,7 +46,10 @@ impl End {
 
 /// Opens a cache, uses it, and ends it.
 pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
-    let cache = CuratorCache::builder(client, path).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(client, path)
+        .unwrap()
+        .start()
+        .unwrap();
     match end {
         End::Closed | End::Dropped => {
             soon(cache.ready()).await.unwrap();
@@ -61,39 +65,66 @@ pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
     }
 }
 
-/// Contends for nested locks and a semaphore with both clients, while `with_caches` opens and closes caches at the
-/// directories of these locks and above them. Fails if a waiter loses its watch.
-pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other: &CuratorClient, base: &str) {
+/// Contends for nested locks and a semaphore with both clients, while `with_caches` opens and
+/// closes caches at the directories of these locks and above them. Fails if a waiter loses its
+/// watch.
+pub(crate) async fn churn_locks_beside_caches(
+    with_caches: &CuratorClient,
+    other: &CuratorClient,
+    base: &str,
+) {
     let locks = ["a", "a/b", "c"].map(|name| format!("{base}/{name}"));
     let is_over = AtomicBool::new(false);
     let contenders = [with_caches, other].into_iter().flat_map(|client| {
-        locks.iter().flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
+        locks
+            .iter()
+            .flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
     });
     let contenders = join_all(contenders.map(async |(client, path)| {
         // Each contender runs in a separate task.
         let contend = async move {
             let lock = mutex(&client, &path);
             for _ in 0..HOLDS {
-                within(PATIENCE, lock.acquire()).await.unwrap().release().await.unwrap();
+                within(PATIENCE, lock.acquire())
+                    .await
+                    .unwrap()
+                    .release()
+                    .await
+                    .unwrap();
             }
         };
         tokio::spawn(contend).await.unwrap();
     }));
     // The first contender in the semaphore's queue sets a child watch.
     let semaphore = format!("{base}/s");
-    let leases = join_all([with_caches, other, with_caches].into_iter().map(async |client| {
-        let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
-        for number in 0..2 * HOLDS {
-            let leases = within(PATIENCE, semaphore.acquire_many(1 + number % 2)).await.unwrap();
-            soon(SemaphoreLease::release_all(leases)).await.unwrap();
-        }
-    }));
+    let leases = join_all(
+        [with_caches, other, with_caches]
+            .into_iter()
+            .map(async |client| {
+                let semaphore = InterProcessSemaphoreV2::new(client, &semaphore, 2).unwrap();
+                for number in 0..2 * HOLDS {
+                    let leases = within(PATIENCE, semaphore.acquire_many(1 + number % 2))
+                        .await
+                        .unwrap();
+                    soon(SemaphoreLease::release_all(leases)).await.unwrap();
+                }
+            }),
+    );
     let contended = async {
         tokio::join!(contenders, leases);
         is_over.store(true, Ordering::Relaxed);
     };
-    let directories = [format!("{semaphore}/leases"), semaphore.clone(), format!("{semaphore}/leases")];
-    let roots: Vec<&str> = locks.iter().chain(&directories).map(String::as_str).chain([base]).collect();
+    let directories = [
+        format!("{semaphore}/leases"),
+        semaphore.clone(),
+        format!("{semaphore}/leases"),
+    ];
+    let roots: Vec<&str> = locks
+        .iter()
+        .chain(&directories)
+        .map(String::as_str)
+        .chain([base])
+        .collect();
     let caches = join_all((0..3).map(async |first| {
         let mut number = first;
         while !is_over.load(Ordering::Relaxed) {
@@ -104,21 +135,43 @@ pub(crate) async fn churn_locks_beside_caches(with_caches: &CuratorClient, other
     tokio::join!(contended, caches);
 }
 
-/// Sets one-shot watches of the same client at the root of a cache. Checks that the cache still receives its events
-/// after these watches have fired, and after they were dropped.
-pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other: &CuratorClient, root: &str) {
-    other.create().creating_parent_containers().for_path(root, "").await.unwrap();
-    let cache = CuratorCache::builder(with_cache, root).unwrap().start().unwrap();
+/// Sets one-shot watches of the same client at the root of a cache. Checks that the cache still
+/// receives its events after these watches have fired, and after they were dropped.
+pub(crate) async fn watch_once_beside_a_cache(
+    with_cache: &CuratorClient,
+    other: &CuratorClient,
+    root: &str,
+) {
+    other
+        .create()
+        .creating_parent_containers()
+        .for_path(root, "")
+        .await
+        .unwrap();
+    let cache = CuratorCache::builder(with_cache, root)
+        .unwrap()
+        .start()
+        .unwrap();
     soon(cache.ready()).await.unwrap();
     let shows = |data: &'static str| {
-        until(async || cache.get(root).unwrap().node().is_some_and(|node| node.data() == data.as_bytes()))
+        until(async || {
+            cache
+                .get(root)
+                .unwrap()
+                .node()
+                .is_some_and(|node| node.data() == data.as_bytes())
+        })
     };
     for (fires, before, after) in [(true, "1", "2"), (false, "3", "4")] {
         let mut data = with_cache.watch_data(root).await.unwrap().2;
         let mut children = with_cache.watch_children(root).await.unwrap().1;
         if fires {
             other.set_data(root, before, None).await.unwrap();
-            other.create().for_path(format!("{root}/child"), "").await.unwrap();
+            other
+                .create()
+                .for_path(format!("{root}/child"), "")
+                .await
+                .unwrap();
             soon(data.fired()).await;
             soon(children.fired()).await;
         } else {
@@ -134,17 +187,34 @@ pub(crate) async fn watch_once_beside_a_cache(with_cache: &CuratorClient, other:
     soon(cache.close()).await.unwrap();
 }
 
-/// Checks that the watches of two caches are refused, with one request each, and that the client stays usable.
+/// Checks that the watches of two caches are refused, with one request each, and that the client
+/// stays usable.
 pub(crate) async fn refuses_watches(proxy: &FaultProxy, client: &CuratorClient) {
     for count in 1..=2 {
-        let cache = CuratorCache::builder(client, "/t").unwrap().start().unwrap();
+        let cache = CuratorCache::builder(client, "/t")
+            .unwrap()
+            .start()
+            .unwrap();
         let error = soon(cache.ready()).await.unwrap_err();
-        assert!(matches!(error, CacheError::WatchesRefused { .. }), "{error}");
+        assert!(
+            matches!(error, CacheError::WatchesRefused { .. }),
+            "{error}"
+        );
         assert!(!error.is_retryable() && !error.is_closed());
-        assert!(matches!(soon(cache.caught_up()).await, Err(CacheError::WatchesRefused { .. })));
-        assert!(matches!(soon(cache.close()).await, Err(CacheError::WatchesRefused { .. })));
+        assert!(matches!(
+            soon(cache.caught_up()).await,
+            Err(CacheError::WatchesRefused { .. })
+        ));
+        assert!(matches!(
+            soon(cache.close()).await,
+            Err(CacheError::WatchesRefused { .. })
+        ));
         // The caches do not retry.
-        client.create().for_path(format!("/n{count}"), "").await.unwrap();
+        client
+            .create()
+            .for_path(format!("/n{count}"), "")
+            .await
+            .unwrap();
         assert_eq!(proxy.requests().get(&OpCode::AddWatch), Some(&count));
     }
 }

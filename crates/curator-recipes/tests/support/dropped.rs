@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Polls `future` up to `polls` times, each time that it wakes, and then drops it. Returns its output if it was ready
-/// by then.
+/// Polls `future` up to `polls` times, each time that it wakes, and then drops it. Returns its
+/// output if it was ready by then.
 ///
 /// Call this in a separate task, where only the wake-ups of `future` cause polls.
 pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
@@ -20,7 +20,11 @@ pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::
         }
         // The next wake-up is at the next await point, or at the same one again.
         polled += 1;
-        if polled == polls { Poll::Ready(None) } else { Poll::Pending }
+        if polled == polls {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
     })
     .await
 }

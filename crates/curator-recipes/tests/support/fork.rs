@@ -13,17 +13,19 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// Runs `work` in a forked child, and waits until the child ends. Asserts that `work` has not panicked.
+/// Runs `work` in a forked child, and waits until the child ends. Asserts that `work` has not
+/// panicked.
 ///
-/// The child has copies of everything, but only the forking thread. So it hangs if another thread holds a lock that `work`
-/// takes.
+/// The child has copies of everything, but only the forking thread. So it hangs if another thread
+/// holds a lock that `work` takes.
 pub(crate) fn in_forked_child(work: impl FnOnce()) {
-    // SAFETY: the child has all of this process's memory. The missing threads act like threads that are never scheduled
-    // again: a lock that they hold stays held.
+    // SAFETY: the child has all of this process's memory. The missing threads act like threads that
+    // are never scheduled again: a lock that they hold stays held.
     let pid = unsafe { fork() };
     if pid == 0 {
         let panicked = catch_unwind(AssertUnwindSafe(work)).is_err();
-        // SAFETY: ends the process immediately, without the destructors, which only the parent may run.
+        // SAFETY: ends the process immediately, without the destructors, which only the parent may
+        // run.
         unsafe { _exit(i32::from(panicked)) }
     }
     let child = Child(Pid::from_raw(pid).unwrap());

@@ -10,18 +10,25 @@ use tokio::sync::oneshot;
 
 use super::soon;
 
-/// Polls the future once, and again in each of its wake-ups, on the thread that wakes it: before that thread does what it
-/// does next. So a future that is woken by one change sees which other changes were published before. Returns the result.
+/// Polls the future once, and again in each of its wake-ups, on the thread that wakes it: before
+/// that thread does what it does next. So a future that is woken by one change sees which other
+/// changes were published before. Returns the result.
 ///
 /// Not for a future that is woken while its waker holds a lock that the future takes too.
-pub(crate) async fn in_wake<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) async fn in_wake<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> T {
     let (done, result) = oneshot::channel();
     let future = async move {
         let _ = done.send(future.await);
     };
     // The budget is that of the task that wakes.
     let future: BoxFuture<'static, ()> = Box::pin(tokio::task::coop::unconstrained(future));
-    Arc::new(InWake { future: Mutex::new(Some(future)), is_due: AtomicBool::new(false) }).wake();
+    Arc::new(InWake {
+        future: Mutex::new(Some(future)),
+        is_due: AtomicBool::new(false),
+    })
+    .wake();
     soon(result).await.expect("the future was dropped")
 }
 
@@ -36,10 +43,15 @@ impl Wake for InWake {
         let waker = Waker::from(Arc::clone(&self));
         while self.is_due.load(Ordering::SeqCst) {
             // The poll that holds the lock repeats itself.
-            let Ok(mut future) = self.future.try_lock() else { return };
+            let Ok(mut future) = self.future.try_lock() else {
+                return;
+            };
             self.is_due.store(false, Ordering::SeqCst);
             if let Some(polled) = future.as_mut()
-                && polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+                && polled
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_ready()
             {
                 *future = None;
             }

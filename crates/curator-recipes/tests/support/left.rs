@@ -12,11 +12,16 @@ pub(crate) async fn nothing_left(client: &CuratorClient, dirs: &[impl AsRef<str>
     }
 }
 
-/// Waits until nothing is left of the mutexes on these paths, and checks that each can be acquired without a wait.
+/// Waits until nothing is left of the mutexes on these paths, and checks that each can be acquired
+/// without a wait.
 pub(crate) async fn free(client: &CuratorClient, paths: &[impl AsRef<str>]) {
     nothing_left(client, paths).await;
     for path in paths {
         let guard = mutex(client, path.as_ref()).try_acquire().await.unwrap();
-        guard.expect("the lock is not free").release().await.unwrap();
+        guard
+            .expect("the lock is not free")
+            .release()
+            .await
+            .unwrap();
     }
 }

@@ -10,17 +10,20 @@ use test_support::log::{Line, Listener};
 
 const LOCKS: &str = "curator_recipes";
 
-/// Captures the locks' lines up to a level, in the futures that [`capture`](Logs::capture) wraps. Clones share their
-/// lines.
+/// Captures the locks' lines up to a level, in the futures that [`capture`](Logs::capture) wraps.
+/// Clones share their lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Logs(Listener);
 
 impl Logs {
     pub(crate) fn at(level: Level) -> Self {
-        // With one subscriber, `tracing` asks the subscriber of the first thread that reaches an event whether it is
-        // interested, and caches the result for all threads. With a second subscriber, `tracing` asks each time.
+        // With one subscriber, `tracing` asks the subscriber of the first thread that reaches an
+        // event whether it is interested, and caches the result for all threads. With a second
+        // subscriber, `tracing` asks each time.
         static DISABLED: Once = Once::new();
-        DISABLED.call_once(|| tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap());
+        DISABLED.call_once(|| {
+            tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap()
+        });
         Self(Listener::to(LOCKS, level.into()))
     }
 
@@ -51,6 +54,9 @@ impl Logs {
 
     /// The messages of the span's lines.
     pub(crate) fn messages(&self, span: &str) -> Vec<String> {
-        self.lines(span).into_iter().map(|line| line.message).collect()
+        self.lines(span)
+            .into_iter()
+            .map(|line| line.message)
+            .collect()
     }
 }

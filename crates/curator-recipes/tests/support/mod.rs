@@ -1,5 +1,9 @@
 //! Clients, proxies and waits that the tests share.
-#![allow(dead_code, unused_imports, reason = "each test program uses only some of these items")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program uses only some of these items"
+)]
 
 #[macro_use]
 mod named;
@@ -27,7 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::{
-    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes, SessionEnd, Transport,
+    Acl, AuthId, CreateMode, CuratorClient, CuratorClientBuilder, Permission, RetryNTimes,
+    SessionEnd, Transport,
 };
 use curator_recipes::{
     InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, LockGuard, LockLost, LossReason,
@@ -35,7 +40,9 @@ use curator_recipes::{
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::caches::{End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache};
+pub(crate) use self::caches::{
+    End, churn_locks_beside_caches, refuses_watches, use_cache, watch_once_beside_a_cache,
+};
 pub(crate) use self::driver::Plain;
 pub(crate) use self::dropped::{drop_after, polled_until};
 #[cfg(unix)]
@@ -86,7 +93,10 @@ pub(crate) fn builder(connect_string: &str, session_timeout: Duration) -> Curato
 }
 
 pub(crate) async fn connect(connect_string: &str) -> CuratorClient {
-    builder(connect_string, LONG_SESSION).connect().await.unwrap()
+    builder(connect_string, LONG_SESSION)
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// A client of the shared server.
@@ -97,7 +107,11 @@ pub(crate) async fn client() -> CuratorClient {
 /// A client of the shared server, authenticated as the user `owner`.
 pub(crate) async fn owner() -> CuratorClient {
     let builder = builder(&shared_address().await.to_string(), LONG_SESSION);
-    builder.authorization("digest", "owner:secret").connect().await.unwrap()
+    builder
+        .authorization("digest", "owner:secret")
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// A proxy in front of the shared server.
@@ -115,8 +129,11 @@ pub(crate) async fn behind_proxy_with(
     settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
     let proxy = proxy().await;
-    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).start().unwrap();
-    // A busy server may need longer than the client's timeouts: retry until the client is connected.
+    let client = settings(builder(&proxy.connect_string(), LONG_SESSION))
+        .start()
+        .unwrap();
+    // A busy server may need longer than the client's timeouts: retry until the client is
+    // connected.
     soon(async {
         while let Err(error) = client.session().await {
             assert!(error.is_retryable(), "{error}");
@@ -135,28 +152,48 @@ pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
 
 /// Ends the session of the client behind `proxy` on the shared server, over another connection.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
-    curator_test::close_session(shared_address().await, &proxy.sessions().pop().unwrap()).await.unwrap();
+    curator_test::close_session(shared_address().await, &proxy.sessions().pop().unwrap())
+        .await
+        .unwrap();
 }
 
 /// How a holder can lose its lock on the server.
-pub(crate) const LOSSES: [LossReason; 2] = [LossReason::NodeDeleted, LossReason::SessionLost(SessionEnd::Expired)];
+pub(crate) const LOSSES: [LossReason; 2] = [
+    LossReason::NodeDeleted,
+    LossReason::SessionLost(SessionEnd::Expired),
+];
 
 /// Makes the holder behind `proxy` lose its lock for this reason.
 pub(crate) async fn lose(guard: &LockGuard, proxy: &FaultProxy, reason: LossReason) {
     if reason == LossReason::NodeDeleted {
-        client().await.delete().for_path(guard.node()).await.unwrap();
+        client()
+            .await
+            .delete()
+            .for_path(guard.node())
+            .await
+            .unwrap();
     } else {
         end_session(proxy).await;
     }
 }
 
-/// Waits until this session watches the node, on the shared server. Not for a test in [`alone_on_shared_server`].
+/// Waits until this session watches the node, on the shared server. Not for a test in
+/// [`alone_on_shared_server`].
 pub(crate) async fn until_watched(session: i64, node: &str) {
     let server = TestingServer::shared().await;
-    until(async || server.watches_by_path().await.unwrap().get(node).is_some_and(|by| by.contains(&session))).await;
+    until(async || {
+        server
+            .watches_by_path()
+            .await
+            .unwrap()
+            .get(node)
+            .is_some_and(|by| by.contains(&session))
+    })
+    .await;
 }
 
-/// Spawns a task that waits for a revocation request to the guard; returns when the watches are set.
+/// Spawns a task that waits for a revocation request to the guard; returns when the watches are
+/// set.
 pub(crate) async fn listening(guard: &Arc<subjects::Held>) -> JoinHandle<Result<(), LockLost>> {
     let listener = Arc::clone(guard);
     let listening = tokio::spawn(async move { listener.revocation_requested().await });
@@ -184,13 +221,20 @@ pub(crate) fn spawn_acquire(lock: AnyLock) -> JoinHandle<curator_recipes::Result
 }
 
 /// Spawns an acquire of the mutex on this path.
-pub(crate) fn acquiring(client: &CuratorClient, path: &str) -> JoinHandle<curator_recipes::Result<LockGuard>> {
+pub(crate) fn acquiring(
+    client: &CuratorClient,
+    path: &str,
+) -> JoinHandle<curator_recipes::Result<LockGuard>> {
     spawn_acquire(arc(mutex(client, path)))
 }
 
 /// Waits until the lock's queue has this many nodes.
 #[track_caller]
-pub(crate) fn queue_of(client: &CuratorClient, path: &str, length: usize) -> impl Future<Output = ()> {
+pub(crate) fn queue_of(
+    client: &CuratorClient,
+    path: &str,
+    length: usize,
+) -> impl Future<Output = ()> {
     until(async move || children(client, path).await.len() == length)
 }
 
@@ -203,27 +247,56 @@ pub(crate) async fn children(client: &CuratorClient, path: &str) -> Vec<String> 
 
 /// The id and the number in a node name in Curator's format, with `mark` between them.
 pub(crate) fn id_and_number(name: &str, mark: &str) -> (String, i32) {
-    let (id, number) = name.strip_prefix("_c_").and_then(|rest| rest.split_once(mark)).unwrap();
-    assert_eq!(curator_recipes::driver::Uuid::parse_str(id).unwrap().hyphenated().to_string(), id);
+    let (id, number) = name
+        .strip_prefix("_c_")
+        .and_then(|rest| rest.split_once(mark))
+        .unwrap();
+    assert_eq!(
+        curator_recipes::driver::Uuid::parse_str(id)
+            .unwrap()
+            .hyphenated()
+            .to_string(),
+        id
+    );
     assert_eq!(number.len(), 10, "{name}");
     (id.to_owned(), number.parse().unwrap())
 }
 
 /// Creates a directory in which any client may create nodes, and no client may delete them.
 pub(crate) async fn create_dir_without_delete(client: &CuratorClient, path: &str) {
-    let no_delete = [Acl::new(Permission::READ | Permission::CREATE, AuthId::anyone())];
-    client.create().creating_parent_containers().with_acl(no_delete).for_path(path, "").await.unwrap();
+    let no_delete = [Acl::new(
+        Permission::READ | Permission::CREATE,
+        AuthId::anyone(),
+    )];
+    client
+        .create()
+        .creating_parent_containers()
+        .with_acl(no_delete)
+        .for_path(path, "")
+        .await
+        .unwrap();
 }
 
 /// Creates a directory in which no client may create nodes.
 pub(crate) async fn create_dir_without_create(client: &CuratorClient, path: &str) {
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
-    client.create().creating_parent_containers().with_acl(read_only).for_path(path, "").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .with_acl(read_only)
+        .for_path(path, "")
+        .await
+        .unwrap();
 }
 
 /// Deletes the node and creates it again, in one transaction. Its version is 0 again.
 pub(crate) async fn replace(client: &CuratorClient, path: &str, data: impl AsRef<[u8]>) {
-    let replaced = client.transaction().delete(path, None).unwrap().create(path, data, CreateMode::Persistent).unwrap();
+    let replaced = client
+        .transaction()
+        .delete(path, None)
+        .unwrap()
+        .create(path, data, CreateMode::Persistent)
+        .unwrap();
     replaced.commit().await.unwrap();
 }
 
@@ -232,7 +305,8 @@ pub(crate) fn requests_of(proxy: &FaultProxy, op: OpCode) -> u64 {
     proxy.requests().get(&op).copied().unwrap_or(0)
 }
 
-/// All requests that have passed through `proxy`, except lease probes, which a client may send at any time.
+/// All requests that have passed through `proxy`, except lease probes, which a client may send at
+/// any time.
 pub(crate) fn without_probes(proxy: &FaultProxy) -> BTreeMap<OpCode, u64> {
     let mut requests = proxy.requests();
     requests.remove(&OpCode::Sync);

@@ -18,9 +18,14 @@ impl QuietServer {
         static SERVER: OnceCell<TestingServer> = OnceCell::const_new();
         static ALONE: Mutex<()> = Mutex::const_new(());
         let alone = ALONE.lock().await;
-        let server = SERVER.get_or_init(async || TestingServer::start().await.unwrap()).await;
+        let server = SERVER
+            .get_or_init(async || TestingServer::start().await.unwrap())
+            .await;
         // A failed test may have left watches.
         until(async || server.total_watch_count().await.unwrap() == 0).await;
-        Self { server, _alone: alone }
+        Self {
+            server,
+            _alone: alone,
+        }
     }
 }

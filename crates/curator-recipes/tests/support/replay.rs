@@ -28,8 +28,9 @@ impl Replay {
                     "{path} was reported as created a second time"
                 );
                 self.check_order(&node);
-                let is_below =
-                    |other: &ZPath| path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some();
+                let is_below = |other: &ZPath| {
+                    path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some()
+                };
                 if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {
                     let parent = path.parent().filter(|_| path != *root);
                     assert!(
@@ -46,8 +47,15 @@ impl Replay {
             CacheEvent::Changed { old, new } => {
                 self.check_order(&new);
                 let path = new.path().clone();
-                assert_eq!(old.stat().czxid, new.stat().czxid, "{path}: the two states are of different nodes");
-                let had = self.nodes.insert(path.clone(), new).expect("the node was reported as created");
+                assert_eq!(
+                    old.stat().czxid,
+                    new.stat().czxid,
+                    "{path}: the two states are of different nodes"
+                );
+                let had = self
+                    .nodes
+                    .insert(path.clone(), new)
+                    .expect("the node was reported as created");
                 assert_eq!(
                     (had.data(), had.stat().mzxid),
                     (old.data(), old.stat().mzxid),
@@ -55,15 +63,29 @@ impl Replay {
                 );
             }
             CacheEvent::Deleted(node) => {
-                let had = self.nodes.remove(node.path()).expect("the node was reported as created");
+                let had = self
+                    .nodes
+                    .remove(node.path())
+                    .expect("the node was reported as created");
                 assert_eq!(had.stat().czxid, node.stat().czxid);
-                let below = self.nodes.keys().find(|path| path.parent().as_ref() == Some(node.path()));
-                assert_eq!(below, None, "{} was reported as deleted before its child", node.path());
+                let below = self
+                    .nodes
+                    .keys()
+                    .find(|path| path.parent().as_ref() == Some(node.path()));
+                assert_eq!(
+                    below,
+                    None,
+                    "{} was reported as deleted before its child",
+                    node.path()
+                );
             }
             CacheEvent::Resync(snapshot) => {
                 self.resyncs += 1;
                 snapshot.iter().for_each(|node| self.check_order(node));
-                self.nodes = snapshot.iter().map(|node| (node.path().clone(), node.clone())).collect();
+                self.nodes = snapshot
+                    .iter()
+                    .map(|node| (node.path().clone(), node.clone()))
+                    .collect();
             }
             CacheEvent::Ready => self.readies += 1,
             other => panic!("{other:?}"),
@@ -74,7 +96,11 @@ impl Replay {
     fn check_order(&mut self, node: &CachedNode) {
         let now = (node.stat().czxid, node.stat().mzxid);
         let before = self.latest.insert(node.path().clone(), now);
-        assert!(before.is_none_or(|before| before <= now), "{}: {now:?} after {before:?}", node.path());
+        assert!(
+            before.is_none_or(|before| before <= now),
+            "{}: {now:?} after {before:?}",
+            node.path()
+        );
     }
 
     /// Replays until the nodes equal those of the snapshot.
@@ -86,8 +112,14 @@ impl Replay {
 
     /// Whether the nodes equal those of the snapshot.
     pub(crate) fn is(&self, snapshot: &Snapshot) -> bool {
-        let state =
-            |node: &CachedNode| (node.path().clone(), node.stat().czxid, node.stat().mzxid, node.data().to_vec());
+        let state = |node: &CachedNode| {
+            (
+                node.path().clone(),
+                node.stat().czxid,
+                node.stat().mzxid,
+                node.data().to_vec(),
+            )
+        };
         if self.nodes.len() != snapshot.len() {
             return false;
         }

@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 
-/// Prints the row if the test panics before the value is dropped, so that assertions do not have to name it.
+/// Prints the row if the test panics before the value is dropped, so that assertions do not have to
+/// name it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Row(String);

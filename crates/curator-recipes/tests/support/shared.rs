@@ -22,8 +22,8 @@ pub(crate) async fn shared_address() -> SocketAddr {
 
 /// Like [`alone`](test_support::alone::alone), on the server that this process's tests share.
 ///
-/// Paths are unique in a process only, so no other test may use the same names. `TestingServer::shared` would start
-/// another server.
+/// Paths are unique in a process only, so no other test may use the same names.
+/// `TestingServer::shared` would start another server.
 pub(crate) fn alone_on_shared_server(test: &str, work: impl FnOnce()) {
     let set_address = |process: &mut Command| {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -19,10 +19,16 @@ pub(crate) async fn simulated(
     (simulation, process, client)
 }
 
-/// As [`simulated`], with a client whose operations fail after two attempts of a second each if no reply arrives.
+/// As [`simulated`], with a client whose operations fail after two attempts of a second each if no
+/// reply arrives.
 pub(crate) async fn gives_up() -> (Simulation, Process, CuratorClient) {
     let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
-    simulated(|builder| builder.operation_timeout(Duration::from_secs(1)).retry_policy(once_more)).await
+    simulated(|builder| {
+        builder
+            .operation_timeout(Duration::from_secs(1))
+            .retry_policy(once_more)
+    })
+    .await
 }
 
 /// Breaks the connection and prevents new ones; returns when the client has noticed.
@@ -39,5 +45,7 @@ pub(crate) async fn until_simulated(mut condition: impl AsyncFnMut() -> bool) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(60 * 60), until).await.expect("not within an hour");
+    timeout(Duration::from_secs(60 * 60), until)
+        .await
+        .expect("not within an hour");
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
-    InterProcessSemaphoreV2, LockGuard, Participant, ReadLock, Result, SemaphoreLease, SharedCount, WriteGuard,
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    InterProcessSemaphoreMutex, InterProcessSemaphoreV2, LockGuard, Participant, ReadLock, Result,
+    SemaphoreLease, SharedCount, WriteGuard,
 };
 
 use super::{mutex, non_reentrant, read_write};
@@ -40,12 +41,17 @@ impl Kind {
         match self {
             Self::Mutex => exclusive(Arc::new(mutex(client, path))),
             Self::NonReentrantMutex => exclusive(Arc::new(non_reentrant(client, path))),
-            Self::SemaphoreMutex => exclusive(Arc::new(InterProcessSemaphoreMutex::new(client, path).unwrap())),
+            Self::SemaphoreMutex => exclusive(Arc::new(
+                InterProcessSemaphoreMutex::new(client, path).unwrap(),
+            )),
             Self::Semaphore => Lock::Semaphore(semaphore(1), 1),
             Self::Leases => Lock::Semaphore(semaphore(3), 2),
             Self::SharedLimit => {
                 let limit = SharedCount::new(client, format!("{path}/limit"), 1).unwrap();
-                Lock::Semaphore(InterProcessSemaphoreV2::with_shared_count(client, path, limit).unwrap(), 1)
+                Lock::Semaphore(
+                    InterProcessSemaphoreV2::with_shared_count(client, path, limit).unwrap(),
+                    1,
+                )
             }
             Self::Read => Lock::Read(read_write(client, path).read().clone()),
             Self::Write => Lock::Write(read_write(client, path)),
@@ -71,7 +77,11 @@ impl Kind {
 
     /// A lock that excludes every contender for this one.
     pub(crate) fn blocker(self) -> Self {
-        if self == Self::Read { Self::Write } else { self }
+        if self == Self::Read {
+            Self::Write
+        } else {
+            self
+        }
     }
 
     /// Whether its owner can re-enter it.
@@ -83,12 +93,19 @@ impl Kind {
     pub(crate) fn dirs(self, path: &str) -> Vec<String> {
         let semaphore = |path: &str| ["locks", "leases"].map(|name| format!("{path}/{name}"));
         match self {
-            Self::Mutex | Self::NonReentrantMutex | Self::Write | Self::Read => vec![path.to_owned()],
-            Self::SemaphoreMutex | Self::Semaphore | Self::Leases | Self::SharedLimit => semaphore(path).into(),
+            Self::Mutex | Self::NonReentrantMutex | Self::Write | Self::Read => {
+                vec![path.to_owned()]
+            }
+            Self::SemaphoreMutex | Self::Semaphore | Self::Leases | Self::SharedLimit => {
+                semaphore(path).into()
+            }
             Self::Paths => members(path).into(),
             Self::Locks => {
                 let [first, second, third] = members(path);
-                [first, second].into_iter().chain(semaphore(&third)).collect()
+                [first, second]
+                    .into_iter()
+                    .chain(semaphore(&third))
+                    .collect()
             }
         }
     }
@@ -129,11 +146,19 @@ impl Lock {
         Ok(match self {
             Self::Exclusive(lock) => lock.acquire_timeout(limit).await?.map(Held::Guard),
             Self::Read(lock) => lock.acquire_timeout(limit).await?.map(Held::Guard),
-            Self::Write(lock) => {
-                lock.write().acquire_timeout(limit).await?.map(|guard| Held::Write(lock.clone(), guard))
-            }
-            Self::Semaphore(lock, 1) => lock.acquire_timeout(limit).await?.map(|lease| Held::Guard(lease.into())),
-            Self::Semaphore(lock, leases) => lock.acquire_many_timeout(*leases, limit).await?.map(Held::Leases),
+            Self::Write(lock) => lock
+                .write()
+                .acquire_timeout(limit)
+                .await?
+                .map(|guard| Held::Write(lock.clone(), guard)),
+            Self::Semaphore(lock, 1) => lock
+                .acquire_timeout(limit)
+                .await?
+                .map(|lease| Held::Guard(lease.into())),
+            Self::Semaphore(lock, leases) => lock
+                .acquire_many_timeout(*leases, limit)
+                .await?
+                .map(Held::Leases),
         })
     }
 
@@ -141,9 +166,18 @@ impl Lock {
         Ok(match self {
             Self::Exclusive(lock) => lock.try_acquire().await?.map(Held::Guard),
             Self::Read(lock) => lock.try_acquire().await?.map(Held::Guard),
-            Self::Write(lock) => lock.write().try_acquire().await?.map(|guard| Held::Write(lock.clone(), guard)),
-            Self::Semaphore(lock, 1) => lock.try_acquire().await?.map(|lease| Held::Guard(lease.into())),
-            Self::Semaphore(lock, leases) => lock.try_acquire_many(*leases).await?.map(Held::Leases),
+            Self::Write(lock) => lock
+                .write()
+                .try_acquire()
+                .await?
+                .map(|guard| Held::Write(lock.clone(), guard)),
+            Self::Semaphore(lock, 1) => lock
+                .try_acquire()
+                .await?
+                .map(|lease| Held::Guard(lease.into())),
+            Self::Semaphore(lock, leases) => {
+                lock.try_acquire_many(*leases).await?.map(Held::Leases)
+            }
         })
     }
 
@@ -188,13 +222,17 @@ impl Held {
 
     /// Acquires the read lock beside a write lock, for the same owner.
     pub(crate) async fn read_too(&self) -> Result<Self> {
-        let Self::Write(lock, guard) = self else { panic!("{self:?} is not a write lock") };
+        let Self::Write(lock, guard) = self else {
+            panic!("{self:?} is not a write lock")
+        };
         Ok(Self::Guard(lock.read().acquire_as(guard.owner()).await?))
     }
 
     /// Downgrades a write lock to a read lock.
     pub(crate) async fn downgrade(self) -> Result<Self> {
-        let Self::Write(_, guard) = self else { panic!("{self:?} is not a write lock") };
+        let Self::Write(_, guard) = self else {
+            panic!("{self:?} is not a write lock")
+        };
         Ok(Self::Guard(guard.downgrade().await?))
     }
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curator_recipes::{FencingToken, LockGuard};
 
-/// Checks that contenders that exclude each other never hold at the same time, and records the holders.
+/// Checks that contenders that exclude each other never hold at the same time, and records the
+/// holders.
 ///
 /// Clones share the record.
 #[derive(Debug, Clone, Default)]
@@ -32,8 +33,15 @@ impl Witness {
     pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
         let mut seen = self.seen();
         assert_eq!(seen.alone, 0, "{who} holds while an exclusive holder holds");
-        assert!(shares || seen.sharing == 0, "{who} holds exclusively while others share the lock");
-        assert!(seen.greatest_alone < Some(token), "{who} has token {token} after {:?}", seen.greatest_alone);
+        assert!(
+            shares || seen.sharing == 0,
+            "{who} holds exclusively while others share the lock"
+        );
+        assert!(
+            seen.greatest_alone < Some(token),
+            "{who} has token {token} after {:?}",
+            seen.greatest_alone
+        );
         if shares {
             seen.sharing += 1;
             seen.most_sharing = seen.most_sharing.max(seen.sharing);
@@ -41,16 +49,25 @@ impl Witness {
             seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
         } else {
             seen.alone += 1;
-            assert!(seen.greatest_sharing < Some(token), "{who} has token {token} after {:?}", seen.greatest_sharing);
+            assert!(
+                seen.greatest_sharing < Some(token),
+                "{who} has token {token} after {:?}",
+                seen.greatest_sharing
+            );
             seen.greatest_alone = Some(token);
         }
         seen.held.push((who, shares));
     }
 
-    /// Records that one holder no longer holds the lock. Must be called before the lock is released.
+    /// Records that one holder no longer holds the lock. Must be called before the lock is
+    /// released.
     pub(crate) fn leave(&self, shares: bool) {
         let mut seen = self.seen();
-        *(if shares { &mut seen.sharing } else { &mut seen.alone }) -= 1;
+        *(if shares {
+            &mut seen.sharing
+        } else {
+            &mut seen.alone
+        }) -= 1;
         seen.left += 1;
     }
 
@@ -78,7 +95,9 @@ impl Witness {
     /// The holders, in order. Consecutive shared holders, whose order is undefined, are sorted.
     pub(crate) fn order(&self) -> Vec<usize> {
         let seen = self.seen();
-        let together = seen.held.chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);
+        let together = seen
+            .held
+            .chunk_by(|(_, one_shares), (_, next_shares)| *one_shares && *next_shares);
         together
             .flat_map(|together| {
                 let mut together: Vec<_> = together.iter().map(|(who, _)| *who).collect();

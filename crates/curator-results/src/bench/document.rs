@@ -67,14 +67,16 @@ pub enum Kind {
     Timed,
     /// The time in which a crowd of waiters joins the queue, and in which it drains.
     Crowd,
-    /// The time until a cache contains a tree or its changes, or until all instances of a service are registered or found.
+    /// The time until a cache contains a tree or its changes, or until all instances of a service
+    /// are registered or found.
     Cache,
 }
 
 /// One measurement. Times are in nanoseconds, memory is in bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Round {
-    /// The number of operations: waiters of a crowd, nodes or changes of a cache, instances of a discovery.
+    /// The number of operations: waiters of a crowd, nodes or changes of a cache, instances of a
+    /// discovery.
     pub operations: u64,
     /// The duration by the worker's clock; with several processes, that of the slowest process.
     pub nanoseconds: u64,
@@ -89,7 +91,8 @@ pub struct Round {
     /// Measured only for a cache.
     #[serde(default)]
     pub cache: Option<Cache>,
-    /// The baseline: creates and deletes of a node over the same session, right after the operations.
+    /// The baseline: creates and deletes of a node over the same session, right after the
+    /// operations.
     #[serde(default)]
     pub floor: Option<Floor>,
 }
@@ -103,8 +106,8 @@ pub struct Floor {
     pub nanoseconds: u64,
 }
 
-/// The measurements of a crowd besides the time of the drain, which is the round's time. The round's other values
-/// include the time in which the waiters join the queue.
+/// The measurements of a crowd besides the time of the drain, which is the round's time. The
+/// round's other values include the time in which the waiters join the queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Crowd {
     /// The time until all tasks waited.
@@ -124,15 +127,16 @@ pub struct Reconnect {
     pub requests: BTreeMap<String, u64>,
 }
 
-/// The measurements of a cache besides the round's time, which is the time of the load, of the storm of changes, or of
-/// the reconnect.
+/// The measurements of a cache besides the round's time, which is the time of the load, of the
+/// storm of changes, or of the reconnect.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cache {
     /// The time until the cache contained all nodes.
     pub loading: u64,
     /// The growth of the process's memory by then, since before the cache was opened.
     pub memory: u64,
-    /// The growth of the used heap by the end, after a garbage collection, if the worker reports it.
+    /// The growth of the used heap by the end, after a garbage collection, if the worker reports
+    /// it.
     pub heap: Option<u64>,
     /// The number of reported changes.
     pub events: u64,
@@ -179,8 +183,13 @@ impl CaseResults {
     /// The shortest median time per operation of all peers except ours.
     #[must_use]
     pub fn best_peer(&self) -> Option<f64> {
-        let others = self.peers.iter().filter(|results| results.peer != Peer::Ours);
-        others.filter_map(|results| Some(results.time()?.median)).min_by(f64::total_cmp)
+        let others = self
+            .peers
+            .iter()
+            .filter(|results| results.peer != Peer::Ours);
+        others
+            .filter_map(|results| Some(results.time()?.median))
+            .min_by(f64::total_cmp)
     }
 }
 
@@ -188,7 +197,13 @@ impl PeerResults {
     /// Makes results without measurements.
     #[must_use]
     pub fn new(peer: Peer) -> Self {
-        Self { peer, rounds: Vec::new(), note: None, counts: None, counts_note: None }
+        Self {
+            peer,
+            rounds: Vec::new(),
+            note: None,
+            counts: None,
+            counts_note: None,
+        }
     }
 
     /// Nanoseconds per operation.
@@ -200,8 +215,15 @@ impl PeerResults {
     /// Nanoseconds per operation of the baseline, if it was measured in the same rounds.
     #[must_use]
     pub fn floor(&self) -> Option<f64> {
-        let floors = self.rounds.iter().filter_map(|round| round.floor).filter(|floor| floor.operations > 0);
-        Some(Spread::of(floors.map(|floor| floor.nanoseconds as f64 / floor.operations as f64))?.median)
+        let floors = self
+            .rounds
+            .iter()
+            .filter_map(|round| round.floor)
+            .filter(|floor| floor.operations > 0);
+        Some(
+            Spread::of(floors.map(|floor| floor.nanoseconds as f64 / floor.operations as f64))?
+                .median,
+        )
     }
 
     /// Nanoseconds of processor time per operation.
@@ -219,13 +241,21 @@ impl PeerResults {
     /// The spread of a value of the crowd over the rounds.
     #[must_use]
     pub fn of_crowd(&self, what: impl Fn(&Crowd) -> Option<u64>) -> Option<Spread> {
-        Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)))
+        Spread::of(
+            self.rounds
+                .iter()
+                .filter_map(|round| Some(what(round.crowd.as_ref()?)? as f64)),
+        )
     }
 
     /// The spread of a value of the cache over the rounds.
     #[must_use]
     pub fn of_cache(&self, what: impl Fn(&Cache) -> Option<u64>) -> Option<Spread> {
-        Spread::of(self.rounds.iter().filter_map(|round| Some(what(round.cache.as_ref()?)? as f64)))
+        Spread::of(
+            self.rounds
+                .iter()
+                .filter_map(|round| Some(what(round.cache.as_ref()?)? as f64)),
+        )
     }
 
     fn per_operation(&self, what: impl Fn(&Round) -> u64) -> Option<Spread> {
@@ -235,11 +265,15 @@ impl PeerResults {
 }
 
 impl Counts {
-    /// The number of requests, without the probes of our client's session lease, which are sent periodically,
-    /// independently of the locks.
+    /// The number of requests, without the probes of our client's session lease, which are sent
+    /// periodically, independently of the locks.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.requests.iter().filter(|(op, _)| *op != "Sync").map(|(_, count)| count).sum()
+        self.requests
+            .iter()
+            .filter(|(op, _)| *op != "Sync")
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// A count divided by the number of operations.

@@ -9,7 +9,8 @@ mod statistics;
 mod tables;
 
 pub use document::{
-    Cache, CaseResults, Counts, Crowd, Document, EnvironmentResults, Floor, Kind, PeerResults, Reconnect, Round,
+    Cache, CaseResults, Counts, Crowd, Document, EnvironmentResults, Floor, Kind, PeerResults,
+    Reconnect, Round,
 };
 pub use number::{NOTHING, number};
 pub use peer::Peer;

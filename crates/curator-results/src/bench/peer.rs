@@ -22,14 +22,22 @@ pub enum Peer {
     Kazoo,
     /// go-zookeeper, in Go.
     Go,
-    /// The crate `zookeeper-client`, on which this project's client is built, with its `Client::lock`.
+    /// The crate `zookeeper-client`, on which this project's client is built, with its
+    /// `Client::lock`.
     ZookeeperClient,
 }
 
 impl Peer {
     /// All clients; ours is the first.
-    pub const ALL: [Self; 7] =
-        [Self::Ours, Self::Native, Self::Curator, Self::CuratorShared, Self::Kazoo, Self::Go, Self::ZookeeperClient];
+    pub const ALL: [Self; 7] = [
+        Self::Ours,
+        Self::Native,
+        Self::Curator,
+        Self::CuratorShared,
+        Self::Kazoo,
+        Self::Go,
+        Self::ZookeeperClient,
+    ];
 }
 
 impl fmt::Display for Peer {

@@ -44,22 +44,42 @@ pub fn markdown(document: &Document) -> String {
     let mut text = about.markdown();
     for (peer, remark) in REMARKS {
         let is_measured = |case: &CaseResults| case.of(peer).is_some();
-        if document.environments.iter().flat_map(|environment| &environment.cases).any(is_measured) {
+        if document
+            .environments
+            .iter()
+            .flat_map(|environment| &environment.cases)
+            .any(is_measured)
+        {
             text += &format!("\n{remark}\n");
         }
     }
-    for (kind, remark) in [(Kind::Crowd, REMARK_ON_CROWDS), (Kind::Cache, REMARK_ON_CACHES)] {
-        if document.environments.iter().flat_map(|environment| &environment.cases).any(|case| case.kind == kind) {
+    for (kind, remark) in [
+        (Kind::Crowd, REMARK_ON_CROWDS),
+        (Kind::Cache, REMARK_ON_CACHES),
+    ] {
+        if document
+            .environments
+            .iter()
+            .flat_map(|environment| &environment.cases)
+            .any(|case| case.kind == kind)
+        {
             text += &format!("\n{remark}\n");
         }
     }
     for environment in &document.environments {
-        text += &format!("\n### {}\n\n{}.\n", environment.name, environment.description);
+        text += &format!(
+            "\n### {}\n\n{}.\n",
+            environment.name, environment.description
+        );
         if !environment.left_out.is_empty() {
-            text += &format!("\nNot run on these servers: {}.\n", environment.left_out.join(", "));
+            text += &format!(
+                "\nNot run on these servers: {}.\n",
+                environment.left_out.join(", ")
+            );
         }
-        for rows in
-            [timed(environment), crowds(environment), caches(environment)].iter().filter(|table| !table.is_empty())
+        for rows in [timed(environment), crowds(environment), caches(environment)]
+            .iter()
+            .filter(|table| !table.is_empty())
         {
             text.push('\n');
             text += &rows.markdown();
@@ -72,15 +92,25 @@ pub fn markdown(document: &Document) -> String {
 fn timed(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Timed, |case, results| {
         let (time, median) = (results.time(), results.time().map(|time| time.median));
-        let [requests, round_trips, sent, received] = counts_per_operation(results.counts.as_ref(), case.kind);
+        let [requests, round_trips, sent, received] =
+            counts_per_operation(results.counts.as_ref(), case.kind);
         vec![
             ("µs", optional(median.map(|time| time / 1e3))),
             ("from … to", range(time, 1e-3)),
             ("per s", optional(median.map(|time| 1e9 / time))),
             ("× best peer", times(case.best_peer(), median)),
-            ("× floor", times(median, floor(environment, case, results.peer))),
-            ("processor µs", optional(results.processor().map(|spread| spread.median / 1e3))),
-            ("switches", optional(results.switches().map(|spread| spread.median))),
+            (
+                "× floor",
+                times(median, floor(environment, case, results.peer)),
+            ),
+            (
+                "processor µs",
+                optional(results.processor().map(|spread| spread.median / 1e3)),
+            ),
+            (
+                "switches",
+                optional(results.switches().map(|spread| spread.median)),
+            ),
             ("requests", requests),
             ("round trips", round_trips),
             ("bytes out", sent),
@@ -89,40 +119,67 @@ fn timed(environment: &EnvironmentResults) -> Table {
     })
 }
 
-/// The table of crowds. The times to queue and to drain, the range and the reconnect are for the whole crowd; the other
-/// numbers are for one waiter.
+/// The table of crowds. The times to queue and to drain, the range and the reconnect are for the
+/// whole crowd; the other numbers are for one waiter.
 fn crowds(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Crowd, |case, results| {
         let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
         let (drain, median) = (results.time(), results.time().map(|drain| drain.median));
         let [requests, _, _, received] = counts_per_operation(results.counts.as_ref(), case.kind);
-        let of_crowd = |what: fn(&Crowd) -> Option<u64>| results.of_crowd(what).map(|spread| spread.median);
+        let of_crowd =
+            |what: fn(&Crowd) -> Option<u64>| results.of_crowd(what).map(|spread| spread.median);
         let reconnect_time = of_crowd(|crowd| Some(crowd.reconnect.as_ref()?.nanoseconds));
-        let reconnect_requests = of_crowd(|crowd| Some(crowd.reconnect.as_ref()?.requests.values().sum()));
+        let reconnect_requests =
+            of_crowd(|crowd| Some(crowd.reconnect.as_ref()?.requests.values().sum()));
         vec![
-            ("to queue, ms", optional(of_crowd(|crowd| Some(crowd.queueing)).map(|time| time / 1e6))),
-            ("to drain, ms", optional(median.map(|time| time * waiters / 1e6))),
+            (
+                "to queue, ms",
+                optional(of_crowd(|crowd| Some(crowd.queueing)).map(|time| time / 1e6)),
+            ),
+            (
+                "to drain, ms",
+                optional(median.map(|time| time * waiters / 1e6)),
+            ),
             ("from … to", range(drain, waiters / 1e6)),
             ("× best peer", times(case.best_peer(), median)),
-            ("KiB", optional(of_crowd(|crowd| Some(crowd.memory)).map(|bytes| bytes / 1024.0 / waiters))),
-            ("processor µs", optional(results.processor().map(|spread| spread.median / 1e3))),
-            ("switches", optional(results.switches().map(|spread| spread.median))),
+            (
+                "KiB",
+                optional(
+                    of_crowd(|crowd| Some(crowd.memory)).map(|bytes| bytes / 1024.0 / waiters),
+                ),
+            ),
+            (
+                "processor µs",
+                optional(results.processor().map(|spread| spread.median / 1e3)),
+            ),
+            (
+                "switches",
+                optional(results.switches().map(|spread| spread.median)),
+            ),
             ("requests", requests),
             ("bytes in", received),
-            ("reconnect, ms", optional(reconnect_time.map(|time| time / 1e6))),
+            (
+                "reconnect, ms",
+                optional(reconnect_time.map(|time| time / 1e6)),
+            ),
             ("requests then", optional(reconnect_requests)),
         ]
     })
 }
 
-/// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a delete and its event.
-/// The first of these that exists: measured in the case with the same client, in the case with ours, in the baseline case with
-/// the same client, in the baseline case with ours. `None` for a counter, which creates no node.
+/// The baseline of a case: the time of a create and a delete of a node or, for a hand-over, of a
+/// delete and its event. The first of these that exists: measured in the case with the same client,
+/// in the case with ours, in the baseline case with the same client, in the baseline case with
+/// ours. `None` for a counter, which creates no node.
 fn floor(environment: &EnvironmentResults, case: &CaseResults, peer: Peer) -> Option<f64> {
     if case.name.starts_with("increment-") {
         return None;
     }
-    let floor = if case.name.starts_with("handover-") { HANDOVER_FLOOR } else { FLOOR };
+    let floor = if case.name.starts_with("handover-") {
+        HANDOVER_FLOOR
+    } else {
+        FLOOR
+    };
     let in_case = |peer| case.of(peer)?.floor();
     let in_baseline_case = |peer| Some(environment.case(floor)?.of(peer)?.time()?.median);
     in_case(peer)
@@ -132,13 +189,25 @@ fn floor(environment: &EnvironmentResults, case: &CaseResults, peer: Peer) -> Op
 }
 
 fn counts_per_operation(counts: Option<&Counts>, kind: Kind) -> [String; 4] {
-    let Some(counts) = counts else { return [NOTHING; 4].map(str::to_owned) };
+    let Some(counts) = counts else {
+        return [NOTHING; 4].map(str::to_owned);
+    };
     let each = |count: u64| number(counts.per_operation(count));
     let round_trips = counts.round_trips.map_or_else(|| NOTHING.to_owned(), each);
-    // With several processes on one counter, each further attempt sends a `sync`; the probes are few in comparison.
+    // With several processes on one counter, each further attempt sends a `sync`; the probes are
+    // few in comparison.
     let processes_contend = kind == Kind::Timed && counts.round_trips.is_none();
-    let requests = if processes_contend { counts.requests.values().sum() } else { counts.requests() };
-    [each(requests), round_trips, each(counts.bytes_sent), each(counts.bytes_received)]
+    let requests = if processes_contend {
+        counts.requests.values().sum()
+    } else {
+        counts.requests()
+    };
+    [
+        each(requests),
+        round_trips,
+        each(counts.bytes_sent),
+        each(counts.bytes_received),
+    ]
 }
 
 #[cfg(test)]
@@ -158,16 +227,37 @@ mod tests {
             floor: None,
         };
         // A round without operations is ignored.
-        let rounds = vec![round(1), round(2), round(3), Round { operations: 0, ..round(9) }];
-        PeerResults { rounds, ..PeerResults::new(peer) }
+        let rounds = vec![
+            round(1),
+            round(2),
+            round(3),
+            Round {
+                operations: 0,
+                ..round(9)
+            },
+        ];
+        PeerResults {
+            rounds,
+            ..PeerResults::new(peer)
+        }
     }
 
     fn document() -> Document {
-        let case = |name: &str, kind, peers| CaseResults { name: name.to_owned(), title: name.to_owned(), kind, peers };
+        let case = |name: &str, kind, peers| CaseResults {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            kind,
+            peers,
+        };
         let mut ours = peer(Peer::Ours, 250_000);
         ours.counts = Some(Counts {
             operations: 1000,
-            requests: [("Create2".to_owned(), 2000), ("Delete".to_owned(), 1000), ("Sync".to_owned(), 4)].into(),
+            requests: [
+                ("Create2".to_owned(), 2000),
+                ("Delete".to_owned(), 1000),
+                ("Sync".to_owned(), 4),
+            ]
+            .into(),
             round_trips: Some(2000),
             ..Counts::default()
         });
@@ -175,13 +265,33 @@ mod tests {
         slow.note = Some("took longer than 200 s".to_owned());
         let mut waiting = peer(Peer::Ours, 500_000);
         for round in &mut waiting.rounds {
-            let reconnect = Reconnect { nanoseconds: 40_000_000, requests: [("SetWatches".to_owned(), 7)].into() };
-            round.crowd = Some(Crowd { queueing: 80_000_000, memory: 3 * 1024 * 1000, reconnect: Some(reconnect) });
+            let reconnect = Reconnect {
+                nanoseconds: 40_000_000,
+                requests: [("SetWatches".to_owned(), 7)].into(),
+            };
+            round.crowd = Some(Crowd {
+                queueing: 80_000_000,
+                memory: 3 * 1024 * 1000,
+                reconnect: Some(reconnect),
+            });
         }
         let cases = vec![
             case(FLOOR, Kind::Timed, vec![peer(Peer::Ours, 200_000)]),
-            case("cycle-write", Kind::Timed, vec![ours, peer(Peer::Go, 400_000), peer(Peer::Curator, 300_000), slow]),
-            case("reconnect-1000", Kind::Crowd, vec![waiting, peer(Peer::Curator, 1_000_000)]),
+            case(
+                "cycle-write",
+                Kind::Timed,
+                vec![
+                    ours,
+                    peer(Peer::Go, 400_000),
+                    peer(Peer::Curator, 300_000),
+                    slow,
+                ],
+            ),
+            case(
+                "reconnect-1000",
+                Kind::Crowd,
+                vec![waiting, peer(Peer::Curator, 1_000_000)],
+            ),
         ];
         let environment = EnvironmentResults {
             name: "loopback".to_owned(),
@@ -189,12 +299,18 @@ mod tests {
             left_out: vec!["reentry-mutex".to_owned()],
             cases,
         };
-        Document { about: vec![("date".to_owned(), "2026-11-22".to_owned())], environments: vec![environment] }
+        Document {
+            about: vec![("date".to_owned(), "2026-11-22".to_owned())],
+            environments: vec![environment],
+        }
     }
 
     fn row<'a>(markdown: &'a str, case: &str, peer: &str) -> Vec<&'a str> {
         let start = format!("| {case} | {peer} |");
-        let line = markdown.lines().find(|line| line.starts_with(&start)).unwrap();
+        let line = markdown
+            .lines()
+            .find(|line| line.starts_with(&start))
+            .unwrap();
         line.split('|').map(str::trim).collect()
     }
 
@@ -204,20 +320,45 @@ mod tests {
         let ours = row(&text, "cycle-write", "ours");
         assert_eq!(
             ours[3..15],
-            ["500", "250 to 750", "2,000", "1.20", "1.25", "50.0", "6.00", "3.00", "2.00", "0", "0", ""]
+            [
+                "500",
+                "250 to 750",
+                "2,000",
+                "1.20",
+                "1.25",
+                "50.0",
+                "6.00",
+                "3.00",
+                "2.00",
+                "0",
+                "0",
+                ""
+            ]
         );
         let curator = row(&text, "cycle-write", "curator");
-        assert_eq!((curator[6], curator[7], curator[10]), ("1.00", "1.50", NOTHING));
+        assert_eq!(
+            (curator[6], curator[7], curator[10]),
+            ("1.00", "1.50", NOTHING)
+        );
     }
 
     #[test]
     fn a_floor_measured_in_the_same_rounds_is_preferred() {
         let mut document = document();
         for round in &mut document.environments[0].cases[1].peers[0].rounds {
-            round.floor = Some(Floor { operations: 2000, nanoseconds: 400_000_000 });
+            round.floor = Some(Floor {
+                operations: 2000,
+                nanoseconds: 400_000_000,
+            });
         }
         let text = markdown(&document);
-        assert_eq!((row(&text, "cycle-write", "ours")[7], row(&text, "cycle-write", "curator")[7]), ("2.50", "3.00"));
+        assert_eq!(
+            (
+                row(&text, "cycle-write", "ours")[7],
+                row(&text, "cycle-write", "curator")[7]
+            ),
+            ("2.50", "3.00")
+        );
     }
 
     #[test]
@@ -236,7 +377,10 @@ mod tests {
         let text = markdown(&document());
         let slow = row(&text, "cycle-write", "kazoo");
         assert_eq!((slow[3], slow[14]), (NOTHING, "took longer than 200 s"));
-        assert!(text.contains("Not run on these servers: reentry-mutex."), "{text}");
+        assert!(
+            text.contains("Not run on these servers: reentry-mutex."),
+            "{text}"
+        );
         // A client without results is not mentioned.
         assert!(!text.contains("zookeeper-client"), "{text}");
     }
@@ -245,8 +389,12 @@ mod tests {
     fn a_crowd_is_reported_with_its_times_and_its_memory_per_waiter() {
         let text = markdown(&document());
         let ours = row(&text, "reconnect-1000", "ours");
-        // 80 ms to queue; 1,000 waiters drained in 1 s, twice as fast as the peer; 3 KiB for each waiter.
-        assert_eq!(ours[3..8], ["80.0", "1,000", "500 to 1,500", "2.00", "3.00"]);
+        // 80 ms to queue; 1,000 waiters drained in 1 s, twice as fast as the peer; 3 KiB for each
+        // waiter.
+        assert_eq!(
+            ours[3..8],
+            ["80.0", "1,000", "500 to 1,500", "2.00", "3.00"]
+        );
         assert_eq!((ours[12], ours[13]), ("40.0", "7.00"));
     }
 }

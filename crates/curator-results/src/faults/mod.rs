@@ -1,4 +1,5 @@
-//! The results of runs under faults. [`Summary`] contains the numbers of several runs, and makes the tables.
+//! The results of runs under faults. [`Summary`] contains the numbers of several runs, and makes
+//! the tables.
 
 mod leaders;
 mod runs;
@@ -53,14 +54,15 @@ pub struct Recoveries {
     /// The number of our clients with a part that did not acquire its lock within a minute.
     #[serde(rename = "never")]
     pub not_recovered: usize,
-    /// The number of lock nodes, one session timeout later, whose session does not belong to a running client.
+    /// The number of lock nodes, one session timeout later, whose session does not belong to a
+    /// running client.
     pub nodes_left: usize,
     /// The number of watches of such sessions; `None` if a server did not reply.
     pub watches_left: Option<usize>,
 }
 
-/// The median and the worst of several times, in seconds. `None` means never, for example that a client did not
-/// recover, and is worse than any time.
+/// The median and the worst of several times, in seconds. `None` means never, for example that a
+/// client did not recover, and is worse than any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The median. For an even number of times, it is the lower of the two in the middle.
@@ -74,8 +76,13 @@ impl Times {
     pub fn of(times: impl IntoIterator<Item = Option<Duration>>) -> Self {
         let mut times: Vec<_> = times.into_iter().collect();
         times.sort_by_key(|time| (time.is_none(), *time));
-        let seconds = |time: Option<&Option<Duration>>| time.copied().flatten().map(|time| time.as_secs_f64());
-        Self { median: seconds(times.get((times.len().max(1) - 1) / 2)), worst: seconds(times.last()) }
+        let seconds = |time: Option<&Option<Duration>>| {
+            time.copied().flatten().map(|time| time.as_secs_f64())
+        };
+        Self {
+            median: seconds(times.get((times.len().max(1) - 1) / 2)),
+            worst: seconds(times.last()),
+        }
     }
 }
 
@@ -85,7 +92,8 @@ impl Summary {
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let [overlaps, leaderless] = leaders::tables(&self.leaders);
         let parts = tables::parts(&self.parts).without("held without its node", "0");
-        let services = tables::services(&self.services).without("longest after the end of its session", "0.000000 s");
+        let services = tables::services(&self.services)
+            .without("longest after the end of its session", "0.000000 s");
         let mut tables = vec![
             ("about", runs::about(&self.runs)),
             ("runs", runs::table(&self.runs)),
@@ -104,7 +112,11 @@ impl Summary {
     /// All tables, in Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        self.tables().iter().map(|(_, table)| table.markdown()).collect::<Vec<_>>().join("\n")
+        self.tables()
+            .iter()
+            .map(|(_, table)| table.markdown())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 

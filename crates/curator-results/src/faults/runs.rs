@@ -24,12 +24,15 @@ pub struct Run {
     pub lost: BTreeMap<String, Lost>,
     /// The number of violations.
     pub violations: Option<usize>,
-    /// The number of our clients with a part that did not acquire its lock within a minute, added up over all strikes.
+    /// The number of our clients with a part that did not acquire its lock within a minute, added
+    /// up over all strikes.
     #[serde(rename = "never")]
     pub not_recovered: Option<usize>,
-    /// The number of nodes and watches that were left behind, plus the number of clients that did not finish.
+    /// The number of nodes and watches that were left behind, plus the number of clients that did
+    /// not finish.
     pub left: Option<usize>,
-    /// Whether the run was clean: without violations, idle parts and leftovers, and every client recovered.
+    /// Whether the run was clean: without violations, idle parts and leftovers, and every client
+    /// recovered.
     pub clean: Option<bool>,
 }
 
@@ -55,21 +58,57 @@ pub(super) fn about(runs: &[Run]) -> Table {
 
 /// One row for each run, with the facts that differ. A column without known values is omitted.
 pub(super) fn table(runs: &[Run]) -> Table {
-    let different = facts(runs).into_iter().filter(|(_, values)| values.len() > 1);
+    let different = facts(runs)
+        .into_iter()
+        .filter(|(_, values)| values.len() > 1);
     let different: Vec<_> = different.map(|(what, _)| what).collect();
-    let lost: BTreeSet<_> = runs.iter().flat_map(|run| run.lost.keys().map(String::as_str)).collect();
-    let peers = lost.iter().copied().filter(|column| !VARIANTS.contains(column));
-    let columns: Vec<_> = VARIANTS.into_iter().filter(|variant| lost.contains(variant)).chain(peers).collect();
-    let heads: Vec<_> = columns.iter().map(|column| format!("{column}: lost")).collect();
-    let head = different.iter().copied().chain(["strikes"]).chain(heads.iter().map(String::as_str));
-    let mut table = Table::new(&head.chain(["violations", "not recovered", "left", "clean"]).collect::<Vec<_>>());
+    let lost: BTreeSet<_> = runs
+        .iter()
+        .flat_map(|run| run.lost.keys().map(String::as_str))
+        .collect();
+    let peers = lost
+        .iter()
+        .copied()
+        .filter(|column| !VARIANTS.contains(column));
+    let columns: Vec<_> = VARIANTS
+        .into_iter()
+        .filter(|variant| lost.contains(variant))
+        .chain(peers)
+        .collect();
+    let heads: Vec<_> = columns
+        .iter()
+        .map(|column| format!("{column}: lost"))
+        .collect();
+    let head = different
+        .iter()
+        .copied()
+        .chain(["strikes"])
+        .chain(heads.iter().map(String::as_str));
+    let mut table = Table::new(
+        &head
+            .chain(["violations", "not recovered", "left", "clean"])
+            .collect::<Vec<_>>(),
+    );
     for run in runs {
-        let facts = different.iter().map(|what| run.about.get(*what).cloned().unwrap_or_default());
-        let lost = columns.iter().map(|column| run.lost.get(*column).map_or("-".to_owned(), lost_of));
-        let clean = run.clean.map_or("?", |clean| if clean { "yes" } else { "no" });
-        let end =
-            [run.violations, run.not_recovered, run.left].map(optional_count).into_iter().chain([clean.to_owned()]);
-        table.row(facts.chain([optional_count(run.strikes)]).chain(lost).chain(end));
+        let facts = different
+            .iter()
+            .map(|what| run.about.get(*what).cloned().unwrap_or_default());
+        let lost = columns
+            .iter()
+            .map(|column| run.lost.get(*column).map_or("-".to_owned(), lost_of));
+        let clean = run
+            .clean
+            .map_or("?", |clean| if clean { "yes" } else { "no" });
+        let end = [run.violations, run.not_recovered, run.left]
+            .map(optional_count)
+            .into_iter()
+            .chain([clean.to_owned()]);
+        table.row(
+            facts
+                .chain([optional_count(run.strikes)])
+                .chain(lost)
+                .chain(end),
+        );
     }
     for head in ["strikes", "violations", "not recovered", "left", "clean"] {
         table = table.without(head, "?");
@@ -81,19 +120,36 @@ pub(super) fn table(runs: &[Run]) -> Table {
 fn facts(runs: &[Run]) -> Vec<(&str, BTreeSet<&str>)> {
     let mut facts = BTreeMap::<_, BTreeSet<_>>::new();
     for (what, value) in runs.iter().flat_map(|run| &run.about) {
-        facts.entry(what.as_str()).or_default().insert(value.as_str());
+        facts
+            .entry(what.as_str())
+            .or_default()
+            .insert(value.as_str());
     }
     let mut facts: Vec<_> = facts.into_iter().collect();
-    facts.sort_by_key(|(what, _)| FIRST_FACTS.iter().position(|first| first == what).unwrap_or(FIRST_FACTS.len()));
+    facts.sort_by_key(|(what, _)| {
+        FIRST_FACTS
+            .iter()
+            .position(|first| first == what)
+            .unwrap_or(FIRST_FACTS.len())
+    });
     facts
 }
 
 fn lost_of(of: &Lost) -> String {
     match *of {
-        Lost { acknowledged: 0, .. } => "-".to_owned(),
-        Lost { lost: 0, acknowledged } => format!("0 of {acknowledged}"),
+        Lost {
+            acknowledged: 0, ..
+        } => "-".to_owned(),
+        Lost {
+            lost: 0,
+            acknowledged,
+        } => format!("0 of {acknowledged}"),
         Lost { lost, acknowledged } => {
-            let percent = tables::percent(&Tally { lost, acknowledged, ..Tally::default() });
+            let percent = tables::percent(&Tally {
+                lost,
+                acknowledged,
+                ..Tally::default()
+            });
             format!("{lost} of {acknowledged}, {percent} %")
         }
     }
@@ -107,19 +163,32 @@ mod tests {
     fn common_facts_are_shown_once_and_columns_without_known_values_are_omitted() {
         let run = |seed: &str, peer: Option<&str>, strikes| {
             let peer = peer.map(|version| ("kazoo".to_owned(), version.to_owned()));
-            let about = [("commit", "abc"), ("seed", seed)].map(|(what, value)| (what.to_owned(), value.to_owned()));
+            let about = [("commit", "abc"), ("seed", seed)]
+                .map(|(what, value)| (what.to_owned(), value.to_owned()));
             let lost = [("kazoo-plain", 0, 3), ("plain", 1, 8)];
-            let lost = lost.map(|(name, lost, acknowledged)| (name.to_owned(), Lost { lost, acknowledged }));
+            let lost = lost
+                .map(|(name, lost, acknowledged)| (name.to_owned(), Lost { lost, acknowledged }));
             let about = about.into_iter().chain(peer).collect();
-            Run { about, lost: lost.into(), strikes, violations: Some(0), ..Run::default() }
+            Run {
+                about,
+                lost: lost.into(),
+                strikes,
+                violations: Some(0),
+                ..Run::default()
+            }
         };
         let runs = [run("7", None, Some(2)), run("8", Some("2.11.0"), None)];
-        assert_eq!(about(&runs).markdown(), "| All runs |  |\n|---|---|\n| commit | abc |\n| kazoo | 2.11.0 |\n");
+        assert_eq!(
+            about(&runs).markdown(),
+            "| All runs |  |\n|---|---|\n| commit | abc |\n| kazoo | 2.11.0 |\n"
+        );
         let table = table(&runs).markdown();
         let head = "| seed | strikes | plain: lost | kazoo-plain: lost | violations |\n|---|---:|---:|---:|---:|\n";
         assert_eq!(
             table,
-            format!("{head}| 7 | 2 | 1 of 8, 12.50 % | 0 of 3 | 0 |\n| 8 | ? | 1 of 8, 12.50 % | 0 of 3 | 0 |\n")
+            format!(
+                "{head}| 7 | 2 | 1 of 8, 12.50 % | 0 of 3 | 0 |\n| 8 | ? | 1 of 8, 12.50 % | 0 of 3 | 0 |\n"
+            )
         );
     }
 }

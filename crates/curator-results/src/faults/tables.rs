@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{ByNemesis, CacheTally, CounterTally, Recoveries, ServiceTally, Tally, optional_count, seconds};
+use super::{
+    ByNemesis, CacheTally, CounterTally, Recoveries, ServiceTally, Tally, optional_count, seconds,
+};
 use crate::Table;
 
 /// The lost updates of each part of the work.
@@ -28,7 +30,8 @@ pub(super) fn parts(parts: &BTreeMap<String, Tally>) -> Table {
     }))
 }
 
-/// The lost part of the acknowledged writes, in percent. A loss below 0.01 is shown as `<0.01`, not as 0.
+/// The lost part of the acknowledged writes, in percent. A loss below 0.01 is shown as `<0.01`, not
+/// as 0.
 pub(super) fn percent(tally: &Tally) -> String {
     match tally.lost_percent() {
         None => "-".to_owned(),
@@ -57,7 +60,11 @@ pub(super) fn recovery(recovery: &BTreeMap<String, Recoveries>) -> Table {
 
 /// The effects of each nemesis on each kind of cache.
 pub(super) fn caches(caches: &ByNemesis<CacheTally>) -> Table {
-    let rows = caches.iter().flat_map(|(nemesis, parts)| parts.iter().map(move |(part, tally)| (nemesis, part, tally)));
+    let rows = caches.iter().flat_map(|(nemesis, parts)| {
+        parts
+            .iter()
+            .map(move |(part, tally)| (nemesis, part, tally))
+    });
     Table::of_cells(rows.map(|(nemesis, part, tally)| {
         vec![
             ("Caches", nemesis.clone()),
@@ -93,12 +100,19 @@ pub(super) fn counters(counters: &BTreeMap<String, CounterTally>) -> Table {
 
 pub(super) fn services(services: &BTreeMap<String, ServiceTally>) -> Table {
     Table::of_cells(services.iter().map(|(part, tally)| {
-        let longest = format!("{}.{:06} s", tally.longest / 1_000_000_000, tally.longest % 1_000_000_000 / 1_000);
+        let longest = format!(
+            "{}.{:06} s",
+            tally.longest / 1_000_000_000,
+            tally.longest % 1_000_000_000 / 1_000
+        );
         vec![
             ("Service", part.clone()),
             ("instances inserted", tally.inserted.to_string()),
             ("removed", tally.removed.to_string()),
-            ("removed while their session lived", tally.flickers.to_string()),
+            (
+                "removed while their session lived",
+                tally.flickers.to_string(),
+            ),
             ("reads of the cache", tally.looks.to_string()),
             ("with a dead instance", tally.dead.to_string()),
             ("longest after the end of its session", longest),
@@ -112,7 +126,21 @@ mod tests {
 
     #[test]
     fn a_small_loss_is_never_shown_as_zero() {
-        let percent = |lost, acknowledged| percent(&Tally { lost, acknowledged, ..Tally::default() });
-        assert_eq!([percent(0, 0), percent(0, 7), percent(1, 36_795), percent(1, 8)], ["-", "0", "<0.01", "12.50"]);
+        let percent = |lost, acknowledged| {
+            percent(&Tally {
+                lost,
+                acknowledged,
+                ..Tally::default()
+            })
+        };
+        assert_eq!(
+            [
+                percent(0, 0),
+                percent(0, 7),
+                percent(1, 36_795),
+                percent(1, 8)
+            ],
+            ["-", "0", "<0.01", "12.50"]
+        );
     }
 }

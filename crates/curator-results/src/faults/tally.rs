@@ -1,5 +1,5 @@
-//! The numbers of parts, caches, counters and services. In JSON, some numbers are omitted if they are 0,
-//! because the oldest results do not contain them.
+//! The numbers of parts, caches, counters and services. In JSON, some numbers are omitted if they
+//! are 0, because the oldest results do not contain them.
 
 use std::ops::AddAssign;
 
@@ -38,11 +38,11 @@ added_up! {
         pub acknowledged: u64,
         /// Acknowledged writes that are not in the final set.
         pub lost: u64,
-        /// Lost writes explained by a late write of a process that the run had stopped. This number and the next two are
-        /// counted for the guarded variant only.
+        /// Lost writes explained by a late write of a process that the run had stopped. This number
+        /// and the next two are counted for the guarded variant only.
         pub stopped: u64,
-        /// Lost writes explained by another late write: its process was not scheduled in time, though the run had not
-        /// stopped it.
+        /// Lost writes explained by another late write: its process was not scheduled in time,
+        /// though the run had not stopped it.
         pub late: u64,
         /// Lost writes explained by a write after an operator's delete of the lock's node.
         pub deleted: u64,
@@ -52,18 +52,20 @@ added_up! {
         pub not_sent: u64,
         /// Writes without a reply.
         pub unknown: u64,
-        /// Reads that were compared with an earlier read of the same set under the same hold, while the hold was certainly
-        /// valid.
+        /// Reads that were compared with an earlier read of the same set under the same hold, while
+        /// the hold was certainly valid.
         #[serde(skip_serializing_if = "is_zero")]
         pub reread: u64,
         /// Such reads that differed from the earlier read.
         pub changed: u64,
-        /// Holds that were found lost before their guards' `valid_until()`, although no operator had deleted their nodes.
+        /// Holds that were found lost before their guards' `valid_until()`, although no operator
+        /// had deleted their nodes.
         pub lost_early: u64,
-        /// How often a hold began although other holds certainly claimed the same resource, or claimed it according to the
-        /// `valid_until()` of their guards.
+        /// How often a hold began although other holds certainly claimed the same resource, or
+        /// claimed it according to the `valid_until()` of their guards.
         pub held_twice: u64,
-        /// How often a hold began while other holders had not yet noticed that an operator had deleted their nodes.
+        /// How often a hold began while other holders had not yet noticed that an operator had
+        /// deleted their nodes.
         #[serde(skip_serializing_if = "is_zero")]
         pub held_without_node: u64,
     }
@@ -73,14 +75,24 @@ impl Tally {
     /// The lost part of the acknowledged writes, in percent. `None` if no write was acknowledged.
     #[must_use]
     pub fn lost_percent(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "there are fewer writes than 2 to the 52nd")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "there are fewer writes than 2 to the 52nd"
+        )]
         (self.acknowledged > 0).then(|| self.lost as f64 * 100.0 / self.acknowledged as f64)
     }
 }
 
 impl AddAssign for ServiceTally {
     fn add_assign(&mut self, other: Self) {
-        let Self { inserted, removed, flickers, looks, dead, longest } = other;
+        let Self {
+            inserted,
+            removed,
+            flickers,
+            looks,
+            dead,
+            longest,
+        } = other;
         self.inserted += inserted;
         self.removed += removed;
         self.flickers += flickers;
@@ -102,9 +114,11 @@ pub struct ServiceTally {
     pub flickers: u64,
     /// How often the instances of a current cache were read.
     pub looks: u64,
-    /// How often such a read returned an instance whose session had ended longer ago than the bound.
+    /// How often such a read returned an instance whose session had ended longer ago than the
+    /// bound.
     pub dead: u64,
-    /// The longest time, in nanoseconds, for which an instance was returned after the certain end of its session.
+    /// The longest time, in nanoseconds, for which an instance was returned after the certain end
+    /// of its session.
     #[serde(skip_serializing_if = "is_zero")]
     pub longest: u64,
 }
@@ -126,7 +140,8 @@ added_up! {
         pub value: i64,
         /// The number of acknowledged increments minus the value, if that is positive.
         pub lost: u64,
-        /// The value minus the number of increments that can have been applied, if that is positive.
+        /// The value minus the number of increments that can have been applied, if that is
+        /// positive.
         pub twice: u64,
         /// Acknowledged increments that returned the same value as another one.
         pub same_value: u64,
@@ -146,7 +161,8 @@ added_up! {
         pub nodes: usize,
         /// How often the replay of a stream differed from the content of its cache.
         pub streams: usize,
-        /// How often a cache did not report its content, was not current in time, or its stream did not report that it is.
+        /// How often a cache did not report its content, was not current in time, or its stream did
+        /// not report that it is.
         pub silent: usize,
         /// Events of the streams of the caches.
         pub events: usize,
@@ -159,7 +175,10 @@ added_up! {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

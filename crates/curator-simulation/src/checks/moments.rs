@@ -12,11 +12,11 @@ use crate::world::World;
 /// A node: `czxid`, `mzxid` and data.
 pub type State<'a> = (i64, i64, &'a [u8]);
 
-/// Remembers the nodes that the servers had agreed on, and checks that each node of a copy is as it was at some moment
-/// that is recent enough. The moments of different nodes may differ.
+/// Remembers the nodes that the servers had agreed on, and checks that each node of a copy is as it
+/// was at some moment that is recent enough. The moments of different nodes may differ.
 ///
-/// Time is counted only while the process runs: after a pause, its client learns only later what it has missed. So
-/// [`note`](Self::note) must be called more often than `pause`.
+/// Time is counted only while the process runs: after a pause, its client learns only later what it
+/// has missed. So [`note`](Self::note) must be called more often than `pause`.
 #[derive(Debug)]
 pub struct Moments {
     root: String,
@@ -45,8 +45,19 @@ impl Moments {
     pub fn new(root: &str, most: Duration, pause: Duration) -> Self {
         let (root, last, running) = (root.to_owned(), Instant::now(), Duration::ZERO);
         // A copy that is new may be as old as the servers.
-        let noted = VecDeque::from([Moment { since: running, zxid: 0, nodes: Arc::default() }]);
-        Self { root, most, pause, last, running, noted }
+        let noted = VecDeque::from([Moment {
+            since: running,
+            zxid: 0,
+            nodes: Arc::default(),
+        }]);
+        Self {
+            root,
+            most,
+            pause,
+            last,
+            running,
+            noted,
+        }
     }
 
     /// Notes what the servers have agreed on.
@@ -55,29 +66,57 @@ impl Moments {
         self.running += (now - self.last).min(self.pause);
         self.last = now;
         let nodes = world.nodes_below(&self.root);
-        if self.noted.back().is_none_or(|before| !Arc::ptr_eq(&before.nodes, &nodes)) {
+        if self
+            .noted
+            .back()
+            .is_none_or(|before| !Arc::ptr_eq(&before.nodes, &nodes))
+        {
             // Without a leader, no newer one than before is known.
             let before = self.noted.back().map_or(0, |before| before.zxid);
             let zxid = world.servers().last_zxid().unwrap_or(before);
-            self.noted.push_back(Moment { since: self.running, zxid, nodes });
+            self.noted.push_back(Moment {
+                since: self.running,
+                zxid,
+                nodes,
+            });
         }
-        while self.noted.get(1).is_some_and(|next| next.since + self.most <= self.running) {
+        while self
+            .noted
+            .get(1)
+            .is_some_and(|next| next.since + self.most <= self.running)
+        {
             self.noted.pop_front();
         }
     }
 
-    /// Fails if a node of the copy is older than it may be, or never was so. `hides` says which nodes the copy cannot
-    /// show.
-    pub fn check(&self, world: &World, who: &str, copied: &[(&str, State<'_>)], hides: impl Fn(&str) -> bool) {
-        let (Some(oldest), Some(Moment { nodes: now, .. })) = (self.noted.front(), self.noted.back()) else { return };
+    /// Fails if a node of the copy is older than it may be, or never was so. `hides` says which
+    /// nodes the copy cannot show.
+    pub fn check(
+        &self,
+        world: &World,
+        who: &str,
+        copied: &[(&str, State<'_>)],
+        hides: impl Fn(&str) -> bool,
+    ) {
+        let (Some(oldest), Some(Moment { nodes: now, .. })) =
+            (self.noted.front(), self.noted.back())
+        else {
+            return;
+        };
         // Most copies are as the servers are now.
         if copied.iter().copied().eq(states(now)) {
             return;
         }
         let copied: BTreeMap<_, _> = copied.iter().copied().collect();
         let paths = now.keys().map(String::as_str).chain(copied.keys().copied());
-        for path in paths.filter(|path| copied.get(path).copied() != state(now, path) && !hides(path)) {
-            let (copy, then, now) = (copied.get(path).copied(), state(&oldest.nodes, path), state(now, path));
+        for path in
+            paths.filter(|path| copied.get(path).copied() != state(now, path) && !hides(path))
+        {
+            let (copy, then, now) = (
+                copied.get(path).copied(),
+                state(&oldest.nodes, path),
+                state(now, path),
+            );
             let is_right = match (copy, then) {
                 _ if copy == then => true,
                 // It was written later.
@@ -97,23 +136,38 @@ impl Moments {
 
     /// Whether a node ever was so.
     fn has_been(&self, world: &World, path: &str, copy: Option<State<'_>>) -> bool {
-        self.noted.iter().any(|moment| state(&moment.nodes, path) == copy)
-            || copy.is_some_and(|(_, mzxid, _)| state(&world.servers().nodes_at(mzxid), path) == copy)
+        self.noted
+            .iter()
+            .any(|moment| state(&moment.nodes, path) == copy)
+            || copy
+                .is_some_and(|(_, mzxid, _)| state(&world.servers().nodes_at(mzxid), path) == copy)
     }
 }
 
 fn state<'a>(nodes: &'a Nodes, path: &str) -> Option<State<'a>> {
-    nodes.get(path).map(|node| (node.czxid, node.mzxid, node.data.as_slice()))
+    nodes
+        .get(path)
+        .map(|node| (node.czxid, node.mzxid, node.data.as_slice()))
 }
 
 /// All nodes with their paths.
 pub fn states(nodes: &Nodes) -> impl Iterator<Item = (&str, State<'_>)> {
-    nodes.iter().map(|(path, node)| (path.as_str(), (node.czxid, node.mzxid, node.data.as_slice())))
+    nodes.iter().map(|(path, node)| {
+        (
+            path.as_str(),
+            (node.czxid, node.mzxid, node.data.as_slice()),
+        )
+    })
 }
 
 fn text(state: Option<State<'_>>) -> String {
     state.map_or_else(
         || "absent".to_owned(),
-        |(czxid, mzxid, data)| format!("\"{}\" (czxid {czxid:x}, mzxid {mzxid:x})", data.escape_ascii()),
+        |(czxid, mzxid, data)| {
+            format!(
+                "\"{}\" (czxid {czxid:x}, mzxid {mzxid:x})",
+                data.escape_ascii()
+            )
+        },
     )
 }

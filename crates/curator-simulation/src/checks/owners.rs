@@ -31,8 +31,9 @@ pub struct Entry<'a> {
     pub node: &'a str,
 }
 
-/// Records owners, and fails if two that exclude each other are valid at the same time. An owner whose node an operator has
-/// deleted excludes no other, although its guard may be valid for a time.
+/// Records owners, and fails if two that exclude each other are valid at the same time. An owner
+/// whose node an operator has deleted excludes no other, although its guard may be valid for a
+/// time.
 #[derive(Debug)]
 pub struct Owners {
     directory: String,
@@ -72,18 +73,31 @@ impl Owners {
     /// The owners of the lock in this directory; none at first.
     #[must_use]
     pub fn new(directory: &str) -> Self {
-        Self { directory: directory.to_owned(), entered: Mutex::default() }
+        Self {
+            directory: directory.to_owned(),
+            entered: Mutex::default(),
+        }
     }
 
     /// Notes that an owner has got the lock, and checks the others.
     ///
-    /// A guard that is no longer valid never becomes valid again, so two are valid at the same time only if one is when
-    /// the other begins.
-    pub fn enter(&self, world: &World, entry: &Entry<'_>, is_valid: impl Fn() -> bool + Send + 'static) {
+    /// A guard that is no longer valid never becomes valid again, so two are valid at the same time
+    /// only if one is when the other begins.
+    pub fn enter(
+        &self,
+        world: &World,
+        entry: &Entry<'_>,
+        is_valid: impl Fn() -> bool + Send + 'static,
+    ) {
         let mut entered = lock(&self.entered);
         let entered = &mut *entered;
         entered.holders.retain(|holder| holder.excludes(world));
-        world.note(entry.who, || format!("holds {} with token {} ({:?})", self.directory, entry.token, entry.kind));
+        world.note(entry.who, || {
+            format!(
+                "holds {} with token {} ({:?})",
+                self.directory, entry.token, entry.kind
+            )
+        });
         let holder = Holder {
             who: entry.who.to_owned(),
             owner: entry.owner,
@@ -96,19 +110,33 @@ impl Owners {
             // It was lost at once.
             return;
         }
-        let is_reentry = entered.holders.iter().any(|other| other.owner == entry.owner);
-        let others = entered.holders.iter().filter(|other| other.owner != entry.owner);
+        let is_reentry = entered
+            .holders
+            .iter()
+            .any(|other| other.owner == entry.owner);
+        let others = entered
+            .holders
+            .iter()
+            .filter(|other| other.owner != entry.owner);
         match entry.kind {
             Kind::AtMost(limit) => {
                 let number = others.count() + 1;
                 world.check(number <= limit, || {
-                    format!("{}: {number} valid leases of {limit}: {holder:?}, {:?}", self.directory, entered.holders)
+                    format!(
+                        "{}: {number} valid leases of {limit}: {holder:?}, {:?}",
+                        self.directory, entered.holders
+                    )
                 });
             }
             Kind::Exclusive | Kind::Shared => {
-                let excludes = |other: &&Holder| entry.kind == Kind::Exclusive || other.kind == Kind::Exclusive;
+                let excludes = |other: &&Holder| {
+                    entry.kind == Kind::Exclusive || other.kind == Kind::Exclusive
+                };
                 if let Some(other) = others.clone().find(excludes) {
-                    world.fail(format!("{}: two valid owners: {other:?}, and {holder:?}", self.directory));
+                    world.fail(format!(
+                        "{}: two valid owners: {other:?}, and {holder:?}",
+                        self.directory
+                    ));
                 }
             }
         }
@@ -120,7 +148,10 @@ impl Owners {
                 Kind::AtMost(_) => 0,
             };
             world.check(entry.token >= least, || {
-                format!("{}: token {} of {}, but at least {least} must follow", self.directory, entry.token, entry.who)
+                format!(
+                    "{}: token {} of {}, but at least {least} must follow",
+                    self.directory, entry.token, entry.who
+                )
             });
             entered.token = entered.token.max(entry.token);
             if entry.kind == Kind::Exclusive {

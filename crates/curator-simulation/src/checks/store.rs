@@ -16,7 +16,10 @@ impl Store {
     /// The number 0, that no token has written yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), resource: FencedResource::new(0) }
+        Self {
+            name: name.to_owned(),
+            resource: FencedResource::new(0),
+        }
     }
 
     /// Reads the number for a holder. `None` if a later holder has been here.
@@ -36,7 +39,10 @@ impl Store {
         match written {
             Ok(before) => {
                 world.check(before == read, || {
-                    format!("{}: {who} with token {token} replaces {before}, but has read {read}", self.name)
+                    format!(
+                        "{}: {who} with token {token} replaces {before}, but has read {read}",
+                        self.name
+                    )
                 });
                 true
             }

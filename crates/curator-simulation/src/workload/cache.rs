@@ -17,19 +17,26 @@ use crate::checks::{Moments, State, states};
 use crate::life::Life;
 use crate::servers::Nodes;
 
-/// How far a current cache may be behind the servers. A client that waits for a reply finds out within a third of its
-/// session timeout, at most 8 s, that it may miss events; and the nodes that an event names are read after it.
+/// How far a current cache may be behind the servers. A client that waits for a reply finds out
+/// within a third of its session timeout, at most 8 s, that it may miss events; and the nodes that
+/// an event names are read after it.
 const MOST_BEHIND: Duration = Duration::from_secs(4);
 /// How often a cache is looked at, at least.
 const PAUSE: Duration = Duration::from_millis(300);
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Cache { root, resyncs: false })
+    Arc::new(Cache {
+        root,
+        resyncs: false,
+    })
 }
 
 /// Access to nodes is taken and given back, of which a cache learns when it reads everything again.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
-    Arc::new(Cache { root, resyncs: true })
+    Arc::new(Cache {
+        root,
+        resyncs: true,
+    })
 }
 
 #[derive(Debug)]
@@ -47,14 +54,21 @@ impl Workload for Cache {
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(2) {
             // Closed, or dropped, in the middle.
-            let Some(cache) = self.start(life) else { return };
-            let (watching, changing) = (pin!(self.watch(life, &cache)), pin!(life.think_for(Duration::from_secs(8))));
+            let Some(cache) = self.start(life) else {
+                return;
+            };
+            let (watching, changing) = (
+                pin!(self.watch(life, &cache)),
+                pin!(life.think_for(Duration::from_secs(8))),
+            );
             select(watching, changing).await;
             if life.one_in(2) {
                 try_call(life, "close the cache", cache.close()).await;
             }
         }
-        let Some(cache) = self.start(life) else { return };
+        let Some(cache) = self.start(life) else {
+            return;
+        };
         let changing = async {
             while life.goes_on() {
                 self.change(life).await;
@@ -72,7 +86,9 @@ impl Workload for Cache {
             life.idle().await;
         };
         match select(pin!(self.watch(life, &cache)), pin!(changing)).await {
-            Either::Left(((), _)) => life.world().fail(format!("{}: the events have ended", life.name())),
+            Either::Left(((), _)) => life
+                .world()
+                .fail(format!("{}: the events have ended", life.name())),
             Either::Right(_) => {}
         }
     }
@@ -101,7 +117,11 @@ impl Cache {
         let builder = CuratorCache::builder(life.client(), self.root.as_str());
         let cache = builder.and_then(|builder| {
             let builder = builder.event_capacity([2, 64][life.below(2)]);
-            if self.resyncs { builder.resync_every(Duration::from_millis(700)).start() } else { builder.start() }
+            if self.resyncs {
+                builder.resync_every(Duration::from_millis(700)).start()
+            } else {
+                builder.start()
+            }
         });
         must_succeed(life, "start a cache", cache)
     }
@@ -115,16 +135,35 @@ impl Cache {
         let (client, data) = (life.client(), life.number().to_string());
         let (name, result) = match life.below(5) {
             0 => {
-                let mode = if life.one_in(3) { CreateMode::Ephemeral } else { CreateMode::Persistent };
-                let create = client.create().with_mode(mode).creating_parent_containers().for_path(path.as_str(), data);
-                ("create", life.call("create a node", create).await.map(|created| created.map(drop)))
+                let mode = if life.one_in(3) {
+                    CreateMode::Ephemeral
+                } else {
+                    CreateMode::Persistent
+                };
+                let create = client
+                    .create()
+                    .with_mode(mode)
+                    .creating_parent_containers()
+                    .for_path(path.as_str(), data);
+                (
+                    "create",
+                    life.call("create a node", create)
+                        .await
+                        .map(|created| created.map(drop)),
+                )
             }
             1 | 2 => {
                 let set = client.set_data(path.as_str(), data, None);
-                ("set", life.call("set data", set).await.map(|set| set.map(drop)))
+                (
+                    "set",
+                    life.call("set data", set).await.map(|set| set.map(drop)),
+                )
             }
             3 => {
-                let delete = client.delete().deleting_children_if_needed().for_path(path.as_str());
+                let delete = client
+                    .delete()
+                    .deleting_children_if_needed()
+                    .for_path(path.as_str());
                 ("delete", life.call("delete a node", delete).await)
             }
             _ => {
@@ -142,34 +181,50 @@ impl Cache {
     /// After `caught_up`, the cache has what was written before the call.
     async fn catch_up(&self, life: &Life, cache: &CuratorCache) {
         let path = format!("{}/{}", self.root, life.below(4));
-        let Some(before) = life.world().servers().node(&path) else { return };
+        let Some(before) = life.world().servers().node(&path) else {
+            return;
+        };
         if let Some(Ok(snapshot)) = life.call("catch up", cache.caught_up()).await {
-            let Ok(full) = ZPath::on_server(path.as_str()) else { return };
+            let Ok(full) = ZPath::on_server(path.as_str()) else {
+                return;
+            };
             let shown = snapshot.get(&full);
             let is_behind = match &shown {
                 Lookup::Present(shown) => shown.stat().mzxid < before.mzxid,
                 // Access may have been taken.
                 _ if self.resyncs => false,
-                _ => life.world().servers().node(&path).is_some_and(|now| now.czxid == before.czxid),
+                _ => life
+                    .world()
+                    .servers()
+                    .node(&path)
+                    .is_some_and(|now| now.czxid == before.czxid),
             };
             life.world().check(!is_behind, || {
-                format!("{}: {path} was {before:?}, but the cache has caught up with {shown:?}", life.name())
+                format!(
+                    "{}: {path} was {before:?}, but the cache has caught up with {shown:?}",
+                    life.name()
+                )
             });
         }
     }
 }
 
 impl Cache {
-    /// Checks the events of a cache, and at each event and between them the nodes of a current one, until the events end.
+    /// Checks the events of a cache, and at each event and between them the nodes of a current one,
+    /// until the events end.
     async fn watch(&self, life: &Life, cache: &CuratorCache) {
         let mut moments = Moments::new(&self.root, MOST_BEHIND, 2 * PAUSE);
-        let mut stream = Stream { resyncs: self.resyncs, ..Stream::default() };
+        let mut stream = Stream {
+            resyncs: self.resyncs,
+            ..Stream::default()
+        };
         let mut events = cache.events();
         loop {
             moments.note(life.world());
             let snapshot = cache.snapshot();
             if snapshot.state() == CacheState::Current {
-                // A node that the client may not read, and all below it: at times, also when access was given back.
+                // A node that the client may not read, and all below it: at times, also when access
+                // was given back.
                 let is_hidden = |path: &str| {
                     let is_shown = |path| matches!(snapshot.get(&path), Lookup::Present(_));
                     self.resyncs && !ZPath::on_server(path).is_ok_and(is_shown)
@@ -199,13 +254,24 @@ impl Stream {
     fn apply(&mut self, life: &Life, event: &CacheEvent) {
         life.note(|| match event {
             // Its state has the time of the system's clock.
-            CacheEvent::Resync(snapshot) => format!("event Resync, {} nodes", snapshot.iter().count()),
+            CacheEvent::Resync(snapshot) => {
+                format!("event Resync, {} nodes", snapshot.iter().count())
+            }
             event => format!("event {event:?}"),
         });
-        let impossible = |why: &str| life.world().fail(format!("{}: impossible event, {why}: {event:?}", life.name()));
+        let impossible = |why: &str| {
+            life.world().fail(format!(
+                "{}: impossible event, {why}: {event:?}",
+                life.name()
+            ))
+        };
         match event {
             CacheEvent::Created(node) => {
-                if self.shown.insert(node.path().to_string(), node.clone()).is_some() {
+                if self
+                    .shown
+                    .insert(node.path().to_string(), node.clone())
+                    .is_some()
+                {
                     impossible("it is there");
                 }
                 let before = self.note_newest(node, &impossible);
@@ -216,7 +282,9 @@ impl Stream {
             }
             CacheEvent::Changed { old, new } => {
                 match self.shown.insert(new.path().to_string(), new.clone()) {
-                    Some(before) if before.stat().mzxid == old.stat().mzxid && before.data() == old.data() => {}
+                    Some(before)
+                        if before.stat().mzxid == old.stat().mzxid
+                            && before.data() == old.data() => {}
                     before => impossible(&format!("before it was {before:?}")),
                 }
                 if old.stat().czxid != new.stat().czxid {
@@ -234,7 +302,10 @@ impl Stream {
                 }
             }
             CacheEvent::Resync(snapshot) => {
-                self.shown = snapshot.iter().map(|node| (node.path().to_string(), node.clone())).collect();
+                self.shown = snapshot
+                    .iter()
+                    .map(|node| (node.path().to_string(), node.clone()))
+                    .collect();
                 for node in snapshot.iter() {
                     self.note_newest(node, &impossible);
                 }
@@ -243,9 +314,12 @@ impl Stream {
         }
     }
 
-    /// An older state of a node must not follow a newer one. Returns the `mzxid` of the newest so far.
+    /// An older state of a node must not follow a newer one. Returns the `mzxid` of the newest so
+    /// far.
     fn note_newest(&mut self, node: &CachedNode, impossible: &dyn Fn(&str)) -> Option<i64> {
-        let before = self.newest.insert(node.path().to_string(), node.stat().mzxid);
+        let before = self
+            .newest
+            .insert(node.path().to_string(), node.stat().mzxid);
         if before.is_some_and(|before| before > node.stat().mzxid) {
             impossible(&format!("it was newer, of {before:?}"));
         }
@@ -257,7 +331,11 @@ impl Stream {
 pub(super) fn differs(cache: &CuratorCache, tree: &Nodes) -> Option<String> {
     let snapshot = cache.snapshot();
     if snapshot.state() != CacheState::Current {
-        return Some(format!("it is {:?}: {:?}", snapshot.state(), cache.last_error()));
+        return Some(format!(
+            "it is {:?}: {:?}",
+            snapshot.state(),
+            cache.last_error()
+        ));
     }
     let (tree, shown): (Vec<_>, Vec<_>) = (states(tree).collect(), copied(&snapshot));
     (shown != tree).then(|| format!("it shows {shown:?}, but the tree is {tree:?}"))
@@ -265,5 +343,12 @@ pub(super) fn differs(cache: &CuratorCache, tree: &Nodes) -> Option<String> {
 
 fn copied(snapshot: &Snapshot) -> Vec<(&str, State<'_>)> {
     let nodes = snapshot.iter();
-    nodes.map(|node| (node.path().as_str(), (node.stat().czxid, node.stat().mzxid, node.data()))).collect()
+    nodes
+        .map(|node| {
+            (
+                node.path().as_str(),
+                (node.stat().czxid, node.stat().mzxid, node.data()),
+            )
+        })
+        .collect()
 }

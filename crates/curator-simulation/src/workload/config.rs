@@ -15,7 +15,10 @@ use crate::checks::Rising;
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Settings { order: format!("{root}-order"), root })
+    Arc::new(Settings {
+        order: format!("{root}-order"),
+        root,
+    })
 }
 
 #[derive(Debug)]
@@ -38,13 +41,24 @@ impl Workload for Settings {
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(3) {
             // Opened, followed and dropped.
-            let Some(builder) = self.builder(life) else { return };
-            if let Some(Ok(config)) = life.call("open", builder.open_timeout(Duration::from_secs(8))).await {
+            let Some(builder) = self.builder(life) else {
+                return;
+            };
+            if let Some(Ok(config)) = life
+                .call("open", builder.open_timeout(Duration::from_secs(8)))
+                .await
+            {
                 life.note(|| format!("has opened {}", config.current()));
-                select(pin!(self.watch(life, &config)), pin!(life.think_for(Duration::from_secs(6)))).await;
+                select(
+                    pin!(self.watch(life, &config)),
+                    pin!(life.think_for(Duration::from_secs(6))),
+                )
+                .await;
             }
         }
-        let Some(builder) = self.builder(life) else { return };
+        let Some(builder) = self.builder(life) else {
+            return;
+        };
         let config = builder.start(DEFAULT);
         let changing = async {
             while life.goes_on() {
@@ -54,13 +68,17 @@ impl Workload for Settings {
             if life.at_rest().await {
                 life.eventually("show the settings", || {
                     let node = life.world().servers().node(&self.root);
-                    let number = node.as_ref().map(|node| String::from_utf8_lossy(&node.data).parse::<u64>());
+                    let number = node
+                        .as_ref()
+                        .map(|node| String::from_utf8_lossy(&node.data).parse::<u64>());
                     let (status, current) = (config.status().get(), *config.current());
                     match (&number, &status) {
                         (Some(Ok(number)), ConfigStatus::Current) if *number == current => Ok(()),
                         (Some(Err(_)), ConfigStatus::Invalid { .. }) => Ok(()),
                         (None, ConfigStatus::Absent) if current == DEFAULT => Ok(()),
-                        _ => Err(format!("it is {status:?} and shows {current}, but the node is {node:?}")),
+                        _ => Err(format!(
+                            "it is {status:?} and shows {current}, but the node is {node:?}"
+                        )),
                     }
                 })
                 .await;
@@ -68,14 +86,16 @@ impl Workload for Settings {
             life.idle().await;
         };
         match select(pin!(self.watch(life, &config)), pin!(changing)).await {
-            Either::Left(((), _)) => life.world().fail(format!("{}: the config has ended", life.name())),
+            Either::Left(((), _)) => life
+                .world()
+                .fail(format!("{}: the config has ended", life.name())),
             Either::Right(_) => {}
         }
     }
 
     fn faults(&self) -> Faults {
-        // An operator would delete the order too. Older settings follow newer ones after a restore. Servers send no events
-        // of a node to a client that may not read it.
+        // An operator would delete the order too. Older settings follow newer ones after a restore.
+        // Servers send no events of a node to a client that may not read it.
         Faults::of_network_and_servers()
     }
 
@@ -86,9 +106,14 @@ impl Workload for Settings {
 
 impl Settings {
     fn builder(&self, life: &Life) -> Option<curator_recipes::ConfigBuilder<u64>> {
-        let decode = |data: &[u8]| String::from_utf8_lossy(data).parse::<u64>().map_err(|error| error.to_string());
+        let decode = |data: &[u8]| {
+            String::from_utf8_lossy(data)
+                .parse::<u64>()
+                .map_err(|error| error.to_string())
+        };
         let builder = Config::builder(life.client(), self.root.as_str(), decode);
-        must_succeed(life, "make a config", builder).map(|builder| builder.if_absent(IfAbsent::Default(DEFAULT)))
+        must_succeed(life, "make a config", builder)
+            .map(|builder| builder.if_absent(IfAbsent::Default(DEFAULT)))
     }
 
     /// The values rise with each write, but for the default of a deleted node.
@@ -99,7 +124,11 @@ impl Settings {
             let value = *values.get_and_update();
             life.note(|| format!("shows {value}"));
             if value != DEFAULT {
-                highest.note(life.world(), &format!("{}: the settings", life.name()), value);
+                highest.note(
+                    life.world(),
+                    &format!("{}: the settings", life.name()),
+                    value,
+                );
             }
         }
     }
@@ -108,20 +137,34 @@ impl Settings {
     async fn change(&self, life: &Life) {
         let client = life.client();
         let result = match life.below(8) {
-            0 => life.call("delete the settings", client.delete().for_path(self.root.as_str())).await,
+            0 => {
+                life.call(
+                    "delete the settings",
+                    client.delete().for_path(self.root.as_str()),
+                )
+                .await
+            }
             1 => {
                 let set = client.set_data(self.root.as_str(), "invalid", None);
-                life.call("write invalid settings", set).await.map(|set| set.map(drop))
+                life.call("write invalid settings", set)
+                    .await
+                    .map(|set| set.map(drop))
             }
             _ => {
-                // The number of writes of the other node is the order of these writes, so a late one fails.
+                // The number of writes of the other node is the order of these writes, so a late
+                // one fails.
                 let write = async {
                     let number = client.get_data(self.order.as_str()).await?.1.version;
                     let value = (number + 1).to_string();
-                    let transaction = client.transaction().set_data(self.order.as_str(), "", Some(number))?;
+                    let transaction =
+                        client
+                            .transaction()
+                            .set_data(self.order.as_str(), "", Some(number))?;
                     let transaction = match client.check_exists(self.root.as_str()).await? {
                         Some(_) => transaction.set_data(self.root.as_str(), value, None)?,
-                        None => transaction.create(self.root.as_str(), value, CreateMode::Persistent)?,
+                        None => {
+                            transaction.create(self.root.as_str(), value, CreateMode::Persistent)?
+                        }
                     };
                     transaction.commit().await.map(drop)
                 };

@@ -17,12 +17,15 @@ pub(super) fn plain(root: String) -> Arc<dyn Workload> {
 }
 
 pub(super) fn exactly_once(root: String) -> Arc<dyn Workload> {
-    Counter::new(root, |counter, root, name| counter.exactly_once(format!("{root}-receipts/{name}")))
+    Counter::new(root, |counter, root, name| {
+        counter.exactly_once(format!("{root}-receipts/{name}"))
+    })
 }
 
 pub(super) fn promoted(root: String) -> Arc<dyn Workload> {
     Counter::new(root, |counter, root, _| {
-        let once = curator_recipes::client::RetryNTimes::new(1, std::time::Duration::from_millis(1));
+        let once =
+            curator_recipes::client::RetryNTimes::new(1, std::time::Duration::from_millis(1));
         let counter = counter.with_retry_policy(once.map_err(ClientError::from)?);
         counter.promoted_to_lock(format!("{root}-lock"))
     })
@@ -46,7 +49,11 @@ impl Workload for Counter {
     }
 
     async fn live(&self, life: &Life) {
-        life.joined(life.tasks().map(|life| async move { self.count(&life).await })).await;
+        life.joined(
+            life.tasks()
+                .map(|life| async move { self.count(&life).await }),
+        )
+        .await;
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
@@ -62,7 +69,12 @@ impl Workload for Counter {
 impl Counter {
     #[expect(clippy::new_ret_no_self, reason = "workloads are used as this trait")]
     fn new(root: String, extend: Extend) -> Arc<dyn Workload> {
-        Arc::new(Self { root, extend, counted: Counted::default(), results: Unique::default() })
+        Arc::new(Self {
+            root,
+            extend,
+            counted: Counted::default(),
+            results: Unique::default(),
+        })
     }
 
     async fn count(&self, life: &Life) {
@@ -70,14 +82,22 @@ impl Counter {
         // Each handle has its own receipt, which the next life of the process uses too.
         let name = life.name().replace('/', "-");
         let counter = counter.and_then(|counter| (self.extend)(counter, &self.root, &name));
-        let Some(counter) = must_succeed(life, "make a counter", counter) else { return };
+        let Some(counter) = must_succeed(life, "make a counter", counter) else {
+            return;
+        };
         while life.goes_on() {
             self.add(life, &counter).await;
             life.think().await;
         }
         if life.at_rest().await {
             self.counted.maybe_applied(1);
-            if must_succeed(life, "increment", life.complete("increment", counter.increment()).await).is_some() {
+            if must_succeed(
+                life,
+                "increment",
+                life.complete("increment", counter.increment()).await,
+            )
+            .is_some()
+            {
                 self.counted.was_applied(1);
             }
         }
@@ -86,8 +106,8 @@ impl Counter {
 
     async fn add(&self, life: &Life, counter: &DistributedAtomicLong) {
         self.counted.maybe_applied(1);
-        // In half of the schedules, no future is dropped: one whose outcome is not known would hide another that counts
-        // twice.
+        // In half of the schedules, no future is dropped: one whose outcome is not known would hide
+        // another that counts twice.
         let increment = counter.increment();
         let result = match life.world().choice(2) {
             0 => Some(life.complete("increment", increment).await),
@@ -97,8 +117,12 @@ impl Counter {
             Some(Ok(value)) => {
                 life.note(|| format!("counts {value:?}"));
                 self.counted.was_applied(1);
-                self.results.note(life.world(), &self.root, value.post_value);
-                life.world().check(value.post_value == value.pre_value + 1, || format!("{}: {value:?}", self.root));
+                self.results
+                    .note(life.world(), &self.root, value.post_value);
+                life.world()
+                    .check(value.post_value == value.pre_value + 1, || {
+                        format!("{}: {value:?}", self.root)
+                    });
             }
             Some(Err(error)) => {
                 if error.outcome() == Outcome::NotApplied {

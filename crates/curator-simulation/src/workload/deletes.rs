@@ -15,7 +15,10 @@ use crate::world::World;
 
 /// Another workload, whose nodes an operator deletes: of holders and of waiters, and directories.
 pub(super) fn of(make: Make, root: String) -> Arc<dyn Workload> {
-    Arc::new(WithDeletes { workload: make(root.clone()), root })
+    Arc::new(WithDeletes {
+        workload: make(root.clone()),
+        root,
+    })
 }
 
 #[derive(Debug)]
@@ -70,7 +73,12 @@ impl WithDeletes {
 
     /// Deletes a node, and all below it.
     fn delete_some(&self, life: &Life) {
-        let paths: Vec<_> = life.world().servers().nodes_below(&self.root).into_keys().collect();
+        let paths: Vec<_> = life
+            .world()
+            .servers()
+            .nodes_below(&self.root)
+            .into_keys()
+            .collect();
         if !paths.is_empty() {
             life.world().delete(&paths[life.below(paths.len())]);
         }

@@ -35,26 +35,41 @@ impl Workload for Discovery {
 
     async fn live(&self, life: &Life) {
         let services = ServiceDiscovery::new(life.client(), self.root.as_str());
-        let Some(services) = must_succeed(life, "make a discovery", services) else { return };
+        let Some(services) = must_succeed(life, "make a discovery", services) else {
+            return;
+        };
         let (registers, finds) = (life.part("registers"), life.part("finds"));
         let registering = async {
             while registers.goes_on() && registers.one_in(2) {
-                let Some(registration) = self.register(&registers, &services) else { return };
-                let _ = timeout(registers.time(Duration::from_secs(8)), self.update(&registers, &registration)).await;
+                let Some(registration) = self.register(&registers, &services) else {
+                    return;
+                };
+                let _ = timeout(
+                    registers.time(Duration::from_secs(8)),
+                    self.update(&registers, &registration),
+                )
+                .await;
                 deregister(&registers, registration).await;
             }
-            let Some(registration) = self.register(&registers, &services) else { return };
+            let Some(registration) = self.register(&registers, &services) else {
+                return;
+            };
             self.update(&registers, &registration).await;
             if registers.at_rest().await {
-                let done =
-                    registers.complete("register", registration.registered_timeout(Duration::from_secs(2))).await;
+                let done = registers
+                    .complete(
+                        "register",
+                        registration.registered_timeout(Duration::from_secs(2)),
+                    )
+                    .await;
                 must_succeed(&registers, "register", done);
             }
             registers.idle().await;
             deregister(&registers, registration).await;
         };
         let finding = self.find(&finds, &services);
-        let parts: Vec<futures_util::future::BoxFuture<'_, ()>> = vec![Box::pin(registering), Box::pin(finding)];
+        let parts: Vec<futures_util::future::BoxFuture<'_, ()>> =
+            vec![Box::pin(registering), Box::pin(finding)];
         life.joined(parts).await;
     }
 }
@@ -70,7 +85,12 @@ impl Discovery {
         while life.goes_on() {
             match life.below(4) {
                 0 => {
-                    let drained = life.call("drain", timeout(Duration::from_secs(4), registration.drain())).await;
+                    let drained = life
+                        .call(
+                            "drain",
+                            timeout(Duration::from_secs(4), registration.drain()),
+                        )
+                        .await;
                     if let Some(Ok(Err(error))) = drained {
                         explain(life, "drain", &error);
                     }
@@ -78,12 +98,16 @@ impl Discovery {
                 1 => {
                     let address = format!("10.0.0.{}", life.below(100));
                     let update = registration.update(registration.instance().address(address));
-                    if let Some(Ok(Err(error))) = life.call("update", timeout(Duration::from_secs(4), update)).await {
+                    if let Some(Ok(Err(error))) = life
+                        .call("update", timeout(Duration::from_secs(4), update))
+                        .await
+                    {
                         explain(life, "update", &error);
                     }
                 }
                 _ => {
-                    let registered = registration.registered_timeout(life.time(Duration::from_secs(4)));
+                    let registered =
+                        registration.registered_timeout(life.time(Duration::from_secs(4)));
                     try_call(life, "register", registered).await;
                 }
             }
@@ -93,15 +117,27 @@ impl Discovery {
 
     /// Follows the instances. A provider offers only instances that the cache has.
     async fn find(&self, life: &Life, services: &ServiceDiscovery) {
-        let Some(cache) = must_succeed(life, "start a cache", services.start_cache(SERVICE)) else { return };
-        let strategies = [ProviderStrategy::RoundRobin, ProviderStrategy::Random, ProviderStrategy::Sticky];
+        let Some(cache) = must_succeed(life, "start a cache", services.start_cache(SERVICE)) else {
+            return;
+        };
+        let strategies = [
+            ProviderStrategy::RoundRobin,
+            ProviderStrategy::Random,
+            ProviderStrategy::Sticky,
+        ];
         let provider = ServiceProvider::new(&cache, strategies[life.below(strategies.len())]);
         while life.goes_on() {
             life.think_for(Duration::from_secs(2)).await;
-            let known: BTreeSet<_> = cache.instances().iter().map(|found| found.id.clone()).collect();
+            let known: BTreeSet<_> = cache
+                .instances()
+                .iter()
+                .map(|found| found.id.clone())
+                .collect();
             if let Some(found) = provider.instance() {
                 let is_known = known.contains(&found.id);
-                life.world().check(is_known, || format!("{}: offers {found:?}, which is not known", life.name()));
+                life.world().check(is_known, || {
+                    format!("{}: offers {found:?}, which is not known", life.name())
+                });
                 if life.one_in(4) {
                     provider.note_error(&found);
                 }
@@ -111,14 +147,20 @@ impl Discovery {
             life.eventually("find the instances", || {
                 let tree = life.world().servers().nodes();
                 let below = format!("{}/{SERVICE}/", self.root);
-                let registered: BTreeSet<_> = tree.keys().filter_map(|path| path.strip_prefix(&below)).collect();
+                let registered: BTreeSet<_> = tree
+                    .keys()
+                    .filter_map(|path| path.strip_prefix(&below))
+                    .collect();
                 let instances = cache.instances();
                 let found: BTreeSet<_> = instances.iter().map(|found| found.id.as_str()).collect();
                 let is_current = cache.state().get() == CacheState::Current;
                 if is_current && found == registered {
                     Ok(())
                 } else {
-                    Err(format!("finds {found:?} ({:?}), but there are {registered:?}", cache.state().get()))
+                    Err(format!(
+                        "finds {found:?} ({:?}), but there are {registered:?}",
+                        cache.state().get()
+                    ))
                 }
             })
             .await;

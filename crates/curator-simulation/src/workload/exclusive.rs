@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use curator_recipes::client::CuratorClient;
 use curator_recipes::{
-    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex, LockGuard, OwnerId, Result,
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, InterProcessSemaphoreMutex,
+    LockGuard, OwnerId, Result,
 };
 use curator_test::Faults;
 
@@ -16,36 +17,54 @@ use crate::checks::Kind;
 use crate::life::Life;
 
 pub(super) fn mutex(root: String) -> Arc<dyn Workload> {
-    Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?)))
+    Exclusive::new(root, false, |client, root| {
+        Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?))
+    })
 }
 
-/// Replies are lost, and the session with them: a contender may find its node of an earlier session.
+/// Replies are lost, and the session with them: a contender may find its node of an earlier
+/// session.
 pub(super) fn mutex_in_lost_sessions(root: String) -> Arc<dyn Workload> {
     let mut faults = faults();
     (faults.cut_before_reply, faults.other_session) = (0.05, 0.5);
     let make: Make = |client, root| Ok(Arc::new(InterProcessMutex::non_reentrant(client, root)?));
-    Arc::new(Exclusive { faults, ..Exclusive::with(root, false, make) })
+    Arc::new(Exclusive {
+        faults,
+        ..Exclusive::with(root, false, make)
+    })
 }
 
 pub(super) fn reentrant_mutex(root: String) -> Arc<dyn Workload> {
-    Exclusive::new(root, true, |client, root| Ok(Arc::new(InterProcessMutex::new(client, root)?)))
+    Exclusive::new(root, true, |client, root| {
+        Ok(Arc::new(InterProcessMutex::new(client, root)?))
+    })
 }
 
 pub(super) fn semaphore_mutex(root: String) -> Arc<dyn Workload> {
-    Exclusive::new(root, false, |client, root| Ok(Arc::new(InterProcessSemaphoreMutex::new(client, root)?)))
+    Exclusive::new(root, false, |client, root| {
+        Ok(Arc::new(InterProcessSemaphoreMutex::new(client, root)?))
+    })
 }
 
 pub(super) fn multi_lock(root: String) -> Arc<dyn Workload> {
     Exclusive::new(root, true, |client, root| {
-        Ok(Arc::new(InterProcessMultiLock::new(client, [format!("{root}/a"), format!("{root}/b")])?))
+        Ok(Arc::new(InterProcessMultiLock::new(
+            client,
+            [format!("{root}/a"), format!("{root}/b")],
+        )?))
     })
 }
 
 pub(super) fn multi_lock_of_locks(root: String) -> Arc<dyn Workload> {
     Exclusive::new(root, false, |client, root| {
-        let mutex: Arc<dyn InterProcessLock> =
-            Arc::new(InterProcessMutex::non_reentrant(client, format!("{root}/mutex"))?);
-        let semaphore = Arc::new(InterProcessSemaphoreMutex::new(client, format!("{root}/semaphore"))?);
+        let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::non_reentrant(
+            client,
+            format!("{root}/mutex"),
+        )?);
+        let semaphore = Arc::new(InterProcessSemaphoreMutex::new(
+            client,
+            format!("{root}/semaphore"),
+        )?);
         Ok(Arc::new(InterProcessMultiLock::of([mutex, semaphore])?))
     })
 }
@@ -74,7 +93,10 @@ impl Workload for Exclusive {
     }
 
     async fn live(&self, life: &Life) {
-        let Some(lock) = must_succeed(life, "make a lock", (self.make)(life.client(), &self.root)) else { return };
+        let Some(lock) = must_succeed(life, "make a lock", (self.make)(life.client(), &self.root))
+        else {
+            return;
+        };
         let tasks = life.tasks().map(|life| {
             let lock = Arc::clone(&lock);
             async move {
@@ -105,12 +127,20 @@ impl Exclusive {
 
     fn with(root: String, is_reentrant: bool, make: Make) -> Self {
         let ledger = Ledger::new(format!("{root}-ledger"));
-        Self { root, is_reentrant, make, faults: faults(), ledger }
+        Self {
+            root,
+            is_reentrant,
+            make,
+            faults: faults(),
+            ledger,
+        }
     }
 
     async fn step(&self, life: &Life, lock: &dyn InterProcessLock) {
         let (owner, number) = owner(life);
-        let Some(guard) = acquire(life, lock, &owner).await else { return };
+        let Some(guard) = acquire(life, lock, &owner).await else {
+            return;
+        };
         enter(life, &guard, number, Kind::Exclusive);
         use_exclusive(life, &guard, &self.root, &self.ledger).await;
         if self.is_reentrant
@@ -132,9 +162,15 @@ async fn acquire(life: &Life, lock: &dyn InterProcessLock, owner: &OwnerId) -> O
         0 => life.call("try_acquire", lock.try_acquire_as(owner)).await?,
         1 => {
             let timeout = life.time(Duration::from_secs(6));
-            life.call("acquire_timeout", lock.acquire_timeout_as(owner, timeout)).await?
+            life.call("acquire_timeout", lock.acquire_timeout_as(owner, timeout))
+                .await?
         }
-        _ => life.call("acquire", lock.acquire_as(owner)).await?.map(Some),
+        _ => life
+            .call("acquire", lock.acquire_as(owner))
+            .await?
+            .map(Some),
     };
-    acquired.map_err(|error| explain(life, "acquire", &error)).ok()?
+    acquired
+        .map_err(|error| explain(life, "acquire", &error))
+        .ok()?
 }

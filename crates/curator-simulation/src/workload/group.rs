@@ -31,11 +31,15 @@ impl Workload for Group {
 
     async fn live(&self, life: &Life) {
         while life.goes_on() && life.one_in(2) {
-            let Some(member) = self.join(life) else { return };
+            let Some(member) = self.join(life) else {
+                return;
+            };
             let _ = timeout(life.time(Duration::from_secs(8)), self.work(life, &member)).await;
             self.leave(life, member).await;
         }
-        let Some(member) = self.join(life) else { return };
+        let Some(member) = self.join(life) else {
+            return;
+        };
         self.work(life, &member).await;
         if life.at_rest().await {
             life.eventually("list the members", || {
@@ -43,7 +47,10 @@ impl Workload for Group {
                 // The members without the directory.
                 tree.remove(&self.root);
                 if !tree.contains_key(member.node().path().as_str()) {
-                    return Err(format!("is not a member, but {:?}", member.node().state().get()));
+                    return Err(format!(
+                        "is not a member, but {:?}",
+                        member.node().state().get()
+                    ));
                 }
                 differs(member.members(), &tree).map_or(Ok(()), Err)
             })
@@ -65,8 +72,12 @@ impl Group {
         while life.goes_on() {
             let data = life.number().to_string();
             if life.one_in(2)
-                && let Some(Err(error)) =
-                    life.call("set data", timeout(Duration::from_secs(4), member.node().set_data(data))).await
+                && let Some(Err(error)) = life
+                    .call(
+                        "set data",
+                        timeout(Duration::from_secs(4), member.node().set_data(data)),
+                    )
+                    .await
             {
                 life.note(|| format!("set data: {error:?}"));
             }

@@ -14,9 +14,19 @@ use crate::life::{Life, SOON};
 pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
     for (node, token) in guard.fencing_tokens() {
         let loss = guard.loss();
-        let directory = node.parent().map_or_else(String::new, |parent| parent.as_str().to_owned());
-        let entry = Entry { who: life.name(), owner, kind, token: token.as_i64(), node: node.as_str() };
-        life.world().owners(&directory).enter(life.world(), &entry, move || loss.is_valid());
+        let directory = node
+            .parent()
+            .map_or_else(String::new, |parent| parent.as_str().to_owned());
+        let entry = Entry {
+            who: life.name(),
+            owner,
+            kind,
+            token: token.as_i64(),
+            node: node.as_str(),
+        };
+        life.world()
+            .owners(&directory)
+            .enter(life.world(), &entry, move || loss.is_valid());
     }
 }
 
@@ -42,14 +52,17 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
 async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
     let (store, token) = (life.world().store(store), guard.fencing_token());
     let Some(read) = store.read(token) else {
-        life.world()
-            .check(!is_owner(life, guard), || format!("{}: the store refuses a read of the owner", life.name()));
+        life.world().check(!is_owner(life, guard), || {
+            format!("{}: the store refuses a read of the owner", life.name())
+        });
         return;
     };
     life.think().await;
     let is_owner = is_owner(life, guard);
     let is_written = store.write(life.world(), life.name(), token, read);
-    life.world().check(is_written || !is_owner, || format!("{}: the store refuses a write of the owner", life.name()));
+    life.world().check(is_written || !is_owner, || {
+        format!("{}: the store refuses a write of the owner", life.name())
+    });
 }
 
 /// Works under `run`, which polls the work only while the guard is valid.
@@ -58,33 +71,42 @@ async fn run(life: &Life, guard: &LockGuard) {
     let work = async {
         for _ in 0..steps {
             sleep(life.time(Duration::from_millis(800))).await;
-            life.world().check(guard.is_valid(), || format!("{}: work is polled after the loss", life.name()));
+            life.world().check(guard.is_valid(), || {
+                format!("{}: work is polled after the loss", life.name())
+            });
         }
     };
     if let Err(lost) = life.complete("run", guard.run(work)).await {
         explain(life, "run", &lost);
-        life.world().check(!guard.is_valid(), || format!("{}: `run` reports a loss of a valid guard", life.name()));
+        life.world().check(!guard.is_valid(), || {
+            format!("{}: `run` reports a loss of a valid guard", life.name())
+        });
     }
 }
 
 async fn wait_for_loss(life: &Life, guard: &LockGuard) {
     if let Ok(lost) = timeout(life.time(Duration::from_secs(2)), guard.lost()).await {
         explain(life, "lost", &lost);
-        life.world().check(!guard.is_valid(), || format!("{}: a valid guard reports its loss", life.name()));
+        life.world().check(!guard.is_valid(), || {
+            format!("{}: a valid guard reports its loss", life.name())
+        });
     }
 }
 
-/// Whether the owner of a guard has the lock. A guard can be valid for a time although an operator has deleted its node.
+/// Whether the owner of a guard has the lock. A guard can be valid for a time although an operator
+/// has deleted its node.
 fn is_owner(life: &Life, guard: &LockGuard) -> bool {
     guard.is_valid() && !has_deleted_node(life, guard)
 }
 
 fn has_deleted_node(life: &Life, guard: &LockGuard) -> bool {
-    guard.nodes().any(|node| life.world().is_deleted(node.as_str()))
+    guard
+        .nodes()
+        .any(|node| life.world().is_deleted(node.as_str()))
 }
 
-/// A holder whose node was deleted is notified: by its watch, when its session continues over another connection, or at
-/// the end of its session. So it takes at most about a session timeout.
+/// A holder whose node was deleted is notified: by its watch, when its session continues over
+/// another connection, or at the end of its session. So it takes at most about a session timeout.
 pub(super) async fn check_notified(life: &Life, guard: &LockGuard) {
     check_notified_within(life, guard, Duration::from_secs(16)).await;
 }
@@ -92,12 +114,16 @@ pub(super) async fn check_notified(life: &Life, guard: &LockGuard) {
 async fn check_notified_within(life: &Life, guard: &LockGuard, most: Duration) {
     if has_deleted_node(life, guard) {
         // If there is no watch on the node, this sets one.
-        life.within(most, "learn that its node is deleted", guard.lost()).await;
-        life.world().check(!guard.is_valid(), || format!("{}: a valid guard reports its loss", life.name()));
+        life.within(most, "learn that its node is deleted", guard.lost())
+            .await;
+        life.world().check(!guard.is_valid(), || {
+            format!("{}: a valid guard reports its loss", life.name())
+        });
     }
 }
 
-/// Acquires a lock at rest and gives it back, which must succeed, unless an operator deletes a node of the lock.
+/// Acquires a lock at rest and gives it back, which must succeed, unless an operator deletes a node
+/// of the lock.
 pub(super) async fn use_at_rest<G, F>(life: &Life, kind: Kind, acquire: impl Fn() -> F)
 where
     G: Into<LockGuard>,
@@ -110,7 +136,9 @@ where
             acquired => break acquired,
         }
     };
-    let Some(guard) = must_succeed(life, "acquire", acquired).map(Into::into) else { return };
+    let Some(guard) = must_succeed(life, "acquire", acquired).map(Into::into) else {
+        return;
+    };
     enter(life, &guard, life.number(), kind);
     if life.world().has_deleted() {
         life.think().await;
@@ -120,7 +148,9 @@ where
     let is_deleted = || nodes.iter().any(|node| life.world().is_deleted(node));
     let was_deleted = is_deleted();
     match life.complete("release", guard.release()).await {
-        Ok(()) => life.world().check(!was_deleted, || format!("{}: a lost lock is released", life.name())),
+        Ok(()) => life.world().check(!was_deleted, || {
+            format!("{}: a lost lock is released", life.name())
+        }),
         Err(error) if is_expected(&error) && is_deleted() => {}
         released => drop(must_succeed(life, "release", released)),
     }
@@ -128,7 +158,10 @@ where
 
 /// Gives a guard back in one of several ways. `is_only` says whether the owner has no other guard.
 pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
-    let nodes: Vec<_> = guard.fencing_tokens().map(|(node, _)| node.as_str().to_owned()).collect();
+    let nodes: Vec<_> = guard
+        .fencing_tokens()
+        .map(|(node, _)| node.as_str().to_owned())
+        .collect();
     let loss = guard.loss();
     let released = match life.below(4) {
         0 => {
@@ -138,19 +171,26 @@ pub(super) async fn give_back(life: &Life, guard: LockGuard, is_only: bool) {
         }
         1 => {
             let timeout = life.time(Duration::from_secs(3));
-            Some(life.complete("release_timeout", guard.release_timeout(timeout)).await)
+            Some(
+                life.complete("release_timeout", guard.release_timeout(timeout))
+                    .await,
+            )
         }
         _ => life.call("release", guard.release()).await,
     };
     if is_only {
-        life.world().check(!loss.is_valid(), || format!("{}: a guard is valid after its release", life.name()));
+        life.world().check(!loss.is_valid(), || {
+            format!("{}: a guard is valid after its release", life.name())
+        });
     }
     match released {
         Some(Ok(())) if is_only => check_gone(life, nodes),
         Some(Ok(())) | None => {}
         Some(Err(error)) => {
             explain(life, "release", &error);
-            life.world().check(is_expected(&error), || format!("{}: a release fails with {error:?}", life.name()));
+            life.world().check(is_expected(&error), || {
+                format!("{}: a release fails with {error:?}", life.name())
+            });
         }
     }
 }
@@ -169,7 +209,9 @@ fn check_gone(life: &Life, nodes: Vec<String>) {
     for path in nodes {
         // Its name is unique.
         let is_left = life.world().servers().node(&path).is_some();
-        life.world().check(!is_left, || format!("{}: {path} is left after a confirmed release", life.name()));
+        life.world().check(!is_left, || {
+            format!("{}: {path} is left after a confirmed release", life.name())
+        });
     }
 }
 

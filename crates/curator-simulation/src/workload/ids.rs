@@ -10,7 +10,10 @@ use crate::checks::Unique;
 use crate::life::Life;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Ids { root, ids: Unique::default() })
+    Arc::new(Ids {
+        root,
+        ids: Unique::default(),
+    })
 }
 
 #[derive(Debug)]
@@ -22,8 +25,11 @@ struct Ids {
 #[async_trait]
 impl Workload for Ids {
     async fn live(&self, life: &Life) {
-        let generator = IdGenerator::new(life.client(), self.root.as_str(), [1, 3, 10][life.below(3)]);
-        let Some(generator) = must_succeed(life, "make a generator", generator) else { return };
+        let generator =
+            IdGenerator::new(life.client(), self.root.as_str(), [1, 3, 10][life.below(3)]);
+        let Some(generator) = must_succeed(life, "make a generator", generator) else {
+            return;
+        };
         let tasks = (0..=life.below(3)).map(|number| life.part(&number.to_string()));
         let tasks: Vec<_> = tasks
             .map(|life| {
@@ -36,7 +42,11 @@ impl Workload for Ids {
                         life.think().await;
                     }
                     if life.at_rest().await
-                        && let Some(id) = must_succeed(&life, "next", life.complete("next", generator.next()).await)
+                        && let Some(id) = must_succeed(
+                            &life,
+                            "next",
+                            life.complete("next", generator.next()).await,
+                        )
                     {
                         self.ids.note(life.world(), &self.root, id);
                     }

@@ -30,7 +30,9 @@ impl Workload for Latch {
 
     async fn live(&self, life: &Life) {
         let latch = LeaderLatch::builder(life.client(), self.root.as_str());
-        let Some(latch) = must_succeed(life, "make a latch", latch) else { return };
+        let Some(latch) = must_succeed(life, "make a latch", latch) else {
+            return;
+        };
         let latch = latch.id(life.name()).start();
         while life.goes_on() {
             self.step(life, &latch).await;
@@ -40,12 +42,16 @@ impl Workload for Latch {
         if life.at_rest().await {
             let leader = life.complete("read the leader", latch.leader()).await;
             let leader = must_succeed(life, "read the leader", leader).flatten();
-            life.world().check(leader.is_some(), || format!("{}: no leader at rest", self.root));
+            life.world().check(leader.is_some(), || {
+                format!("{}: no leader at rest", self.root)
+            });
             if leader.is_some_and(|leader| leader.id() == life.name()) {
                 let term = life.complete("lead", latch.leadership()).await;
                 if let Some(term) = must_succeed(life, "lead", term) {
                     enter(life, &self.root, &term);
-                    life.world().check(latch.has_leadership(), || format!("{}: a leader without a term", life.name()));
+                    life.world().check(latch.has_leadership(), || {
+                        format!("{}: a leader without a term", life.name())
+                    });
                 }
             }
         }
@@ -87,7 +93,8 @@ impl Latch {
 /// Notes the beginning of a term.
 pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
     let token = term.fencing_token().as_i64();
-    // A view of a term keeps the client open, so the registry has none. Views of the same term have the same token.
+    // A view of a term keeps the client open, so the registry has none. Views of the same term have
+    // the same token.
     let view = life.keep(term.clone());
     let entry = Entry {
         who: life.name(),
@@ -97,7 +104,9 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
         node: term.node().as_str(),
     };
     let is_valid = move || view.upgrade().is_some_and(|view| view.is_valid());
-    life.world().owners(root).enter(life.world(), &entry, is_valid);
+    life.world()
+        .owners(root)
+        .enter(life.world(), &entry, is_valid);
 }
 
 /// Works during a term.
@@ -105,7 +114,9 @@ pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger
     match life.below(3) {
         0 => {
             let (store, token) = (life.world().store(store), term.fencing_token());
-            let Some(read) = store.read(token) else { return };
+            let Some(read) = store.read(token) else {
+                return;
+            };
             life.think().await;
             store.write(life.world(), life.name(), token, read);
         }
@@ -115,11 +126,15 @@ pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger
         _ => {
             let work = async {
                 life.think().await;
-                life.world().check(term.is_valid(), || format!("{}: work is polled after its term", life.name()));
+                life.world().check(term.is_valid(), || {
+                    format!("{}: work is polled after its term", life.name())
+                });
             };
             if let Err(lost) = life.complete("run in the term", term.run(work)).await {
                 explain(life, "run in the term", &lost);
-                life.world().check(!term.is_valid(), || format!("{}: a valid term reports its loss", life.name()));
+                life.world().check(!term.is_valid(), || {
+                    format!("{}: a valid term reports its loss", life.name())
+                });
             }
         }
     }

@@ -22,7 +22,11 @@ pub struct Ledger {
 
 impl Ledger {
     pub(super) fn new(path: String) -> Self {
-        Self { path, counted: Counted::default(), written: Unique::default() }
+        Self {
+            path,
+            counted: Counted::default(),
+            written: Unique::default(),
+        }
     }
 
     pub(super) fn path(&self) -> &str {
@@ -33,8 +37,13 @@ impl Ledger {
         create(client, &self.path, "0").await
     }
 
-    /// Adds one, under a lock whose guard makes the transaction. Returns whether the write may still be on its way.
-    pub(super) async fn add<'a>(&self, life: &Life, transaction: impl FnOnce() -> GuardedTransaction<'a>) -> bool {
+    /// Adds one, under a lock whose guard makes the transaction. Returns whether the write may
+    /// still be on its way.
+    pub(super) async fn add<'a>(
+        &self,
+        life: &Life,
+        transaction: impl FnOnce() -> GuardedTransaction<'a>,
+    ) -> bool {
         let read = async {
             life.client().sync(self.path.as_str()).await?;
             life.client().get_data(self.path.as_str()).await
@@ -47,7 +56,9 @@ impl Ledger {
             }
         };
         life.think_for(std::time::Duration::from_millis(300)).await;
-        let Ok(transaction) = transaction().set_data(self.path.as_str(), (number + 1).to_string(), None) else {
+        let Ok(transaction) =
+            transaction().set_data(self.path.as_str(), (number + 1).to_string(), None)
+        else {
             return false;
         };
         self.counted.maybe_applied(1);
@@ -75,14 +86,20 @@ impl Ledger {
 
     pub(super) fn check_end(&self, world: &World, nodes: &Nodes) {
         match nodes.get(&self.path) {
-            Some(node) => self.counted.check(world, &self.path, self.number(world, &node.data)),
+            Some(node) => self
+                .counted
+                .check(world, &self.path, self.number(world, &node.data)),
             None => world.fail(format!("{} is gone", self.path)),
         }
     }
 
     fn number(&self, world: &World, data: &[u8]) -> i64 {
         String::from_utf8_lossy(data).parse().unwrap_or_else(|_| {
-            world.fail(format!("{}: not a number: {}", self.path, data.escape_ascii()));
+            world.fail(format!(
+                "{}: not a number: {}",
+                self.path,
+                data.escape_ascii()
+            ));
             0
         })
     }

@@ -15,8 +15,12 @@ use futures_util::FutureExt as _;
 const PARTS: usize = 3;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    let others = WORKLOADS.iter().filter(|(name, _)| !["mixed", "cache-without-access"].contains(name));
-    let parts = others.map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}")))).collect();
+    let others = WORKLOADS
+        .iter()
+        .filter(|(name, _)| !["mixed", "cache-without-access"].contains(name));
+    let parts = others
+        .map(|(name, make): &(&str, Make)| (*name, make(format!("{root}/{name}"))))
+        .collect();
     Arc::new(Mixed { root, parts })
 }
 
@@ -38,7 +42,15 @@ impl Workload for Mixed {
     async fn live(&self, life: &Life) {
         // The first is often the same in all processes, so that they meet.
         let first = life.world().choice(self.parts.len());
-        let chosen: Vec<_> = (0..PARTS).map(|n| if n == 0 { first } else { life.below(self.parts.len()) }).collect();
+        let chosen: Vec<_> = (0..PARTS)
+            .map(|n| {
+                if n == 0 {
+                    first
+                } else {
+                    life.below(self.parts.len())
+                }
+            })
+            .collect();
         let parts = chosen.into_iter().enumerate().map(|(number, chosen)| {
             let (name, workload) = &self.parts[chosen];
             let life = life.part(&format!("{name}-{number}"));
@@ -51,7 +63,9 @@ impl Workload for Mixed {
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        self.parts.iter().for_each(|(_, part)| part.check_end(world, nodes));
+        self.parts
+            .iter()
+            .for_each(|(_, part)| part.check_end(world, nodes));
     }
 
     fn may_leave(&self, path: &str) -> bool {

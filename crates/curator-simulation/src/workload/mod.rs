@@ -87,12 +87,24 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("multi-lock-of-locks", exclusive::multi_lock_of_locks),
     ("semaphore", semaphore::make),
     ("read-write-lock", read_write::make),
-    ("mutex-with-deletes", |root| deletes::of(exclusive::mutex, root)),
-    ("reentrant-mutex-with-deletes", |root| deletes::of(exclusive::reentrant_mutex, root)),
-    ("semaphore-mutex-with-deletes", |root| deletes::of(exclusive::semaphore_mutex, root)),
-    ("multi-lock-with-deletes", |root| deletes::of(exclusive::multi_lock, root)),
-    ("semaphore-with-deletes", |root| deletes::of(semaphore::make, root)),
-    ("read-write-lock-with-deletes", |root| deletes::of(read_write::make, root)),
+    ("mutex-with-deletes", |root| {
+        deletes::of(exclusive::mutex, root)
+    }),
+    ("reentrant-mutex-with-deletes", |root| {
+        deletes::of(exclusive::reentrant_mutex, root)
+    }),
+    ("semaphore-mutex-with-deletes", |root| {
+        deletes::of(exclusive::semaphore_mutex, root)
+    }),
+    ("multi-lock-with-deletes", |root| {
+        deletes::of(exclusive::multi_lock, root)
+    }),
+    ("semaphore-with-deletes", |root| {
+        deletes::of(semaphore::make, root)
+    }),
+    ("read-write-lock-with-deletes", |root| {
+        deletes::of(read_write::make, root)
+    }),
     ("leader-latch", latch::make),
     ("leader-selector", selector::make),
     ("leader-observer", observer::make),
@@ -126,7 +138,12 @@ pub fn make(name: &str) -> Option<Arc<dyn Workload>> {
 
 /// Creates an empty node, and the parents that it needs.
 async fn create(client: &CuratorClient, path: &str, data: &str) -> Result<(), Error> {
-    client.create().with_mode(CreateMode::Persistent).creating_parent_containers().for_path(path, data).await?;
+    client
+        .create()
+        .with_mode(CreateMode::Persistent)
+        .creating_parent_containers()
+        .for_path(path, data)
+        .await?;
     Ok(())
 }
 
@@ -135,15 +152,23 @@ fn must_succeed<T, E: Debug>(life: &Life, what: &str, result: Result<T, E>) -> O
     match result {
         Ok(value) => Some(value),
         Err(error) => {
-            life.world().fail(format!("{}: {what} at rest: {error:?}", life.name()));
+            life.world()
+                .fail(format!("{}: {what} at rest: {error:?}", life.name()));
             None
         }
     }
 }
 
 /// Makes a call during faults, and notes its error.
-async fn try_call<T, E: Debug>(life: &Life, what: &str, call: impl Future<Output = Result<T, E>>) -> Option<T> {
-    life.call(what, call).await?.map_err(|error| explain(life, what, &error)).ok()
+async fn try_call<T, E: Debug>(
+    life: &Life,
+    what: &str,
+    call: impl Future<Output = Result<T, E>>,
+) -> Option<T> {
+    life.call(what, call)
+        .await?
+        .map_err(|error| explain(life, what, &error))
+        .ok()
 }
 
 /// Notes an error during faults. Fails for one that no fault explains.
@@ -152,5 +177,10 @@ fn explain(life: &Life, what: &str, error: &impl Debug) {
     life.note(|| format!("{what}: {text}"));
     let unexplained = ["panicked", "Protocol", "protocol", "overflow", "Unsuitable"];
     let unexplained = unexplained.iter().any(|word| text.contains(word));
-    life.world().check(!unexplained, || format!("{}: no fault explains the error of {what}: {text}", life.name()));
+    life.world().check(!unexplained, || {
+        format!(
+            "{}: no fault explains the error of {what}: {text}",
+            life.name()
+        )
+    });
 }

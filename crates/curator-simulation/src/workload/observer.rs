@@ -28,7 +28,9 @@ struct Observer {
 impl Workload for Observer {
     async fn live(&self, life: &Life) {
         let observer = LeaderObserver::observe_latch(life.client(), self.root.as_str());
-        let Some(observer) = must_succeed(life, "make an observer", observer) else { return };
+        let Some(observer) = must_succeed(life, "make an observer", observer) else {
+            return;
+        };
         let (watching, changing) = (pin!(self.watch(life, &observer)), pin!(self.change(life)));
         let latch = match select(watching, changing).await {
             Either::Left(((), _)) => None,
@@ -39,8 +41,14 @@ impl Workload for Observer {
                 let first = self.first(life);
                 match (observer.state().get(), &first) {
                     (ObservedLeader::NoLeader, None) => Ok(()),
-                    (ObservedLeader::Leader(leader), Some(first)) if leader.path.as_str() == first => Ok(()),
-                    (observed, _) => Err(format!("observes {observed:?}, but the leader is {first:?}")),
+                    (ObservedLeader::Leader(leader), Some(first))
+                        if leader.path.as_str() == first =>
+                    {
+                        Ok(())
+                    }
+                    (observed, _) => Err(format!(
+                        "observes {observed:?}, but the leader is {first:?}"
+                    )),
                 }
             })
             .await;
@@ -63,7 +71,8 @@ impl Observer {
             }
         }
         // The client keeps the observer alive.
-        life.world().fail(format!("{}: the observer has ended", life.name()));
+        life.world()
+            .fail(format!("{}: the observer has ended", life.name()));
     }
 
     /// Takes part now and then. Returns the latch of the last time.
@@ -99,9 +108,12 @@ impl Observer {
     /// The first participant, as the servers have it.
     fn first(&self, life: &Life) -> Option<String> {
         let nodes = life.world().servers().nodes();
-        let children = nodes
-            .into_iter()
-            .filter(|(path, _)| path.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with('/')));
-        children.min_by_key(|(_, node)| node.czxid).map(|(path, _)| path)
+        let children = nodes.into_iter().filter(|(path, _)| {
+            path.strip_prefix(&self.root)
+                .is_some_and(|rest| rest.starts_with('/'))
+        });
+        children
+            .min_by_key(|(_, node)| node.czxid)
+            .map(|(path, _)| path)
     }
 }

@@ -17,17 +17,26 @@ use crate::life::Life;
 
 /// An operator deletes nodes.
 pub(super) fn deleted(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root, hazard: Hazard::Deletes })
+    Arc::new(Persistent {
+        root,
+        hazard: Hazard::Deletes,
+    })
 }
 
 /// The servers are also restored from older copies.
 pub(super) fn restored(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root, hazard: Hazard::DeletesAndRestores })
+    Arc::new(Persistent {
+        root,
+        hazard: Hazard::DeletesAndRestores,
+    })
 }
 
 /// Clients may not access nodes for a time.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
-    Arc::new(Persistent { root, hazard: Hazard::TakesAccess })
+    Arc::new(Persistent {
+        root,
+        hazard: Hazard::TakesAccess,
+    })
 }
 
 #[derive(Debug)]
@@ -55,7 +64,10 @@ struct Kind {
 
 impl Kind {
     fn is_ephemeral(self) -> bool {
-        matches!(self.mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
+        matches!(
+            self.mode,
+            CreateMode::Ephemeral | CreateMode::EphemeralSequential
+        )
     }
 
     fn random(life: &Life) -> Self {
@@ -67,12 +79,21 @@ impl Kind {
             CreateMode::PersistentSequential,
         ];
         let mode = modes[life.below(modes.len())];
-        // The reply to the create of an unprotected node that is not ephemeral may be lost: then it counts as foreign.
-        let is_ephemeral = matches!(mode, CreateMode::Ephemeral | CreateMode::EphemeralSequential);
+        // The reply to the create of an unprotected node that is not ephemeral may be lost: then it
+        // counts as foreign.
+        let is_ephemeral = matches!(
+            mode,
+            CreateMode::Ephemeral | CreateMode::EphemeralSequential
+        );
         let is_protected = !is_ephemeral || life.one_in(2);
-        // Sequential nodes of one name meet the numbers of each other when their directory is created again.
+        // Sequential nodes of one name meet the numbers of each other when their directory is
+        // created again.
         let is_shared = is_ephemeral && !is_protected && (mode.is_sequential() || life.one_in(2));
-        Self { mode, is_protected, is_shared }
+        Self {
+            mode,
+            is_protected,
+            is_shared,
+        }
     }
 }
 
@@ -111,10 +132,20 @@ impl Persistent {
     /// Keeps a node for this long; with `MAX`, until the end of the life.
     async fn keep(&self, life: &Life, time: Duration) {
         let kind = Kind::random(life);
-        let name = if kind.is_shared { format!("{:?}-", kind.mode) } else { life.name().replace('/', "-") };
-        let name = if kind.is_ephemeral() { name } else { format!("persistent-{name}-{}", life.number()) };
+        let name = if kind.is_shared {
+            format!("{:?}-", kind.mode)
+        } else {
+            life.name().replace('/', "-")
+        };
+        let name = if kind.is_ephemeral() {
+            name
+        } else {
+            format!("persistent-{name}-{}", life.number())
+        };
         let builder = PersistentNode::builder(life.client(), format!("{}/{name}", self.root));
-        let Some(builder) = must_succeed(life, "make a node", builder) else { return };
+        let Some(builder) = must_succeed(life, "make a node", builder) else {
+            return;
+        };
         let writer = format!("{} since {:?}: ", life.name(), life.world().elapsed());
         let mut data = format!("{writer}first");
         let mut builder = builder.mode(kind.mode).data(&data);
@@ -135,7 +166,10 @@ impl Persistent {
         let is_over = timeout(time, work).await.is_err();
         if !is_over {
             if life.at_rest().await {
-                life.eventually("keep the node", || is_kept(life, &node, kind, &writer, &data)).await;
+                life.eventually("keep the node", || {
+                    is_kept(life, &node, kind, &writer, &data)
+                })
+                .await;
                 self.number_nodes(life).await;
             }
             life.idle().await;
@@ -144,36 +178,55 @@ impl Persistent {
             return life.note(|| "drops the node".to_owned());
         }
         let path = node.actual_path();
-        if try_call(life, "close the node", node.close()).await.is_none() {
+        if try_call(life, "close the node", node.close())
+            .await
+            .is_none()
+        {
             return;
         }
         // If its session has ended, the servers delete the node later.
-        let session = life.client().current_session().filter(|session| session.end().is_none());
-        let Some((path, session)) = path.filter(|_| self.hazard == Hazard::Deletes && !kind.is_shared).zip(session)
+        let session = life
+            .client()
+            .current_session()
+            .filter(|session| session.end().is_none());
+        let Some((path, session)) = path
+            .filter(|_| self.hazard == Hazard::Deletes && !kind.is_shared)
+            .zip(session)
         else {
             return;
         };
         let left = life.world().servers().node(path.as_str());
         let is_left = left.is_some_and(|node| node.owner == Some(session.id()));
-        life.world().check(!is_left, || format!("{}: {path} is left after a confirmed close", life.name()));
+        life.world().check(!is_left, || {
+            format!("{}: {path} is left after a confirmed close", life.name())
+        });
     }
 
-    /// Creates sequential nodes one after another, which must all get a number, also if other nodes have the next ones.
+    /// Creates sequential nodes one after another, which must all get a number, also if other nodes
+    /// have the next ones.
     async fn number_nodes(&self, life: &Life) {
         let path = format!("{}/{:?}-", self.root, CreateMode::EphemeralSequential);
         let mut nodes = Vec::new();
         for _ in 0..life.below(8) {
             let builder = PersistentNode::builder(life.client(), path.as_str());
-            let Some(builder) = must_succeed(life, "make a node", builder) else { return };
+            let Some(builder) = must_succeed(life, "make a node", builder) else {
+                return;
+            };
             let node = builder.mode(CreateMode::EphemeralSequential).start();
-            let created = life.complete("get a number", node.created_timeout(Duration::from_secs(3))).await;
+            let created = life
+                .complete("get a number", node.created_timeout(Duration::from_secs(3)))
+                .await;
             if must_succeed(life, "get a number", created).is_none() {
                 return;
             }
             nodes.push(node);
         }
         for node in nodes {
-            must_succeed(life, "close a node", life.complete("close a node", node.close()).await);
+            must_succeed(
+                life,
+                "close a node",
+                life.complete("close a node", node.close()).await,
+            );
         }
     }
 
@@ -195,7 +248,13 @@ impl Persistent {
                 let next = format!("{writer}{}", life.number());
                 *data = next.clone();
                 // Carried out once polled, which a dropped future may never be.
-                match life.complete("set data", timeout(Duration::from_secs(4), node.set_data(&next))).await {
+                match life
+                    .complete(
+                        "set data",
+                        timeout(Duration::from_secs(4), node.set_data(&next)),
+                    )
+                    .await
+                {
                     Ok(Ok(())) => life.note(|| format!("has set {next}")),
                     Ok(Err(error)) => explain(life, "set data", &error),
                     Err(_) => life.note(|| "set data takes long".to_owned()),
@@ -205,44 +264,75 @@ impl Persistent {
     }
 }
 
-/// Fails when an ephemeral node is reported as present, but is that of a session that has ended. Never ends.
+/// Fails when an ephemeral node is reported as present, but is that of a session that has ended.
+/// Never ends.
 async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
     let mut states = node.state();
     while states.changed().await.is_ok() {
-        let PersistentNodeState::Present { path } = states.get_and_update() else { continue };
-        let Some(session) = life.client().current_session().filter(|session| session.end().is_none()) else { continue };
+        let PersistentNodeState::Present { path } = states.get_and_update() else {
+            continue;
+        };
+        let Some(session) = life
+            .client()
+            .current_session()
+            .filter(|session| session.end().is_none())
+        else {
+            continue;
+        };
         // Others may have replaced a shared node, of which the client learns later.
         if kind.is_ephemeral() && !kind.is_shared {
-            let owner = life.world().servers().node(path.as_str()).map(|found| found.owner.unwrap_or_default());
-            life.world().check(owner.is_none_or(|owner| owner == session.id()), || {
-                format!(
-                    "{}: {path} is reported as present, but its owner is {owner:x?}, not {:x}",
-                    life.name(),
-                    session.id()
-                )
-            });
+            let owner = life
+                .world()
+                .servers()
+                .node(path.as_str())
+                .map(|found| found.owner.unwrap_or_default());
+            life.world()
+                .check(owner.is_none_or(|owner| owner == session.id()), || {
+                    format!(
+                        "{}: {path} is reported as present, but its owner is {owner:x?}, not {:x}",
+                        life.name(),
+                        session.id()
+                    )
+                });
         }
     }
     pending::<()>().await;
 }
 
-fn is_kept(life: &Life, node: &PersistentNode, kind: Kind, writer: &str, data: &str) -> Result<(), String> {
+fn is_kept(
+    life: &Life,
+    node: &PersistentNode,
+    kind: Kind,
+    writer: &str,
+    data: &str,
+) -> Result<(), String> {
     let state = node.state().get();
     let path = match &state {
         PersistentNodeState::Present { path } => path,
         PersistentNodeState::Foreign { .. } if kind.is_shared => return Ok(()),
-        _ => return Err(format!("{} as {kind:?} is {state:?}: {:?}", node.path(), node.last_error())),
+        _ => {
+            return Err(format!(
+                "{} as {kind:?} is {state:?}: {:?}",
+                node.path(),
+                node.last_error()
+            ));
+        }
     };
     match life.world().servers().node(path.as_str()) {
-        None => Err(format!("{path} as {kind:?} is reported as present, but is missing")),
-        // The write of another process can affect this one's node, which has replaced its own and has the same version.
+        None => Err(format!(
+            "{path} as {kind:?} is reported as present, but is missing"
+        )),
+        // The write of another process can affect this one's node, which has replaced its own and
+        // has the same version.
         Some(found) if kind.is_shared && !found.data.starts_with(writer.as_bytes()) => Ok(()),
-        Some(found) if found.data != data.as_bytes() => {
-            Err(format!("{path} as {kind:?} has the data {}, not {data}", found.data.escape_ascii()))
-        }
-        Some(found) if found.owner.is_some() != kind.is_ephemeral() => {
-            Err(format!("{path} as {kind:?} has the owner {:?}", found.owner))
-        }
+        Some(found) if found.data != data.as_bytes() => Err(format!(
+            "{path} as {kind:?} has the data {}, not {data}",
+            found.data.escape_ascii()
+        )),
+        Some(found) if found.owner.is_some() != kind.is_ephemeral() => Err(format!(
+            "{path} as {kind:?} has the owner {:?}",
+            found.owner
+        )),
         Some(_) => Ok(()),
     }
 }

@@ -30,7 +30,9 @@ impl Workload for ReadWrite {
 
     async fn live(&self, life: &Life) {
         let lock = InterProcessReadWriteLock::new(life.client(), self.root.as_str());
-        let Some(lock) = must_succeed(life, "make a lock", lock) else { return };
+        let Some(lock) = must_succeed(life, "make a lock", lock) else {
+            return;
+        };
         let tasks = life.tasks().map(|life| {
             let lock = lock.clone();
             async move {
@@ -56,12 +58,15 @@ impl Workload for ReadWrite {
 impl ReadWrite {
     async fn write(&self, life: &Life, lock: &InterProcessReadWriteLock) {
         let (owner, number) = owner(life);
-        let Some(guard) = acquire_write(life, lock, &owner).await else { return };
+        let Some(guard) = acquire_write(life, lock, &owner).await else {
+            return;
+        };
         enter(life, &guard, number, Kind::Exclusive);
         use_exclusive(life, &guard, &self.root, &self.ledger).await;
         check_notified(life, &guard).await;
         match life.below(4) {
-            // The owner of the write lock may also read, and keep that when it has released the write lock.
+            // The owner of the write lock may also read, and keep that when it has released the
+            // write lock.
             0 => {
                 if let Some(reader) = acquire_read(life, lock, &owner).await {
                     enter(life, &reader, number, Kind::Shared);
@@ -86,29 +91,67 @@ impl ReadWrite {
 
 async fn read(life: &Life, lock: &InterProcessReadWriteLock) {
     let (owner, number) = owner(life);
-    let Some(guard) = acquire_read(life, lock, &owner).await else { return };
+    let Some(guard) = acquire_read(life, lock, &owner).await else {
+        return;
+    };
     enter(life, &guard, number, Kind::Shared);
     life.think().await;
     check_notified(life, &guard).await;
     give_back(life, guard, true).await;
 }
 
-async fn acquire_write(life: &Life, lock: &InterProcessReadWriteLock, owner: &OwnerId) -> Option<WriteGuard> {
+async fn acquire_write(
+    life: &Life,
+    lock: &InterProcessReadWriteLock,
+    owner: &OwnerId,
+) -> Option<WriteGuard> {
     let (lock, timeout) = (lock.write(), life.time(Duration::from_secs(6)));
     let acquired: Result<Option<WriteGuard>> = match life.below(6) {
-        0 => life.call("try_acquire of the write lock", lock.try_acquire_as(owner)).await?,
-        1 => life.call("acquire_timeout of the write lock", lock.acquire_timeout_as(owner, timeout)).await?,
-        _ => life.call("acquire of the write lock", lock.acquire_as(owner)).await?.map(Some),
+        0 => {
+            life.call("try_acquire of the write lock", lock.try_acquire_as(owner))
+                .await?
+        }
+        1 => {
+            life.call(
+                "acquire_timeout of the write lock",
+                lock.acquire_timeout_as(owner, timeout),
+            )
+            .await?
+        }
+        _ => life
+            .call("acquire of the write lock", lock.acquire_as(owner))
+            .await?
+            .map(Some),
     };
-    acquired.map_err(|error| explain(life, "acquire of the write lock", &error)).ok()?
+    acquired
+        .map_err(|error| explain(life, "acquire of the write lock", &error))
+        .ok()?
 }
 
-async fn acquire_read(life: &Life, lock: &InterProcessReadWriteLock, owner: &OwnerId) -> Option<LockGuard> {
+async fn acquire_read(
+    life: &Life,
+    lock: &InterProcessReadWriteLock,
+    owner: &OwnerId,
+) -> Option<LockGuard> {
     let (lock, timeout) = (lock.read(), life.time(Duration::from_secs(6)));
     let acquired: Result<Option<LockGuard>> = match life.below(6) {
-        0 => life.call("try_acquire of the read lock", lock.try_acquire_as(owner)).await?,
-        1 => life.call("acquire_timeout of the read lock", lock.acquire_timeout_as(owner, timeout)).await?,
-        _ => life.call("acquire of the read lock", lock.acquire_as(owner)).await?.map(Some),
+        0 => {
+            life.call("try_acquire of the read lock", lock.try_acquire_as(owner))
+                .await?
+        }
+        1 => {
+            life.call(
+                "acquire_timeout of the read lock",
+                lock.acquire_timeout_as(owner, timeout),
+            )
+            .await?
+        }
+        _ => life
+            .call("acquire of the read lock", lock.acquire_as(owner))
+            .await?
+            .map(Some),
     };
-    acquired.map_err(|error| explain(life, "acquire of the read lock", &error)).ok()?
+    acquired
+        .map_err(|error| explain(life, "acquire of the read lock", &error))
+        .ok()?
 }

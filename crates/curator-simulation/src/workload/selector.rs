@@ -34,18 +34,32 @@ impl Workload for Selector {
 
     async fn live(&self, life: &Life) {
         let selector = LeaderSelector::builder(life.client(), self.root.as_str());
-        let Some(selector) = must_succeed(life, "make a selector", selector) else { return };
-        let selector = selector.id(life.name()).grace_period(Duration::from_secs(1)).build();
+        let Some(selector) = must_succeed(life, "make a selector", selector) else {
+            return;
+        };
+        let selector = selector
+            .id(life.name())
+            .grace_period(Duration::from_secs(1))
+            .build();
         while life.goes_on() && life.one_in(2) {
             // Dropped while it takes part, or leads.
-            let run = Box::pin(selector.clone().run(|term| self.job(life, term), std::future::pending::<()>()));
+            let run = Box::pin(
+                selector
+                    .clone()
+                    .run(|term| self.job(life, term), std::future::pending::<()>()),
+            );
             if let Ok(Err(error)) = timeout(life.time(Duration::from_secs(8)), run).await {
                 explain(life, "run the selector", &error);
             }
         }
         let shutdown = Notify::new();
         let run = async {
-            let ran = Box::pin(selector.clone().run(|term| self.job(life, term), shutdown.notified())).await;
+            let ran = Box::pin(
+                selector
+                    .clone()
+                    .run(|term| self.job(life, term), shutdown.notified()),
+            )
+            .await;
             if let Err(error) = ran {
                 explain(life, "run the selector", &error);
             }
@@ -62,10 +76,13 @@ impl Workload for Selector {
                 sleep(Duration::from_secs(31)).await;
                 let leader = life.complete("read the leader", selector.leader()).await;
                 let leader = must_succeed(life, "read the leader", leader).flatten();
-                life.world().check(leader.is_some(), || format!("{}: no leader at rest", self.root));
+                life.world().check(leader.is_some(), || {
+                    format!("{}: no leader at rest", self.root)
+                });
                 if leader.is_some_and(|leader| leader.id() == life.name()) {
                     let leads = selector.has_leadership();
-                    life.world().check(leads, || format!("{}: a leader without a job", life.name()));
+                    life.world()
+                        .check(leads, || format!("{}: a leader without a job", life.name()));
                 }
             }
             life.idle().await;
@@ -82,10 +99,14 @@ impl Selector {
             term.shutdown_requested().await;
             return Ok(());
         }
-        life.world().check(term.is_valid(), || format!("{}: a job begins after its term", life.name()));
+        life.world().check(term.is_valid(), || {
+            format!("{}: a job begins after its term", life.name())
+        });
         use_term(life, &term, &self.root, &self.ledger).await;
         life.think_for(Duration::from_secs(6)).await;
-        life.world().check(term.is_valid(), || format!("{}: a job is polled after its term", life.name()));
+        life.world().check(term.is_valid(), || {
+            format!("{}: a job is polled after its term", life.name())
+        });
         Ok(())
     }
 }

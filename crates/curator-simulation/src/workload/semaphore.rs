@@ -26,7 +26,9 @@ struct Semaphore {
 impl Workload for Semaphore {
     async fn live(&self, life: &Life) {
         let semaphore = InterProcessSemaphoreV2::new(life.client(), self.root.as_str(), LEASES);
-        let Some(semaphore) = must_succeed(life, "make a semaphore", semaphore) else { return };
+        let Some(semaphore) = must_succeed(life, "make a semaphore", semaphore) else {
+            return;
+        };
         let tasks = life.tasks().map(|life| {
             let semaphore = semaphore.clone();
             async move {
@@ -45,8 +47,12 @@ impl Workload for Semaphore {
 }
 
 async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
-    let Some(leases) = acquire(life, semaphore).await else { return };
-    leases.iter().for_each(|lease| enter(life, lease, life.number(), Kind::AtMost(LEASES)));
+    let Some(leases) = acquire(life, semaphore).await else {
+        return;
+    };
+    leases
+        .iter()
+        .for_each(|lease| enter(life, lease, life.number(), Kind::AtMost(LEASES)));
     life.think().await;
     for lease in &leases {
         check_notified(life, lease).await;
@@ -63,15 +69,35 @@ async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
 /// Acquires leases in one of several ways.
 async fn acquire(life: &Life, semaphore: &InterProcessSemaphoreV2) -> Option<Vec<SemaphoreLease>> {
     let (quantity, timeout) = (1 + life.below(LEASES), life.time(Duration::from_secs(6)));
-    let one = |lease: Result<Option<SemaphoreLease>>| lease.map(|lease| lease.into_iter().collect());
+    let one =
+        |lease: Result<Option<SemaphoreLease>>| lease.map(|lease| lease.into_iter().collect());
     let many = |leases: Result<Option<Vec<SemaphoreLease>>>| leases.map(Option::unwrap_or_default);
     let acquired = match life.below(6) {
         0 => one(life.call("try_acquire", semaphore.try_acquire()).await?),
-        1 => one(life.call("acquire_timeout", semaphore.acquire_timeout(timeout)).await?),
-        2 => many(life.call("try_acquire_many", semaphore.try_acquire_many(quantity)).await?),
-        3 => many(life.call("acquire_many_timeout", semaphore.acquire_many_timeout(quantity, timeout)).await?),
-        4 => life.call("acquire_many", semaphore.acquire_many(quantity)).await?,
-        _ => life.call("acquire", semaphore.acquire()).await?.map(|lease| vec![lease]),
+        1 => one(life
+            .call("acquire_timeout", semaphore.acquire_timeout(timeout))
+            .await?),
+        2 => many(
+            life.call("try_acquire_many", semaphore.try_acquire_many(quantity))
+                .await?,
+        ),
+        3 => many(
+            life.call(
+                "acquire_many_timeout",
+                semaphore.acquire_many_timeout(quantity, timeout),
+            )
+            .await?,
+        ),
+        4 => {
+            life.call("acquire_many", semaphore.acquire_many(quantity))
+                .await?
+        }
+        _ => life
+            .call("acquire", semaphore.acquire())
+            .await?
+            .map(|lease| vec![lease]),
     };
-    acquired.map_err(|error| explain(life, "acquire", &error)).ok()
+    acquired
+        .map_err(|error| explain(life, "acquire", &error))
+        .ok()
 }

@@ -17,7 +17,10 @@ use crate::servers::Nodes;
 use crate::world::World;
 
 pub(super) fn make(root: String) -> Arc<dyn Workload> {
-    Arc::new(Shared { root, counted: Counted::default() })
+    Arc::new(Shared {
+        root,
+        counted: Counted::default(),
+    })
 }
 
 /// Each process adds one to what it has read, so the count rises.
@@ -35,7 +38,9 @@ impl Workload for Shared {
 
     async fn live(&self, life: &Life) {
         let count = SharedCount::new(life.client(), self.root.as_str(), 0);
-        let Some(count) = must_succeed(life, "make a count", count) else { return };
+        let Some(count) = must_succeed(life, "make a count", count) else {
+            return;
+        };
         let last = AtomicI32::new(-1);
         let watching = async {
             let mut changes = count.changes();
@@ -57,7 +62,8 @@ impl Workload for Shared {
             if life.at_rest().await {
                 life.eventually("show the count", || {
                     let node = life.world().servers().node(&self.root);
-                    let number = node.and_then(|node| Some(i32::from_be_bytes(node.data.try_into().ok()?)));
+                    let number =
+                        node.and_then(|node| Some(i32::from_be_bytes(node.data.try_into().ok()?)));
                     let shown = last.load(Ordering::Relaxed);
                     if number == Some(shown) {
                         Ok(())
@@ -70,14 +76,19 @@ impl Workload for Shared {
             life.idle().await;
         };
         match select(pin!(watching), pin!(changing)).await {
-            Either::Left(((), _)) => life.world().fail(format!("{}: the changes have ended", life.name())),
+            Either::Left(((), _)) => life
+                .world()
+                .fail(format!("{}: the changes have ended", life.name())),
             Either::Right(_) => {}
         }
     }
 
     fn check_end(&self, world: &World, nodes: &Nodes) {
-        let data = nodes.get(&self.root).and_then(|node| node.data.as_slice().try_into().ok());
-        self.counted.check(world, &self.root, data.map_or(0, i32::from_be_bytes).into());
+        let data = nodes
+            .get(&self.root)
+            .and_then(|node| node.data.as_slice().try_into().ok());
+        self.counted
+            .check(world, &self.root, data.map_or(0, i32::from_be_bytes).into());
     }
 
     fn may_leave(&self, path: &str) -> bool {
@@ -87,10 +98,18 @@ impl Workload for Shared {
 
 impl Shared {
     async fn add(&self, life: &Life, count: &SharedCount) {
-        let Some(before) = try_call(life, "read the count", count.versioned()).await else { return };
+        let Some(before) = try_call(life, "read the count", count.versioned()).await else {
+            return;
+        };
         life.think_for(Duration::from_millis(200)).await;
         self.counted.maybe_applied(1);
-        match life.call("set the count", count.compare_and_set(&before, before.value + 1)).await {
+        match life
+            .call(
+                "set the count",
+                count.compare_and_set(&before, before.value + 1),
+            )
+            .await
+        {
             Some(Ok(true)) => self.counted.was_applied(1),
             Some(Ok(false)) => self.counted.not_applied(1),
             Some(Err(error)) => {

@@ -8,11 +8,15 @@ use super::must_succeed;
 use crate::dropped::DropAt;
 use crate::life::Life;
 
-/// Begins to acquire a mutex, and neither polls nor drops the future until the end of the life. It must not delay
-/// anything but the mutex.
+/// Begins to acquire a mutex, and neither polls nor drops the future until the end of the life. It
+/// must not delay anything but the mutex.
 pub(super) async fn keep_unpolled(life: &Life, root: &str) {
     let path = format!("{root}-unpolled/{}", life.name().replace('/', "-"));
-    let Some(mutex) = must_succeed(life, "make a mutex", InterProcessMutex::non_reentrant(life.client(), path)) else {
+    let Some(mutex) = must_succeed(
+        life,
+        "make a mutex",
+        InterProcessMutex::non_reentrant(life.client(), path),
+    ) else {
         return;
     };
     life.think_for(Duration::from_secs(20)).await;

@@ -11,11 +11,20 @@ fn a_schedule_of_each_workload_has_the_same_trace_again_and_on_two_threads() {
     let seeds = workload::names().count() as u64;
     // The hashes of the traces of all schedules, by their seeds and workloads.
     let hashes = |threads| {
-        let search = Search { from: 0, seeds, workloads: workload::names().collect(), threads, stops: false };
+        let search = Search {
+            from: 0,
+            seeds,
+            workloads: workload::names().collect(),
+            threads,
+            stops: false,
+        };
         let hashes = Mutex::new(BTreeMap::new());
         let run = |seed, workload| {
             let (verdict, _) = simulated::run(seed, workload, false);
-            hashes.lock().unwrap().insert((seed, workload), verdict.trace_hash);
+            hashes
+                .lock()
+                .unwrap()
+                .insert((seed, workload), verdict.trace_hash);
             verdict
         };
         search.run(run, |_| {});
@@ -24,6 +33,10 @@ fn a_schedule_of_each_workload_has_the_same_trace_again_and_on_two_threads() {
     let (first, second) = (hashes(1), hashes(2));
     assert_eq!(first.len() as u64, seeds);
     let differs = |(schedule, hash): &(_, _)| second.get(schedule) != Some(hash);
-    let different: Vec<_> = first.into_iter().filter(differs).map(|(schedule, _)| schedule).collect();
+    let different: Vec<_> = first
+        .into_iter()
+        .filter(differs)
+        .map(|(schedule, _)| schedule)
+        .collect();
     assert_eq!(different, []);
 }

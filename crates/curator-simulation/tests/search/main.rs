@@ -18,11 +18,22 @@ use curator_simulation::workload::{self, Workload};
 fn five_hundred_schedules_of_this_commit_pass() {
     let workloads = workload::names().collect();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
-    let search = Search { from: seed_of_commit().unwrap_or(0), seeds: 500, workloads, threads, stops: true };
+    let search = Search {
+        from: seed_of_commit().unwrap_or(0),
+        seeds: 500,
+        workloads,
+        threads,
+        stops: true,
+    };
     let report = search.run(
         |seed, workload| simulated::run(seed, workload, false).0,
-        |Found { seed, workload, failure }| {
-            let command = format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
+        |Found {
+             seed,
+             workload,
+             failure,
+         }| {
+            let command =
+                format!("cargo xtask simulate --workload {workload} --seed {seed} --trace");
             println!("{workload} with seed {seed}: {}: {command}", failure.what);
         },
     );
@@ -41,7 +52,8 @@ fn a_schedule_is_the_same_each_time() {
     assert_eq!(simulated::run(3, "mixed", false).0.trace_hash, first.2);
 }
 
-/// A lock that looks whether a node exists, and then creates its own: two processes can look before either creates.
+/// A lock that looks whether a node exists, and then creates its own: two processes can look before
+/// either creates.
 #[derive(Debug)]
 struct NaiveLock;
 
@@ -49,7 +61,10 @@ impl NaiveLock {
     async fn acquire(client: &CuratorClient, name: &str) -> bool {
         let taken = client.get_children("/naive").await;
         if taken.is_ok_and(|holders| holders.is_empty()) {
-            let create = client.create().with_mode(CreateMode::Ephemeral).creating_parent_containers();
+            let create = client
+                .create()
+                .with_mode(CreateMode::Ephemeral)
+                .creating_parent_containers();
             return create.for_path(format!("/naive/{name}"), "").await.is_ok();
         }
         false
@@ -68,11 +83,23 @@ impl Workload for NaiveLock {
             if Self::acquire(life.client(), life.name()).await {
                 let held = Arc::new(());
                 let view = Arc::downgrade(&held);
-                let entry = Entry { who: life.name(), owner: life.number(), kind: Kind::AtMost(1), token: 0, node: "" };
-                life.world().owners("/naive").enter(life.world(), &entry, move || view.strong_count() > 0);
+                let entry = Entry {
+                    who: life.name(),
+                    owner: life.number(),
+                    kind: Kind::AtMost(1),
+                    token: 0,
+                    node: "",
+                };
+                life.world()
+                    .owners("/naive")
+                    .enter(life.world(), &entry, move || view.strong_count() > 0);
                 life.think_for(Duration::from_millis(500)).await;
                 drop(held);
-                let _ = life.client().delete().for_path(format!("/naive/{}", life.name())).await;
+                let _ = life
+                    .client()
+                    .delete()
+                    .for_path(format!("/naive/{}", life.name()))
+                    .await;
             }
         }
         life.at_rest().await;
@@ -86,7 +113,11 @@ impl Workload for NaiveLock {
 
 #[test]
 fn a_lock_with_a_defect_is_found() {
-    let found = (0..20).find_map(|seed| simulated::run_workload(seed, Arc::new(NaiveLock), false).0.failure);
+    let found = (0..20).find_map(|seed| {
+        simulated::run_workload(seed, Arc::new(NaiveLock), false)
+            .0
+            .failure
+    });
     let found = found.expect("no seed finds two owners");
     assert!(found.what.contains("2 valid leases of 1"), "{}", found.what);
 }

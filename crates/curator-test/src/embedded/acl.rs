@@ -41,7 +41,10 @@ pub(crate) struct Id {
 
 impl Id {
     fn new(scheme: &str, id: impl Into<String>) -> Self {
-        Self { scheme: scheme.to_owned(), id: id.into() }
+        Self {
+            scheme: scheme.to_owned(),
+            id: id.into(),
+        }
     }
 
     #[cfg(feature = "simulation")]
@@ -62,7 +65,11 @@ impl Id {
 
     /// The name in an identity, without its secret.
     pub(crate) fn user(&self) -> &str {
-        if self.scheme == DIGEST { self.id.split(':').next().unwrap_or_default() } else { &self.id }
+        if self.scheme == DIGEST {
+            self.id.split(':').next().unwrap_or_default()
+        } else {
+            &self.id
+        }
     }
 
     /// Whether an entry of an access list matches this identity.
@@ -91,7 +98,11 @@ fn is_digest(id: &str) -> bool {
 }
 
 /// The identity that a client proves with `addauth`.
-pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: IpAddr) -> Result<Id, Code> {
+pub(crate) fn authenticate(
+    scheme: Option<&str>,
+    auth: Option<&[u8]>,
+    address: IpAddr,
+) -> Result<Id, Code> {
     match scheme {
         Some(DIGEST) => {
             let secret = String::from_utf8_lossy(auth.ok_or(Code::AuthFailed)?);
@@ -106,26 +117,38 @@ pub(crate) fn authenticate(scheme: Option<&str>, auth: Option<&[u8]>, address: I
 
 /// A list that gives all clients all permissions.
 pub(crate) fn open() -> Vec<Acl> {
-    vec![Acl { permissions: permissions::ALL, id: Id::new(WORLD, ANYONE) }]
+    vec![Acl {
+        permissions: permissions::ALL,
+        id: Id::new(WORLD, ANYONE),
+    }]
 }
 
 /// A list that lets all clients read.
 pub(crate) fn read_only() -> Vec<Acl> {
-    vec![Acl { permissions: permissions::READ, id: Id::new(WORLD, ANYONE) }]
+    vec![Acl {
+        permissions: permissions::READ,
+        id: Id::new(WORLD, ANYONE),
+    }]
 }
 
-/// Succeeds if the list gives a client with these identities at least one of these permissions, or is empty.
+/// Succeeds if the list gives a client with these identities at least one of these permissions, or
+/// is empty.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
     let grants = |entry: &Acl| {
         let is_world = entry.id.scheme == WORLD && entry.id.id == ANYONE;
-        entry.permissions & wanted != 0 && (is_world || identities.iter().any(|id| id.matches(&entry.id)))
+        entry.permissions & wanted != 0
+            && (is_world || identities.iter().any(|id| id.matches(&entry.id)))
     };
     let is_operator = identities.iter().any(|id| id.scheme == SUPER);
-    if acl.is_empty() || is_operator || acl.iter().any(grants) { Ok(()) } else { Err(Code::NoAuth) }
+    if acl.is_empty() || is_operator || acl.iter().any(grants) {
+        Ok(())
+    } else {
+        Err(Code::NoAuth)
+    }
 }
 
-/// The list that is stored for a node: validated, without duplicates, and with `auth` replaced by the identities that
-/// the client has proved.
+/// The list that is stored for a node: validated, without duplicates, and with `auth` replaced by
+/// the identities that the client has proved.
 pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
     let mut fixed = Vec::new();
     let mut seen = Vec::new();
@@ -138,7 +161,10 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
             // An address does not count as a proved identity.
             let proved = identities.iter().filter(|id| id.scheme != IP);
             let before = fixed.len();
-            fixed.extend(proved.map(|id| Acl { permissions: entry.permissions, id: id.clone() }));
+            fixed.extend(proved.map(|id| Acl {
+                permissions: entry.permissions,
+                id: id.clone(),
+            }));
             if fixed.len() == before {
                 return Err(Code::InvalidAcl);
             }
@@ -148,7 +174,11 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
             return Err(Code::InvalidAcl);
         }
     }
-    if fixed.is_empty() { Err(Code::InvalidAcl) } else { Ok(fixed) }
+    if fixed.is_empty() {
+        Err(Code::InvalidAcl)
+    } else {
+        Ok(fixed)
+    }
 }
 
 /// The list as shown to clients with the read permission but not the admin permission.
@@ -203,7 +233,10 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
     }
-    let numbers: Vec<u8> = text.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let numbers: Vec<u8> = text
+        .split('.')
+        .map(|number| number.parse().ok())
+        .collect::<Option<_>>()?;
     <[u8; 4]>::try_from(numbers).ok().map(IpAddr::from)
 }
 
@@ -212,7 +245,10 @@ mod tests {
     use super::*;
 
     fn entry(permissions: i32, scheme: &str, id: &str) -> Acl {
-        Acl { permissions, id: Id::new(scheme, id) }
+        Acl {
+            permissions,
+            id: Id::new(scheme, id),
+        }
     }
 
     fn local() -> IpAddr {
@@ -221,12 +257,24 @@ mod tests {
 
     #[test]
     fn a_user_has_the_permissions_of_every_matching_entry() {
-        let list = [entry(permissions::READ, "world", "anyone"), entry(permissions::WRITE, "ip", "127.0.0.0/8")];
+        let list = [
+            entry(permissions::READ, "world", "anyone"),
+            entry(permissions::WRITE, "ip", "127.0.0.0/8"),
+        ];
         assert_eq!(check(&list, permissions::READ, &[]), Ok(()));
         assert_eq!(check(&list, permissions::WRITE, &[]), Err(Code::NoAuth));
-        assert_eq!(check(&list, permissions::WRITE, &[Id::of_address(local())]), Ok(()));
-        assert_eq!(check(&list, permissions::WRITE, &[Id::new("ip", "128.0.0.1")]), Err(Code::NoAuth));
-        assert_eq!(check(&list, permissions::ADMIN, &[Id::of_address(local())]), Err(Code::NoAuth));
+        assert_eq!(
+            check(&list, permissions::WRITE, &[Id::of_address(local())]),
+            Ok(())
+        );
+        assert_eq!(
+            check(&list, permissions::WRITE, &[Id::new("ip", "128.0.0.1")]),
+            Err(Code::NoAuth)
+        );
+        assert_eq!(
+            check(&list, permissions::ADMIN, &[Id::of_address(local())]),
+            Err(Code::NoAuth)
+        );
         for (network, inside, outside) in [
             ("10.0.0.6/31", "10.0.0.7", "10.0.0.5"),
             ("10.0.0.6", "10.0.0.6", "10.0.0.7"),
@@ -234,10 +282,21 @@ mod tests {
             ("10.0.0.0/8", "10.1.2.3", "fd00::"),
         ] {
             let list = [entry(permissions::WRITE, "ip", network)];
-            assert_eq!(check(&list, permissions::WRITE, &[Id::new("ip", inside)]), Ok(()), "{network}");
-            assert_eq!(check(&list, permissions::WRITE, &[Id::new("ip", outside)]), Err(Code::NoAuth), "{network}");
+            assert_eq!(
+                check(&list, permissions::WRITE, &[Id::new("ip", inside)]),
+                Ok(()),
+                "{network}"
+            );
+            assert_eq!(
+                check(&list, permissions::WRITE, &[Id::new("ip", outside)]),
+                Err(Code::NoAuth),
+                "{network}"
+            );
         }
         let everywhere = [entry(permissions::WRITE, "ip", "1.2.3.4/0")];
-        assert_eq!(check(&everywhere, permissions::WRITE, &[Id::of_address(local())]), Ok(()));
+        assert_eq!(
+            check(&everywhere, permissions::WRITE, &[Id::of_address(local())]),
+            Ok(())
+        );
     }
 }

@@ -61,14 +61,15 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// The shortest and the longest session timeout that the server grants. Defaults to two ticks and 60 s.
+    /// The shortest and the longest session timeout that the server grants. Defaults to two ticks
+    /// and 60 s.
     pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
         self.settings.session_timeouts = (Some(min), max);
         self
     }
 
-    /// The longest frame that the server accepts, in bytes: ZooKeeper's `jute.maxbuffer`. Defaults to 1 MiB less one byte. A
-    /// client that sends a longer one is disconnected.
+    /// The longest frame that the server accepts, in bytes: ZooKeeper's `jute.maxbuffer`. Defaults
+    /// to 1 MiB less one byte. A client that sends a longer one is disconnected.
     pub fn max_frame(mut self, bytes: usize) -> Self {
         self.settings.max_frame = bytes;
         self
@@ -87,57 +88,62 @@ impl EmbeddedServerBuilder {
         self
     }
 
-    /// Whether nodes can have a time to live. Defaults to true. (A real server needs `extendedTypesEnabled` for this.)
+    /// Whether nodes can have a time to live. Defaults to true. (A real server needs
+    /// `extendedTypesEnabled` for this.)
     pub fn extended_types(mut self, enabled: bool) -> Self {
         self.settings.extended_types = enabled;
         self
     }
 
-    /// Whether the reply to a transaction contains the stats of created nodes. Defaults to true. Servers older than
-    /// 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except for containers and nodes with a time
-    /// to live.
+    /// Whether the reply to a transaction contains the stats of created nodes. Defaults to true.
+    /// Servers older than 3.7.2, and 3.8.0 to 3.8.1, return only the paths (ZOOKEEPER-4026), except
+    /// for containers and nodes with a time to live.
     pub fn stats_in_transactions(mut self, included: bool) -> Self {
         self.settings.stats_in_transactions = included;
         self
     }
 
-    /// Whether the server knows `multiRead`. Defaults to true. Servers older than 3.6 do not: they reply
-    /// `Unimplemented` and close the connection.
+    /// Whether the server knows `multiRead`. Defaults to true. Servers older than 3.6 do not: they
+    /// reply `Unimplemented` and close the connection.
     pub fn multi_read(mut self, known: bool) -> Self {
         self.settings.multi_read = known;
         self
     }
 
-    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which sets them again.
-    /// Defaults to true. Servers older than 3.6 do not: they reply `Unimplemented` and close the connection.
+    /// Whether the server knows `addWatch`, which sets persistent watches, and `setWatches2`, which
+    /// sets them again. Defaults to true. Servers older than 3.6 do not: they reply `Unimplemented`
+    /// and close the connection.
     pub fn add_watch(mut self, known: bool) -> Self {
         self.settings.add_watch = known;
         self
     }
 
     /// Whether the server's watch manager supports persistent watches. Defaults to true. With
-    /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized`, a server does not: it
-    /// replies `MarshallingError` to `addWatch`, and the connection stays open.
+    /// `zookeeper.watchManagerName=org.apache.zookeeper.server.watch.WatchManagerOptimized`, a
+    /// server does not: it replies `MarshallingError` to `addWatch`, and the connection stays open.
     pub fn persistent_watches(mut self, supported: bool) -> Self {
         self.settings.persistent_watches = supported;
         self
     }
 
-    /// Whether a connection can have watches of several modes (one-shot, persistent, recursive) on one path. Defaults
-    /// to true. Servers older than 3.9 keep only the mode of the last request (ZOOKEEPER-4466), separately for data and
-    /// for children:
+    /// Whether a connection can have watches of several modes (one-shot, persistent, recursive) on
+    /// one path. Defaults to true. Servers older than 3.9 keep only the mode of the last request
+    /// (ZOOKEEPER-4466), separately for data and for children:
     ///
-    /// - A one-shot watch replaces a persistent or recursive one. A replaced recursive watch reports nothing below its
-    ///   path, and when the one-shot watch fires or is removed, no watch is left.
-    /// - A recursive watch counts for data and for children. It replaces a one-shot watch on children, which then never
-    ///   fires.
-    /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the persistent modes.
+    /// - A one-shot watch replaces a persistent or recursive one. A replaced recursive watch
+    ///   reports nothing below its path, and when the one-shot watch fires or is removed, no watch
+    ///   is left.
+    /// - A recursive watch counts for data and for children. It replaces a one-shot watch on
+    ///   children, which then never fires.
+    /// - `removeWatches` for data or for children removes a watch of any mode, and cannot name the
+    ///   persistent modes.
     pub fn watch_modes_together(mut self, kept: bool) -> Self {
         self.settings.watch_modes = if kept { Modes::All } else { Modes::Last };
         self
     }
 
-    /// Whether an event has the zxid of its transaction. Defaults to true. Servers before 3.9 send -1 (ZOOKEEPER-4655).
+    /// Whether an event has the zxid of its transaction. Defaults to true. Servers before 3.9 send
+    /// -1 (ZOOKEEPER-4655).
     pub fn zxids_in_events(mut self, sent: bool) -> Self {
         self.settings.zxids_in_events = sent;
         self
@@ -147,8 +153,9 @@ impl EmbeddedServerBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when a frame is too short
-    /// for a handshake. Other errors when there is no free port, or the system cannot start a thread.
+    /// [`Error::Property`] when the shortest session timeout is longer than the longest, or when a
+    /// frame is too short for a handshake. Other errors when there is no free port, or the system
+    /// cannot start a thread.
     pub fn start(self) -> Result<EmbeddedServer, Error> {
         self.settings().and_then(EmbeddedServer::start_with)
     }
@@ -162,8 +169,13 @@ impl EmbeddedServerBuilder {
 
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let refused =
-            |key: &str, value: String, problem: String| Err(Error::Property { key: key.to_owned(), value, problem });
+        let refused = |key: &str, value: String, problem: String| {
+            Err(Error::Property {
+                key: key.to_owned(),
+                value,
+                problem,
+            })
+        };
         let (min, max) = (self.shortest_timeout(), millis(self.session_timeouts.1));
         if min > max {
             return refused(
@@ -205,7 +217,9 @@ impl Settings {
     /// The timeout granted to a client that requests `requested`, in milliseconds.
     pub(crate) fn negotiate(&self, requested: i32) -> Millis {
         let longest = millis(self.session_timeouts.1);
-        u64::try_from(requested).unwrap_or(0).clamp(self.shortest_timeout().min(longest), longest)
+        u64::try_from(requested)
+            .unwrap_or(0)
+            .clamp(self.shortest_timeout().min(longest), longest)
     }
 }
 
@@ -225,8 +239,17 @@ mod tests {
             Err(Error::Property { key, .. }) => key,
             other => panic!("{other:?}"),
         };
-        assert_eq!(refused(EmbeddedServer::builder().session_timeouts(2 * second, second)), "minSessionTimeout");
-        assert_eq!(refused(EmbeddedServer::builder().tick_time(40 * second)), "minSessionTimeout");
-        assert_eq!(refused(EmbeddedServer::builder().max_frame(0)), "jute.maxbuffer");
+        assert_eq!(
+            refused(EmbeddedServer::builder().session_timeouts(2 * second, second)),
+            "minSessionTimeout"
+        );
+        assert_eq!(
+            refused(EmbeddedServer::builder().tick_time(40 * second)),
+            "minSessionTimeout"
+        );
+        assert_eq!(
+            refused(EmbeddedServer::builder().max_frame(0)),
+            "jute.maxbuffer"
+        );
     }
 }

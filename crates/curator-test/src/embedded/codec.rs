@@ -1,8 +1,9 @@
-//! The wire format as a server sees it: null differs from empty, and what a request must not contain is refused.
+//! The wire format as a server sees it: null differs from empty, and what a request must not
+//! contain is refused.
 
 use curator_client::codec::{
-    self, AclEntry, ConnectResponse, Decode, EVENT_XID, Encode, Event, Malformed, OpCode, PartHeader, Reader,
-    ReplyHeader, Writer, write_end, write_part,
+    self, AclEntry, ConnectResponse, Decode, EVENT_XID, Encode, Event, Malformed, OpCode,
+    PartHeader, Reader, ReplyHeader, Writer, write_end, write_part,
 };
 pub(crate) use curator_client::codec::{EventKind, NewNode};
 
@@ -20,8 +21,15 @@ pub(crate) type Reply = codec::Reply<Option<String>, Option<Vec<u8>>, Acl>;
 
 impl Encode for Acl {
     fn encode(&self, writer: &mut Writer) {
-        let Self { permissions, id: Id { scheme, id } } = self;
-        writer.write(&AclEntry { permissions: *permissions, scheme, id });
+        let Self {
+            permissions,
+            id: Id { scheme, id },
+        } = self;
+        writer.write(&AclEntry {
+            permissions: *permissions,
+            scheme,
+            id,
+        });
     }
 }
 
@@ -30,8 +38,18 @@ impl<'a> Decode<'a> for Acl {
     const SHORTEST: usize = AclEntry::<Option<String>>::SHORTEST;
 
     fn decode(reader: &mut Reader<'a>, expected: &'static str) -> Result<Self, Malformed> {
-        let AclEntry::<Option<String>> { permissions, scheme, id } = reader.read(expected)?;
-        Ok(Self { permissions, id: Id { scheme: scheme.unwrap_or_default(), id: id.unwrap_or_default() } })
+        let AclEntry::<Option<String>> {
+            permissions,
+            scheme,
+            id,
+        } = reader.read(expected)?;
+        Ok(Self {
+            permissions,
+            id: Id {
+                scheme: scheme.unwrap_or_default(),
+                id: id.unwrap_or_default(),
+            },
+        })
     }
 }
 
@@ -61,13 +79,21 @@ impl From<Malformed> for Unreadable {
 }
 
 impl Request {
-    /// `None` for a kind of request that this server does not know. Anything behind the request is ignored, as on the
-    /// real server.
+    /// `None` for a kind of request that this server does not know. Anything behind the request is
+    /// ignored, as on the real server.
     pub(crate) fn parse(op: OpCode, body: &[u8]) -> Result<Option<Self>, Unreadable> {
         let reader = &mut Reader::lenient(body);
         match op {
-            OpCode::Multi => return PartHeader::read_parts(reader, write_in_multi).map(Self::Multi).map(Some),
-            OpCode::MultiRead => return PartHeader::read_parts(reader, read_in_multi).map(Self::MultiRead).map(Some),
+            OpCode::Multi => {
+                return PartHeader::read_parts(reader, write_in_multi)
+                    .map(Self::Multi)
+                    .map(Some);
+            }
+            OpCode::MultiRead => {
+                return PartHeader::read_parts(reader, read_in_multi)
+                    .map(Self::MultiRead)
+                    .map(Some);
+            }
             // Servers send this only to each other.
             OpCode::CreateSession => return Err(reader.malformed("a request of a client").into()),
             // Only inside a multi.
@@ -100,12 +126,15 @@ impl Request {
     }
 }
 
-/// Reads an operation of a multi, and converts a create to the form that the real server uses there: the flags decide
-/// the kind. Invalid flags make the whole request invalid, except in a create with a time to live.
+/// Reads an operation of a multi, and converts a create to the form that the real server uses
+/// there: the flags decide the kind. Invalid flags make the whole request invalid, except in a
+/// create with a time to live.
 fn write_in_multi(header: &PartHeader, reader: &mut Reader<'_>) -> Result<Write, Unreadable> {
     let invalid = reader.malformed("an operation of a multi");
     Ok(match Write::decode(header.op, reader)?.ok_or(invalid)? {
-        Write::CreateTtl { node, ttl } if matches!(node.flags, 5 | 6) => Write::CreateTtl { node, ttl },
+        Write::CreateTtl { node, ttl } if matches!(node.flags, 5 | 6) => {
+            Write::CreateTtl { node, ttl }
+        }
         Write::Create { node }
         | Write::Create2 { node }
         | Write::CreateContainer { node }
@@ -171,7 +200,11 @@ pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> W
         Ok(Body::One(reply)) => drop(writer.write(reply)),
         Ok(Body::Results(results)) => {
             for result in results {
-                let error = if let Reply::Error { code } = result { *code } else { 0 };
+                let error = if let Reply::Error { code } = result {
+                    *code
+                } else {
+                    0
+                };
                 write_part(&mut writer, error, result);
             }
             write_end(&mut writer);
@@ -184,6 +217,12 @@ pub(crate) fn reply_frame(xid: i32, zxid: i64, result: &Result<Body, Code>) -> W
 /// The frame of an event.
 pub(crate) fn event_frame(kind: EventKind, path: &str, zxid: i64) -> Writer {
     let mut writer = Writer::for_stream();
-    writer.write(&ReplyHeader { xid: EVENT_XID, zxid, error: 0 }).write(&Event::of_node(kind, path));
+    writer
+        .write(&ReplyHeader {
+            xid: EVENT_XID,
+            zxid,
+            error: 0,
+        })
+        .write(&Event::of_node(kind, path));
     writer
 }

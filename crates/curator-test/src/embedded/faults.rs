@@ -30,13 +30,19 @@ impl Faults {
 
     /// Takes the fault for a request that has just arrived.
     pub(crate) fn hit(&mut self, request: &RequestInfo) -> Option<Fault> {
-        let index = self.armed.iter().position(|(matcher, _)| matcher(request))?;
+        let index = self
+            .armed
+            .iter()
+            .position(|(matcher, _)| matcher(request))?;
         Some(self.armed.remove(index).1)
     }
 }
 
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Faults").field("armed", &self.armed.len()).field("delay", &self.delay).finish()
+        f.debug_struct("Faults")
+            .field("armed", &self.armed.len())
+            .field("delay", &self.delay)
+            .finish()
     }
 }

@@ -32,26 +32,37 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     let refused = serve_until_end(&mut client, &shared).await;
     let is_read = close_lingering(client).await;
     if let (Some(session_id), true) = (refused, is_read) {
-        shared.update(|state, now| state.processor.sessions.expire_soon(session_id, now.monotonic));
+        shared.update(|state, now| {
+            state
+                .processor
+                .sessions
+                .expire_soon(session_id, now.monotonic)
+        });
     }
 }
 
-/// Ends the outgoing stream, then reads until the client closes the connection. Closing a socket with unread data would
-/// reset the connection, and the client could lose what it has not read yet. Returns true if the client closed without
-/// a reset, which shows that it has read everything.
+/// Ends the outgoing stream, then reads until the client closes the connection. Closing a socket
+/// with unread data would reset the connection, and the client could lose what it has not read yet.
+/// Returns true if the client closed without a reset, which shows that it has read everything.
 pub(crate) async fn close_lingering(mut client: TcpStream) -> bool {
     // Fails if the connection is already broken or cut.
     client.shutdown().await.is_ok()
-        && matches!(timeout(LINGER_TIMEOUT, copy(&mut client, &mut sink())).await, Ok(Ok(_)))
+        && matches!(
+            timeout(LINGER_TIMEOUT, copy(&mut client, &mut sink())).await,
+            Ok(Ok(_))
+        )
 }
 
 /// Returns the session whose end was reported to the client, if its nodes still exist.
 async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64> {
-    let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else { return None };
+    let (Ok(peer), Ok(socket)) = (client.peer_addr(), client.as_fd().try_clone_to_owned()) else {
+        return None;
+    };
     let (items, outgoing) = unbounded_channel();
     let id = shared.update(|state, now| state.open(peer, socket.into(), items, now))?;
     let _open = Open { id, shared };
-    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only for a closed socket.
+    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only
+    // for a closed socket.
     drop(client.set_nodelay(true));
     let (from_client, to_client) = client.split();
     // After an error, the connection ends too.
@@ -61,11 +72,15 @@ async fn serve_until_end(client: &mut TcpStream, shared: &Shared) -> Option<i64>
         // The connection was cut: queued output cannot be delivered.
         () = shared.until(|state| !state.has_link(id)) => false,
     };
-    if is_answered { shared.lock().processor.refused_session(id) } else { None }
+    if is_answered {
+        shared.lock().processor.refused_session(id)
+    } else {
+        None
+    }
 }
 
-/// Unregisters the connection when dropped, also if a test's matcher panics. Otherwise the client would not see the end
-/// of the connection.
+/// Unregisters the connection when dropped, also if a test's matcher panics. Otherwise the client
+/// would not see the end of the connection.
 struct Open<'a> {
     id: ConnectionId,
     shared: &'a Shared,
@@ -77,13 +92,19 @@ impl Drop for Open<'_> {
     }
 }
 
-/// Returns when the client closes the connection, sends an invalid frame, or sends no first frame in time.
+/// Returns when the client closes the connection, sends an invalid frame, or sends no first frame
+/// in time.
 async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io::Result<()> {
-    let Settings { max_frame, sessionless_timeout, .. } = shared.lock().processor.settings;
-    let mut payload = match timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await?? {
-        First::Word(word) => return answer_word(word, id, shared).await,
-        First::Frame(payload) => payload,
-    };
+    let Settings {
+        max_frame,
+        sessionless_timeout,
+        ..
+    } = shared.lock().processor.settings;
+    let mut payload =
+        match timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await?? {
+            First::Word(word) => return answer_word(word, id, shared).await,
+            First::Frame(payload) => payload,
+        };
     loop {
         shared.receive(id, &payload).await;
         if !shared.lock().processor.is_open(id) {
@@ -115,8 +136,14 @@ pub(crate) async fn next_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> i
 }
 
 /// Reads the payload of a frame whose length was read before.
-async fn frame(length: [u8; 4], client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|length| *length <= max_frame);
+async fn frame(
+    length: [u8; 4],
+    client: &mut ReadHalf<'_>,
+    max_frame: usize,
+) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(i32::from_be_bytes(length))
+        .ok()
+        .filter(|length| *length <= max_frame);
     let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
     client.read_exact(&mut payload).await?;
     Ok(payload)
@@ -129,7 +156,11 @@ async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Re
 }
 
 /// Sends output when it is due, until the connection ends. Returns the number of frames sent.
-async fn write(mut client: WriteHalf<'_>, mut items: UnboundedReceiver<Item>, shared: &Shared) -> io::Result<usize> {
+async fn write(
+    mut client: WriteHalf<'_>,
+    mut items: UnboundedReceiver<Item>,
+    shared: &Shared,
+) -> io::Result<usize> {
     let mut frames = 0;
     while let Some(Item { due, frame }) = items.recv().await {
         // A timer rounds up to the next millisecond, even if it is already due.

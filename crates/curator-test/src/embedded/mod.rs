@@ -64,24 +64,28 @@ use crate::{
     serving_thread::{LONGEST_DELAY, ServingThread},
 };
 
-/// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in milliseconds.
+/// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in
+/// milliseconds.
 ///
-/// It implements the client protocol of ZooKeeper 3.9: sessions, ephemeral, sequential, container and TTL nodes,
-/// transactions, access lists, watches of all kinds, and the four-letter words `ruok`, `srvr`, `mntr`, `cons`, `wchs`
-/// and `wchp`. Conformance tests compare it with real servers, byte by byte wherever the bytes are deterministic. Any
-/// ZooKeeper client can connect to it.
+/// It implements the client protocol of ZooKeeper 3.9: sessions, ephemeral, sequential, container
+/// and TTL nodes, transactions, access lists, watches of all kinds, and the four-letter words
+/// `ruok`, `srvr`, `mntr`, `cons`, `wchs` and `wchp`. Conformance tests compare it with real
+/// servers, byte by byte wherever the bytes are deterministic. Any ZooKeeper client can connect to
+/// it.
 ///
 /// It does not replace an ensemble: it is a single server, and its data is lost when it is dropped.
 ///
-/// On demand it loses the reply to a chosen request, expires a session early, or freezes. The effect of a method is in
-/// place when it returns. The methods can be called from any thread; the server runs on a separate thread.
+/// On demand it loses the reply to a chosen request, expires a session early, or freezes. The
+/// effect of a method is in place when it returns. The methods can be called from any thread; the
+/// server runs on a separate thread.
 ///
 /// # Limitations
 ///
-/// - SASL: as a real server without SASL, it replies with success and an empty token. A `curator-client` that is
-///   configured to authenticate takes this for a refusal.
-/// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`, and requests between
-///   servers. To an unknown request it replies `Unimplemented` and closes the connection, as the real server does.
+/// - SASL: as a real server without SASL, it replies with success and an empty token. A
+///   `curator-client` that is configured to authenticate takes this for a refusal.
+/// - TLS, quotas (their nodes can be created, but nothing is counted), the super user, `reconfig`,
+///   and requests between servers. To an unknown request it replies `Unimplemented` and closes the
+///   connection, as the real server does.
 /// - Other four-letter words, the admin server, metrics, latencies.
 /// - Limits on connections, requests in flight, and rates.
 /// - Persistence: nothing is written to disk.
@@ -100,7 +104,9 @@ pub struct EmbeddedServer {
 /// The port. Not the state, which has the data of all nodes and the passwords of sessions.
 impl fmt::Debug for EmbeddedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbeddedServer").field("port", &self.port.number()).finish_non_exhaustive()
+        f.debug_struct("EmbeddedServer")
+            .field("port", &self.port.number())
+            .finish_non_exhaustive()
     }
 }
 
@@ -121,7 +127,10 @@ impl EmbeddedServer {
 
     pub(crate) fn start_with(settings: Settings) -> Result<Self, Error> {
         let (port, begin) = (Port::reserve()?, Instant::now());
-        let shared = Arc::new(Shared::new(begin, processor(settings, begin, port.number())));
+        let shared = Arc::new(Shared::new(
+            begin,
+            processor(settings, begin, port.number()),
+        ));
         let serve = {
             let shared = Arc::clone(&shared);
             move |client| link::serve(client, Arc::clone(&shared))
@@ -131,7 +140,14 @@ impl EmbeddedServer {
             async move { shared.keep_time().await }
         };
         let thread = ServingThread::start("embedded-zookeeper", port.address(), serve, clock)?;
-        Ok(Self { shared, thread, settings, begin, port, control: Mutex::default() })
+        Ok(Self {
+            shared,
+            thread,
+            settings,
+            begin,
+            port,
+            control: Mutex::default(),
+        })
     }
 
     /// The address that clients connect to, as a `SocketAddr`.
@@ -146,21 +162,23 @@ impl EmbeddedServer {
         self.address().to_string()
     }
 
-    /// Whether the server runs, that is, was not [stopped](Self::stop). A paused server counts as running.
+    /// Whether the server runs, that is, was not [stopped](Self::stop). A paused server counts as
+    /// running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.shared.lock().stage != Stage::Stopped
     }
 
-    /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for them. Does nothing on a
-    /// stopped server.
+    /// Closes the port and all connections. Nodes and sessions are kept, and no time passes for
+    /// them. Does nothing on a stopped server.
     pub fn stop(&self) {
         let _controlled = self.control();
         self.shut_down();
     }
 
-    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are kept, and the
-    /// sessions' timeouts restart. As on a real server, watches end with their connections.
+    /// Stops the server if it runs, and starts it again on the same port. Nodes and sessions are
+    /// kept, and the sessions' timeouts restart. As on a real server, watches end with their
+    /// connections.
     ///
     /// # Errors
     ///
@@ -173,9 +191,10 @@ impl EmbeddedServer {
 
     /// As [`restart`](Self::restart), but all nodes and sessions are lost.
     ///
-    /// A client that reconnects is notified that its session has ended. A client that has seen more transactions is
-    /// disconnected, because the server's transactions start at 1 again; a real server that has lost its data does the
-    /// same. Armed faults, the delay and the counts are kept.
+    /// A client that reconnects is notified that its session has ended. A client that has seen more
+    /// transactions is disconnected, because the server's transactions start at 1 again; a real
+    /// server that has lost its data does the same. Armed faults, the delay and the counts are
+    /// kept.
     ///
     /// # Errors
     ///
@@ -184,13 +203,14 @@ impl EmbeddedServer {
         let _controlled = self.control();
         self.shut_down();
         let empty = processor(self.settings, self.begin, self.port.number());
-        self.shared.update(|state, _| state.processor.replace(empty));
+        self.shared
+            .update(|state, _| state.processor.replace(empty));
         self.start_up()
     }
 
-    /// Freezes the server: connections stay open and the system accepts new ones, but the server sends no reply. Time
-    /// passes: sessions whose timeout expires have ended when the server is [resumed](Self::resume). Does nothing on a
-    /// stopped server.
+    /// Freezes the server: connections stay open and the system accepts new ones, but the server
+    /// sends no reply. Time passes: sessions whose timeout expires have ended when the server is
+    /// [resumed](Self::resume). Does nothing on a stopped server.
     pub fn pause(&self) {
         self.shared.update(|state, _| {
             if state.stage == Stage::Running {
@@ -214,8 +234,8 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.drop_connections());
     }
 
-    /// With true, the server stops listening, so new connections are refused (ECONNREFUSED). Current ones stay open. A
-    /// [restart](Self::restart) ends this.
+    /// With true, the server stops listening, so new connections are refused (ECONNREFUSED).
+    /// Current ones stay open. A [restart](Self::restart) ends this.
     ///
     /// # Errors
     ///
@@ -225,31 +245,36 @@ impl EmbeddedServer {
         self.thread.listen(!refuse && self.is_running())
     }
 
-    /// Delays each reply and each event by `delay`, at most a year. They keep their order, and the delays do not add
-    /// up.
+    /// Delays each reply and each event by `delay`, at most a year. They keep their order, and the
+    /// delays do not add up.
     pub fn set_delay(&self, delay: Duration) {
-        self.shared.update(|state, _| state.faults.delay = delay.min(LONGEST_DELAY));
+        self.shared
+            .update(|state, _| state.faults.delay = delay.min(LONGEST_DELAY));
     }
 
     /// The next matching request is applied, but its reply is lost. The connection stays open.
     ///
-    /// Each request, including pings and handshakes, is compared with the faults in the order in which they were armed,
-    /// and uses up the first that matches.
+    /// Each request, including pings and handshakes, is compared with the faults in the order in
+    /// which they were armed, and uses up the first that matches.
     ///
-    /// The server calls `matches` and waits for it. Calling a method of the server in `matches` is a deadlock.
+    /// The server calls `matches` and waits for it. Calling a method of the server in `matches` is
+    /// a deadlock.
     pub fn swallow_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
-        self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
+        self.shared
+            .update(|state, _| state.faults.arm(Box::new(matches), Fault::Swallow));
     }
 
     /// The next matching request is applied, but instead of the reply, its connection is closed.
     ///
     /// The request is chosen as in [`swallow_reply`](Self::swallow_reply).
     pub fn cut_before_reply(&self, matches: impl Fn(&RequestInfo) -> bool + Send + 'static) {
-        self.shared.update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
+        self.shared
+            .update(|state, _| state.faults.arm(Box::new(matches), Fault::Drop));
     }
 
-    /// Changes the bounds of session timeouts, as if sessions moved to another server. Existing sessions keep their
-    /// timeout until they reconnect. A [restart](Self::restart) keeps the new bounds.
+    /// Changes the bounds of session timeouts, as if sessions moved to another server. Existing
+    /// sessions keep their timeout until they reconnect. A [restart](Self::restart) keeps the new
+    /// bounds.
     ///
     /// # Errors
     ///
@@ -258,39 +283,55 @@ impl EmbeddedServer {
         let mut settings = self.settings;
         settings.session_timeouts = (Some(min), max);
         settings.check()?;
-        self.shared.update(|state, _| state.processor.settings = settings);
+        self.shared
+            .update(|state, _| state.processor.settings = settings);
         Ok(())
     }
 
-    /// Expires a session early, in this order: its connection is closed; when its client reconnects, the reply says
-    /// that the session has expired; one or two ticks after the client has read that reply and closed the connection,
-    /// its ephemeral nodes are deleted. The first step is done when this returns.
+    /// Expires a session early, in this order: its connection is closed; when its client
+    /// reconnects, the reply says that the session has expired; one or two ticks after the client
+    /// has read that reply and closed the connection, its ephemeral nodes are deleted. The first
+    /// step is done when this returns.
     ///
-    /// If the client does not reconnect, the nodes are deleted when the session's timeout has passed since its last
-    /// request. So, as in production, another client cannot have the nodes before this client is notified, or its timeout
-    /// has passed. [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a client that
-    /// still relies on them.
+    /// If the client does not reconnect, the nodes are deleted when the session's timeout has
+    /// passed since its last request. So, as in production, another client cannot have the nodes
+    /// before this client is notified, or its timeout has passed.
+    /// [`close_session`](crate::close_session) deletes the nodes immediately, without notice to a
+    /// client that still relies on them.
     ///
     /// # Errors
     ///
     /// [`Error::NoSession`] when the session does not exist, or was expired by this method before.
     pub fn expire_session(&self, session_id: i64) -> Result<(), Error> {
-        let is_alive = self.shared.update(|state, _| state.processor.end_for_client(session_id));
-        if is_alive { Ok(()) } else { Err(Error::NoSession(session_id)) }
+        let is_alive = self
+            .shared
+            .update(|state, _| state.processor.end_for_client(session_id));
+        if is_alive {
+            Ok(())
+        } else {
+            Err(Error::NoSession(session_id))
+        }
     }
 
-    /// Sets the number of a node's next sequential child: the server's count of all children that were ever created. It
-    /// is the real server's `cversion`.
+    /// Sets the number of a node's next sequential child: the server's count of all children that
+    /// were ever created. It is the real server's `cversion`.
     ///
-    /// At `i32::MAX` the counter is exhausted. As on the real server it stays there, so each child that is created
-    /// alone gets that number; within one transaction, the second child gets `i32::MIN`, and so on.
+    /// At `i32::MAX` the counter is exhausted. As on the real server it stays there, so each child
+    /// that is created alone gets that number; within one transaction, the second child gets
+    /// `i32::MIN`, and so on.
     ///
     /// # Errors
     ///
     /// [`Error::NoNode`] when the node does not exist.
     pub fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
-        let is_there = self.shared.update(|state, _| state.processor.set_create_counter(path, counter));
-        if is_there { Ok(()) } else { Err(Error::NoNode(path.to_owned())) }
+        let is_there = self
+            .shared
+            .update(|state, _| state.processor.set_create_counter(path, counter));
+        if is_there {
+            Ok(())
+        } else {
+            Err(Error::NoNode(path.to_owned()))
+        }
     }
 
     /// How many requests of each kind have arrived. Pings and handshakes are counted separately.
@@ -319,8 +360,8 @@ impl EmbeddedServer {
         self.shared.update(|state, _| state.counts.clear());
     }
 
-    /// The sessions that exist, connected or not, the oldest first. A session that was [expired](Self::expire_session)
-    /// is included until its nodes are deleted.
+    /// The sessions that exist, connected or not, the oldest first. A session that was
+    /// [expired](Self::expire_session) is included until its nodes are deleted.
     #[must_use]
     pub fn session_ids(&self) -> Vec<i64> {
         self.shared.lock().processor.sessions.ids().collect()
@@ -332,13 +373,21 @@ impl EmbeddedServer {
         let state = self.shared.lock();
         match state.stage {
             Stage::Running => Ok(words::answer(known, &state.processor)),
-            Stage::Paused => Err(Error::timeout(format!("a reply to `{word}` from a paused server"), Duration::ZERO)),
+            Stage::Paused => Err(Error::timeout(
+                format!("a reply to `{word}` from a paused server"),
+                Duration::ZERO,
+            )),
             Stage::Stopped => Err(Error::NotRunning(self.address())),
         }
     }
 
     fn count(&self, op: OpCode) -> u64 {
-        self.shared.lock().counts.get(&op).copied().unwrap_or_default()
+        self.shared
+            .lock()
+            .counts
+            .get(&op)
+            .copied()
+            .unwrap_or_default()
     }
 
     fn control(&self) -> MutexGuard<'_, ()> {
@@ -357,7 +406,8 @@ impl EmbeddedServer {
 
     /// Starts the server, which must be stopped.
     fn start_up(&self) -> Result<(), Error> {
-        // The stage changes before the server listens, since a stopped server disconnects its clients.
+        // The stage changes before the server listens, since a stopped server disconnects its
+        // clients.
         self.shared.update(|state, now| {
             state.processor.resume(now);
             state.stage = Stage::Running;
@@ -369,5 +419,9 @@ impl EmbeddedServer {
 /// An empty server. Its passwords differ from those of other servers.
 fn processor(settings: Settings, begin: Instant, port: u16) -> Processor {
     let now = now(begin);
-    Processor::new(settings, now.wall.cast_unsigned() ^ (u64::from(port) << 48), now)
+    Processor::new(
+        settings,
+        now.wall.cast_unsigned() ^ (u64::from(port) << 48),
+        now,
+    )
 }

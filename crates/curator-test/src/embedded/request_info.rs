@@ -2,7 +2,8 @@
 
 use crate::OpCode;
 
-/// A request that has arrived. The matcher of a fault receives it, and returns whether the fault applies to it.
+/// A request that has arrived. The matcher of a fault receives it, and returns whether the fault
+/// applies to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
     op: OpCode,
@@ -12,7 +13,11 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     pub(crate) fn new(op: OpCode, path: Option<String>, session_id: i64) -> Self {
-        Self { op, path, session_id }
+        Self {
+            op,
+            path,
+            session_id,
+        }
     }
 
     /// The kind of the request. The handshake counts as [`OpCode::CreateSession`].
@@ -21,8 +26,8 @@ impl RequestInfo {
         self.op
     }
 
-    /// The path, if the request has exactly one; a transaction has none. For a sequential node, the requested path
-    /// without the number.
+    /// The path, if the request has exactly one; a transaction has none. For a sequential node, the
+    /// requested path without the number.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()

@@ -7,7 +7,8 @@ pub(crate) type Millis = u64;
 
 /// All sessions that exist, connected or not.
 ///
-/// As on the real server, expiry is rounded up to whole ticks, so a session ends up to one tick after its timeout.
+/// As on the real server, expiry is rounded up to whole ticks, so a session ends up to one tick
+/// after its timeout.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: BTreeMap<i64, Session>,
@@ -27,11 +28,22 @@ struct Session {
 impl Sessions {
     /// Passwords are derived from `secret`.
     pub(crate) fn new(secret: u64, tick: Millis) -> Self {
-        Self { by_id: BTreeMap::new(), secret, tick: tick.max(1) }
+        Self {
+            by_id: BTreeMap::new(),
+            secret,
+            tick: tick.max(1),
+        }
     }
 
     pub(crate) fn create(&mut self, id: i64, timeout: Millis, now: Millis) {
-        self.by_id.insert(id, Session { timeout, expires: 0, is_over: false });
+        self.by_id.insert(
+            id,
+            Session {
+                timeout,
+                expires: 0,
+                is_over: false,
+            },
+        );
         self.touch(id, timeout, now);
     }
 
@@ -42,13 +54,16 @@ impl Sessions {
         session.map(|session| session.expires = expires).is_some()
     }
 
-    /// Ends a session for its client, but keeps its nodes. Returns false if it does not exist, or had ended before.
+    /// Ends a session for its client, but keeps its nodes. Returns false if it does not exist, or
+    /// had ended before.
     pub(crate) fn end(&mut self, id: i64) -> bool {
-        self.by_id.get_mut(&id).is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
+        self.by_id
+            .get_mut(&id)
+            .is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
     }
 
-    /// Expires a session in one to two ticks, so that its client, which has been notified of the end, has time to
-    /// react.
+    /// Expires a session in one to two ticks, so that its client, which has been notified of the
+    /// end, has time to react.
     pub(crate) fn expire_soon(&mut self, id: i64, now: Millis) {
         if let Some(session) = self.by_id.get_mut(&id) {
             session.expires = expiry(self.tick, now, self.tick);
@@ -60,18 +75,21 @@ impl Sessions {
         self.by_id.get(&id).is_some_and(|session| session.is_over)
     }
 
-    /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the sessions were
-    /// created.
+    /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the
+    /// sessions were created.
     pub(crate) fn touch_all(&mut self, now: Millis) {
         for session in self.by_id.values_mut() {
             session.expires = expiry(session.timeout, now, self.tick);
         }
     }
 
-    /// Restarts all timeouts at a new leader, which does not know of sessions that were about to end.
+    /// Restarts all timeouts at a new leader, which does not know of sessions that were about to
+    /// end.
     #[cfg(feature = "simulation")]
     pub(crate) fn restart(&mut self, now: Millis) {
-        self.by_id.values_mut().for_each(|session| session.is_over = false);
+        self.by_id
+            .values_mut()
+            .for_each(|session| session.is_over = false);
         self.touch_all(now);
     }
 
@@ -89,7 +107,11 @@ impl Sessions {
 
     /// The expired sessions, in the order of their expiry.
     pub(crate) fn expired(&self, now: Millis) -> Vec<i64> {
-        let mut expired: Vec<_> = self.by_id.iter().filter(|(_, session)| session.expires <= now).collect();
+        let mut expired: Vec<_> = self
+            .by_id
+            .iter()
+            .filter(|(_, session)| session.expires <= now)
+            .collect();
         expired.sort_by_key(|(_, session)| session.expires);
         expired.into_iter().map(|(id, _)| *id).collect()
     }
@@ -102,7 +124,11 @@ impl Sessions {
     /// When the next one of these sessions expires, unless a client renews it.
     #[cfg(feature = "simulation")]
     pub(crate) fn next_expiry_of(&self, includes: impl Fn(i64) -> bool) -> Option<Millis> {
-        self.by_id.iter().filter(|(id, _)| includes(**id)).map(|(_, session)| session.expires).min()
+        self.by_id
+            .iter()
+            .filter(|(id, _)| includes(**id))
+            .map(|(_, session)| session.expires)
+            .min()
     }
 
     /// The password that a client needs to resume the session.
@@ -164,12 +190,21 @@ mod tests {
         sessions.create(7, 250, 10);
         assert!(!sessions.is_over(7) && sessions.end(7));
         assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
-        assert_eq!((sessions.expired(299), sessions.expired(300)), (vec![], vec![7]));
+        assert_eq!(
+            (sessions.expired(299), sessions.expired(300)),
+            (vec![], vec![7])
+        );
         // A restart of the server renews all sessions.
         sessions.touch_all(1000);
-        assert_eq!((sessions.expired(1299), sessions.expired(1300)), (vec![], vec![7]));
+        assert_eq!(
+            (sessions.expired(1299), sessions.expired(1300)),
+            (vec![], vec![7])
+        );
         sessions.expire_soon(7, 1099);
-        assert_eq!((sessions.expired(1199), sessions.expired(1200)), (vec![], vec![7]));
+        assert_eq!(
+            (sessions.expired(1199), sessions.expired(1200)),
+            (vec![], vec![7])
+        );
         sessions.remove(7);
         assert!(!sessions.is_over(7) && !sessions.end(7));
     }

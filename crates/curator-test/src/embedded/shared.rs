@@ -68,7 +68,11 @@ impl Shared {
             stage: Stage::Running,
             links: BTreeMap::new(),
         };
-        Self { state: Mutex::new(state), changed: watch::Sender::default(), begin }
+        Self {
+            state: Mutex::new(state),
+            changed: watch::Sender::default(),
+            begin,
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -87,8 +91,8 @@ impl Shared {
         result
     }
 
-    /// Processes a frame from a client, after a pause has ended. Does nothing if the server was stopped in the
-    /// meantime.
+    /// Processes a frame from a client, after a pause has ended. Does nothing if the server was
+    /// stopped in the meantime.
     pub(crate) async fn receive(&self, id: ConnectionId, payload: &[u8]) {
         while !self.try_receive(id, payload) {
             self.until(|state| state.stage != Stage::Paused).await;
@@ -108,7 +112,9 @@ impl Shared {
             if let Some(request) = &request {
                 *state.counts.entry(request.op()).or_default() += 1;
             }
-            let fault = request.as_ref().and_then(|request| state.faults.hit(request));
+            let fault = request
+                .as_ref()
+                .and_then(|request| state.faults.hit(request));
             if fault == Some(Fault::Drop) {
                 state.processor.close(id);
             }
@@ -225,6 +231,12 @@ impl State {
 }
 
 pub(crate) fn now(begin: Instant) -> Now {
-    let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis();
-    Now { monotonic: begin.elapsed().as_millis() as u64, wall: i64::try_from(wall).unwrap_or(i64::MAX) }
+    let wall = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_millis();
+    Now {
+        monotonic: begin.elapsed().as_millis() as u64,
+        wall: i64::try_from(wall).unwrap_or(i64::MAX),
+    }
 }

@@ -15,7 +15,8 @@ pub(crate) enum Mode {
     PersistentRecursive,
 }
 
-/// The watches that `checkWatches` and `removeWatches` address, as in ZooKeeper's `Watcher.WatcherType`.
+/// The watches that `checkWatches` and `removeWatches` address, as in ZooKeeper's
+/// `Watcher.WatcherType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatcherKind {
     Children,
@@ -69,16 +70,23 @@ impl WatcherKind {
 
 impl Watches {
     pub(crate) fn new(modes: Modes) -> Self {
-        let table = || Table { modes, ..Table::default() };
-        Self { modes, data: table(), children: table() }
+        let table = || Table {
+            modes,
+            ..Table::default()
+        };
+        Self {
+            modes,
+            data: table(),
+            children: table(),
+        }
     }
 
     pub(crate) fn modes(&self) -> Modes {
         self.modes
     }
 
-    /// Implements `addWatch`. Before 3.9, a recursive watch is also a watch on children, although it reports none of
-    /// their changes (ZOOKEEPER-4475).
+    /// Implements `addWatch`. Before 3.9, a recursive watch is also a watch on children, although
+    /// it reports none of their changes (ZOOKEEPER-4475).
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
         self.data.add(path, connection, mode);
         if mode != Mode::PersistentRecursive || self.modes == Modes::Last {
@@ -96,18 +104,31 @@ impl Watches {
             WatcherKind::Children => self.children.has(path, connection, Some(Mode::Standard)),
             WatcherKind::Data => self.data.has(path, connection, Some(Mode::Standard)),
             WatcherKind::Persistent => self.data.has(path, connection, Some(Mode::Persistent)),
-            WatcherKind::PersistentRecursive => self.data.has(path, connection, Some(Mode::PersistentRecursive)),
-            WatcherKind::Any => self.children.has(path, connection, None) || self.data.has(path, connection, None),
+            WatcherKind::PersistentRecursive => {
+                self.data
+                    .has(path, connection, Some(Mode::PersistentRecursive))
+            }
+            WatcherKind::Any => {
+                self.children.has(path, connection, None) || self.data.has(path, connection, None)
+            }
         }
     }
 
     /// Removes a watch. Returns whether it existed.
-    pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
+    pub(crate) fn remove(
+        &mut self,
+        path: &str,
+        connection: ConnectionId,
+        kind: WatcherKind,
+    ) -> bool {
         let standard = (self.modes == Modes::All).then_some(Mode::Standard);
         match kind {
             WatcherKind::Children => self.children.remove(path, connection, standard),
             WatcherKind::Data => self.data.remove(path, connection, standard),
-            WatcherKind::PersistentRecursive => self.data.remove(path, connection, Some(Mode::PersistentRecursive)),
+            WatcherKind::PersistentRecursive => {
+                self.data
+                    .remove(path, connection, Some(Mode::PersistentRecursive))
+            }
             WatcherKind::Persistent | WatcherKind::Any => {
                 let mode = (kind == WatcherKind::Persistent).then_some(Mode::Persistent);
                 let children = self.children.remove(path, connection, mode);
@@ -143,17 +164,27 @@ impl Watches {
 
 impl Table {
     pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
-        let modes = self.by_path.entry(path.to_owned()).or_default().entry(connection).or_default();
+        let modes = self
+            .by_path
+            .entry(path.to_owned())
+            .or_default()
+            .entry(connection)
+            .or_default();
         if self.modes == Modes::Last {
             modes.clear();
         }
         modes.insert(mode);
-        self.by_connection.entry(connection).or_default().insert(path.to_owned());
+        self.by_connection
+            .entry(connection)
+            .or_default()
+            .insert(path.to_owned());
     }
 
     /// The connections that watch each path, in order.
     pub(crate) fn by_path(&self) -> impl Iterator<Item = (&str, Vec<ConnectionId>)> {
-        self.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.keys().copied().collect()))
+        self.by_path
+            .iter()
+            .map(|(path, watchers)| (path.as_str(), watchers.keys().copied().collect()))
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -174,13 +205,21 @@ impl Table {
 
     /// Whether the connection watches the path in this mode; without a mode, in any.
     fn has(&self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
-        let modes = self.by_path.get(path).and_then(|watchers| watchers.get(&connection));
+        let modes = self
+            .by_path
+            .get(path)
+            .and_then(|watchers| watchers.get(&connection));
         modes.is_some_and(|modes| mode.is_none_or(|mode| modes.contains(&mode)))
     }
 
-    /// Removes the connection's watch of this mode; without a mode, of all modes. Returns whether there was one.
+    /// Removes the connection's watch of this mode; without a mode, of all modes. Returns whether
+    /// there was one.
     fn remove(&mut self, path: &str, connection: ConnectionId, mode: Option<Mode>) -> bool {
-        let Some(modes) = self.by_path.get_mut(path).and_then(|watchers| watchers.get_mut(&connection)) else {
+        let Some(modes) = self
+            .by_path
+            .get_mut(path)
+            .and_then(|watchers| watchers.get_mut(&connection))
+        else {
             return false;
         };
         let removed = match mode {
@@ -194,16 +233,25 @@ impl Table {
     }
 
     fn forget(&mut self, connection: ConnectionId) {
-        for path in self.by_connection.get(&connection).cloned().unwrap_or_default() {
+        for path in self
+            .by_connection
+            .get(&connection)
+            .cloned()
+            .unwrap_or_default()
+        {
             self.drop_entry(&path, connection);
         }
     }
 
     fn trigger(&mut self, path: &str, kind: EventKind) -> BTreeSet<ConnectionId> {
-        let reports = |mode: &Mode| *mode != Mode::PersistentRecursive || kind != EventKind::NodeChildrenChanged;
+        let reports = |mode: &Mode| {
+            *mode != Mode::PersistentRecursive || kind != EventKind::NodeChildrenChanged
+        };
         let watchers = self.by_path.get(path).into_iter().flatten();
-        let mut notified: BTreeSet<_> =
-            watchers.filter(|(_, modes)| modes.iter().any(reports)).map(|(connection, _)| *connection).collect();
+        let mut notified: BTreeSet<_> = watchers
+            .filter(|(_, modes)| modes.iter().any(reports))
+            .map(|(connection, _)| *connection)
+            .collect();
         for connection in notified.clone() {
             self.remove(path, connection, Some(Mode::Standard));
         }
@@ -212,7 +260,11 @@ impl Table {
             let is_recursive = |modes: &BTreeSet<Mode>| {
                 modes.contains(&Mode::PersistentRecursive) && reports(&Mode::PersistentRecursive)
             };
-            notified.extend(above.filter(|(_, modes)| is_recursive(modes)).map(|(connection, _)| *connection));
+            notified.extend(
+                above
+                    .filter(|(_, modes)| is_recursive(modes))
+                    .map(|(connection, _)| *connection),
+            );
         }
         notified
     }

@@ -6,12 +6,15 @@ use super::{connection::Connection, processor::Processor};
 use crate::{OpCode, error::Error};
 
 /// The release that this server reproduces, and is compared with in the conformance tests.
-const VERSION: &str = concat!("3.9.5-embedded, built into curator-test ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!(
+    "3.9.5-embedded, built into curator-test ",
+    env!("CARGO_PKG_VERSION")
+);
 
 /// The words of the real server. Other first bytes are the length of a frame.
 const FOUR_LETTER_WORDS: [&[u8; 4]; 18] = [
-    b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr", b"ruok", b"srst",
-    b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
+    b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr",
+    b"ruok", b"srst", b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
 ];
 
 /// Whether the first four bytes of a connection are a word.
@@ -25,7 +28,11 @@ pub(crate) fn is_word(first: [u8; 4]) -> bool {
 ///
 /// When there is none.
 pub(crate) fn parse(word: &str) -> Result<[u8; 4], Error> {
-    let known = word.as_bytes().try_into().ok().filter(|word| is_word(*word));
+    let known = word
+        .as_bytes()
+        .try_into()
+        .ok()
+        .filter(|word| is_word(*word));
     known.ok_or_else(|| Error::Protocol(format!("`{word}` is not a four-letter word")))
 }
 
@@ -42,7 +49,10 @@ pub(crate) fn answer(word: [u8; 4], server: &Processor) -> String {
         b"wchp" => wchp(server, &mut text),
         other => {
             let word = String::from_utf8_lossy(other);
-            writeln!(text, "{word} is not executed because it is not in the whitelist.")
+            writeln!(
+                text,
+                "{word} is not executed because it is not in the whitelist."
+            )
         }
     };
     text
@@ -69,22 +79,45 @@ fn mntr(server: &Processor, text: &mut String) -> fmt::Result {
         ("znode_count", server.tree.node_count() as u64),
         ("watch_count", server.watches.count() as u64),
         ("ephemerals_count", server.tree.ephemeral_count() as u64),
-        ("approximate_data_size", server.tree.approximate_size() as u64),
+        (
+            "approximate_data_size",
+            server.tree.approximate_size() as u64,
+        ),
         ("global_sessions", server.sessions.ids().count() as u64),
     ];
     writeln!(text, "zk_version\t{VERSION}")?;
     writeln!(text, "zk_server_state\tstandalone")?;
-    numbers.iter().try_for_each(|(name, number)| writeln!(text, "zk_{name}\t{number}"))
+    numbers
+        .iter()
+        .try_for_each(|(name, number)| writeln!(text, "zk_{name}\t{number}"))
 }
 
 fn cons(server: &Processor, text: &mut String) -> fmt::Result {
     for connection in server.connections.values() {
-        write!(text, " /{}[1](queued=0,recved={},sent={}", connection.peer, connection.received, connection.sent)?;
+        write!(
+            text,
+            " /{}[1](queued=0,recved={},sent={}",
+            connection.peer, connection.received, connection.sent
+        )?;
         if let Some(session) = connection.session {
-            let Connection { last_xid, last_zxid, established, last_response, .. } = connection;
-            write!(text, ",sid=0x{:x},lop={}", session.id, short_name(connection.last_op))?;
+            let Connection {
+                last_xid,
+                last_zxid,
+                established,
+                last_response,
+                ..
+            } = connection;
+            write!(
+                text,
+                ",sid=0x{:x},lop={}",
+                session.id,
+                short_name(connection.last_op)
+            )?;
             write!(text, ",est={established},to={}", session.timeout)?;
-            write!(text, ",lcxid=0x{last_xid:x},lzxid=0x{last_zxid:x},lresp={last_response}")?;
+            write!(
+                text,
+                ",lcxid=0x{last_xid:x},lzxid=0x{last_zxid:x},lresp={last_response}"
+            )?;
             write!(text, ",llat=0,minlat=0,avglat=0,maxlat=0")?;
         }
         writeln!(text, ")")?;
@@ -124,7 +157,12 @@ fn short_name(op: OpCode) -> &'static str {
 
 fn wchs(server: &Processor, text: &mut String) -> fmt::Result {
     let watches = &server.watches.data;
-    writeln!(text, "{} connections watching {} paths", watches.connections(), watches.paths())?;
+    writeln!(
+        text,
+        "{} connections watching {} paths",
+        watches.connections(),
+        watches.paths()
+    )?;
     writeln!(text, "Total watches:{}", watches.count())
 }
 
@@ -132,7 +170,10 @@ fn wchp(server: &Processor, text: &mut String) -> fmt::Result {
     for (path, watchers) in server.watches.data.by_path() {
         writeln!(text, "{path}")?;
         for id in watchers {
-            let session_id = server.connections.get(&id).map_or(0, Connection::session_id);
+            let session_id = server
+                .connections
+                .get(&id)
+                .map_or(0, Connection::session_id);
             writeln!(text, "\t0x{session_id:x}")?;
         }
     }

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::traffic::{Delivery, Direction, LinkId, Note, Traffic, Verdict};
 
-/// An action for the writer of one direction. It is carried out when it is due, after earlier items.
+/// An action for the writer of one direction. It is carried out when it is due, after earlier
+/// items.
 struct Item {
     due: Instant,
     action: Action,
@@ -41,9 +42,14 @@ struct LinkHalf {
 
 /// Serves one client until either side, or a test, ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: Arc<Shared>) {
-    let Ok(duplicate) = duplicate(&client) else { return };
+    let Ok(duplicate) = duplicate(&client) else {
+        return;
+    };
     let (id, mut end) = shared.update(|state| state.open(duplicate));
-    let _open = Open { id, shared: &shared };
+    let _open = Open {
+        id,
+        shared: &shared,
+    };
     let mut server = None;
     let ended = tokio::select! {
         biased;
@@ -56,7 +62,8 @@ pub(crate) async fn serve(mut client: TcpStream, upstream: SocketAddr, shared: A
         drop(client.set_zero_linger());
         drop(server.as_ref().map(TcpStream::set_zero_linger));
     }
-    // The sockets close before the link is removed, so that they are closed when a waiter sees the removal.
+    // The sockets close before the link is removed, so that they are closed when a waiter sees the
+    // removal.
     drop((client, server));
 }
 
@@ -92,17 +99,28 @@ async fn relay(
     }
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let half = |direction| LinkHalf { shared: Arc::clone(shared), id, direction };
+    let half = |direction| LinkHalf {
+        shared: Arc::clone(shared),
+        id,
+        direction,
+    };
     let (requests, requests_out) = unbounded_channel();
     let (replies, replies_out) = unbounded_channel();
-    // Readers never end first: the last item that they send is a `Close`, which the writers reach in order.
+    // Readers never end first: the last item that they send is a `Close`, which the writers reach
+    // in order.
     let read = async {
         if is_tls(first) {
             let from_client = half(Direction::ToServer).read_records(&first, from_client, requests);
-            tokio::join!(from_client, half(Direction::ToClient).read_records(&[], from_server, replies));
+            tokio::join!(
+                from_client,
+                half(Direction::ToClient).read_records(&[], from_server, replies)
+            );
         } else {
             let from_client = half(Direction::ToServer).read_requests(first, from_client, requests);
-            tokio::join!(from_client, half(Direction::ToClient).read_replies(from_server, replies));
+            tokio::join!(
+                from_client,
+                half(Direction::ToClient).read_replies(from_server, replies)
+            );
         }
     };
     tokio::select! {
@@ -113,13 +131,20 @@ async fn relay(
 }
 
 impl LinkHalf {
-    async fn read_requests(self, first: [u8; 4], mut client: ReadHalf<'_>, out: UnboundedSender<Item>) {
+    async fn read_requests(
+        self,
+        first: [u8; 4],
+        mut client: ReadHalf<'_>,
+        out: UnboundedSender<Item>,
+    ) {
         let mut next = Frame::read_after(first, &mut client).await.map(Some);
         while let Ok(Some(mut frame)) = next {
             if self.awaits_handshake() && self.shared.lock().replaces_sessions {
                 frame = frame.for_a_new_session();
             }
-            self.apply_verdict(frame, &out, |traffic, payload| traffic.pass_to_server(self.id, payload));
+            self.apply_verdict(frame, &out, |traffic, payload| {
+                traffic.pass_to_server(self.id, payload)
+            });
             next = Frame::read(&mut client).await;
         }
         self.finish(&out).await;
@@ -132,18 +157,28 @@ impl LinkHalf {
             {
                 frame = frame.stretched(factor);
             }
-            self.apply_verdict(frame, &out, |traffic, payload| traffic.pass_to_client(self.id, payload));
+            self.apply_verdict(frame, &out, |traffic, payload| {
+                traffic.pass_to_client(self.id, payload)
+            });
         }
         self.finish(&out).await;
     }
 
     fn awaits_handshake(&self) -> bool {
-        self.shared.lock().traffic.awaits_handshake(self.id, self.direction)
+        self.shared
+            .lock()
+            .traffic
+            .awaits_handshake(self.id, self.direction)
     }
 
-    /// Reads the records of a connection over TLS, without parsing them. `begun` contains the bytes that were read
-    /// already.
-    async fn read_records(self, begun: &[u8], mut stream: ReadHalf<'_>, out: UnboundedSender<Item>) {
+    /// Reads the records of a connection over TLS, without parsing them. `begun` contains the bytes
+    /// that were read already.
+    async fn read_records(
+        self,
+        begun: &[u8],
+        mut stream: ReadHalf<'_>,
+        out: UnboundedSender<Item>,
+    ) {
         let mut next = Frame::read_record(begun, &mut stream).await;
         while let Ok(Some(record)) = next {
             let is_data = record.is_data();
@@ -155,8 +190,8 @@ impl LinkHalf {
         self.finish(&out).await;
     }
 
-    /// Lets the traffic decide about a frame, and queues what follows from the verdict. A frame that is lost or cut is
-    /// dropped.
+    /// Lets the traffic decide about a frame, and queues what follows from the verdict. A frame
+    /// that is lost or cut is dropped.
     fn apply_verdict(
         &self,
         frame: Frame,
@@ -164,14 +199,22 @@ impl LinkHalf {
         verdict: impl FnOnce(&mut Traffic, &[u8]) -> Verdict,
     ) {
         let now = Instant::now();
-        let (verdict, delay) = self.shared.update(|state| (verdict(&mut state.traffic, frame.payload()), state.delay));
+        let (verdict, delay) = self
+            .shared
+            .update(|state| (verdict(&mut state.traffic, frame.payload()), state.delay));
         let send_at = |due, action| {
             // The send fails only when the whole link ends.
             drop(out.send(Item { due, action }));
         };
         let send = |action| send_at(now + delay, action);
         match verdict {
-            Verdict::Deliver(Delivery { release, delay: late, alteration, note, is_last }) => {
+            Verdict::Deliver(Delivery {
+                release,
+                delay: late,
+                alteration,
+                note,
+                is_last,
+            }) => {
                 release.map(Action::Park).into_iter().for_each(send);
                 let frame = match alteration {
                     Some(alteration) => frame.altered(alteration),
@@ -188,18 +231,29 @@ impl LinkHalf {
     /// Queues the end of a stream, and waits until the writer ends the link.
     async fn finish(&self, out: &UnboundedSender<Item>) {
         let delay = self.shared.lock().delay;
-        drop(out.send(Item { due: Instant::now() + delay, action: Action::Close }));
+        drop(out.send(Item {
+            due: Instant::now() + delay,
+            action: Action::Close,
+        }));
         pending::<()>().await;
     }
 
     /// Carries out items when they are due, until the connection ends.
-    async fn write(self, mut out: WriteHalf<'_>, mut items: UnboundedReceiver<Item>) -> io::Result<()> {
+    async fn write(
+        self,
+        mut out: WriteHalf<'_>,
+        mut items: UnboundedReceiver<Item>,
+    ) -> io::Result<()> {
         while let Some(Item { due, action }) = items.recv().await {
             if due > Instant::now() {
                 sleep_until(due).await;
             }
             match action {
-                Action::Park(release) => self.shared.until(|state| state.traffic.faults.is_released(release)).await,
+                Action::Park(release) => {
+                    self.shared
+                        .until(|state| state.traffic.faults.is_released(release))
+                        .await
+                }
                 // Checked again: frames already queued when a black hole opens are lost too.
                 _ if self.shared.lock().traffic.loses(self.id, self.direction) => {
                     if matches!(action, Action::Close) {
@@ -209,15 +263,18 @@ impl LinkHalf {
                 }
                 Action::Frame(frame, note) => {
                     let is_reply = matches!(note, Note::Reply(_));
-                    // Recorded before the write: the next request may arrive before this task runs again.
+                    // Recorded before the write: the next request may arrive before this task runs
+                    // again.
                     if is_reply {
-                        self.shared.update(|state| state.traffic.delivered(self.id, &note));
+                        self.shared
+                            .update(|state| state.traffic.delivered(self.id, &note));
                     }
                     if let Err(e) = out.write_all(frame.bytes()).await {
                         return self.end_after(e).await;
                     }
                     if !is_reply {
-                        self.shared.update(|state| state.traffic.delivered(self.id, &note));
+                        self.shared
+                            .update(|state| state.traffic.delivered(self.id, &note));
                     }
                 }
                 Action::Close => break,
@@ -226,10 +283,15 @@ impl LinkHalf {
         Ok(())
     }
 
-    /// Handles a failed write: the receiver has closed the connection. Returns the error, which closes the sender's
-    /// connection; waits forever if bytes to the sender are lost.
+    /// Handles a failed write: the receiver has closed the connection. Returns the error, which
+    /// closes the sender's connection; waits forever if bytes to the sender are lost.
     async fn end_after(&self, error: io::Error) -> io::Result<()> {
-        if self.shared.lock().traffic.loses(self.id, self.direction.opposite()) {
+        if self
+            .shared
+            .lock()
+            .traffic
+            .loses(self.id, self.direction.opposite())
+        {
             pending::<()>().await;
         }
         Err(error)

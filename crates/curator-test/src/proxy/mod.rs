@@ -22,17 +22,20 @@ use crate::{
 
 /// A TCP proxy that understands ZooKeeper's frames.
 ///
-/// It counts requests, round trips and watch events, and makes the network fail at a frame that the test selects, not
-/// at a point in time. It runs on a separate thread, even while the test's runtime is busy, and its methods can be
-/// called from any thread. The effect of a method is in place when it returns.
+/// It counts requests, round trips and watch events, and makes the network fail at a frame that the
+/// test selects, not at a point in time. It runs on a separate thread, even while the test's
+/// runtime is busy, and its methods can be called from any thread. The effect of a method is in
+/// place when it returns.
 ///
-/// A fault with an [`OpCode`](crate::OpCode) affects the next request of that type that *arrives* at the proxy after the call, on any
-/// connection; two calls affect the next two. A fault with a number affects the `nth` such request, counted from 1 (0
-/// means 1); requests affected by other faults count too. [`OpCode::CreateSession`](crate::OpCode::CreateSession) means the handshake.
+/// A fault with an [`OpCode`](crate::OpCode) affects the next request of that type that *arrives*
+/// at the proxy after the call, on any connection; two calls affect the next two. A fault with a
+/// number affects the `nth` such request, counted from 1 (0 means 1); requests affected by other
+/// faults count too. [`OpCode::CreateSession`](crate::OpCode::CreateSession) means the handshake.
 ///
-/// The proxy cannot read a connection over TLS. For such connections, only the following work: methods for whole
-/// connections, delays, black holes, bytes (of TLS records, including their handshakes), and
-/// [`round_trips`](Self::round_trips), where each record with data counts as a request or a reply.
+/// The proxy cannot read a connection over TLS. For such connections, only the following work:
+/// methods for whole connections, delays, black holes, bytes (of TLS records, including their
+/// handshakes), and [`round_trips`](Self::round_trips), where each record with data counts as a
+/// request or a reply.
 ///
 /// Dropping the proxy closes all its connections.
 #[derive(Debug)]
@@ -51,15 +54,23 @@ impl FaultProxy {
     ///
     /// When the address cannot be resolved, or when the proxy cannot be started.
     pub fn start(upstream: impl ToSocketAddrs) -> Result<Self, Error> {
-        let mut addresses = upstream.to_socket_addrs().map_err(Error::io("resolve the server's address"))?;
-        let upstream = addresses.next().ok_or_else(|| Error::Protocol("no address of a server".to_owned()))?;
+        let mut addresses = upstream
+            .to_socket_addrs()
+            .map_err(Error::io("resolve the server's address"))?;
+        let upstream = addresses
+            .next()
+            .ok_or_else(|| Error::Protocol("no address of a server".to_owned()))?;
         let (port, shared) = (Port::reserve()?, Arc::new(Shared::default()));
         let serve = {
             let shared = Arc::clone(&shared);
             move |client| link::serve(client, upstream, Arc::clone(&shared))
         };
         let thread = ServingThread::start("fault-proxy", port.address(), serve, pending())?;
-        Ok(Self { shared, thread, port })
+        Ok(Self {
+            shared,
+            thread,
+            port,
+        })
     }
 
     /// The address that clients connect to, as a `SocketAddr`.
@@ -74,13 +85,14 @@ impl FaultProxy {
         self.address().to_string()
     }
 
-    /// Delays each frame by `delay`, at most a year. Each direction has this delay, so a round trip takes twice as
-    /// long.
+    /// Delays each frame by `delay`, at most a year. Each direction has this delay, so a round trip
+    /// takes twice as long.
     ///
-    /// Frames keep their order, and the delays do not add up: each frame leaves `delay` after its arrival, or a
-    /// millisecond or two later.
+    /// Frames keep their order, and the delays do not add up: each frame leaves `delay` after its
+    /// arrival, or a millisecond or two later.
     pub fn set_delay(&self, delay: Duration) {
-        self.shared.update(|state| state.delay = delay.min(LONGEST_DELAY));
+        self.shared
+            .update(|state| state.delay = delay.min(LONGEST_DELAY));
     }
 
     /// Closes every connection now; peers read an end of file. New connections are accepted.
@@ -88,14 +100,16 @@ impl FaultProxy {
         self.shared.update(|state| state.end_all(End::Close));
     }
 
-    /// Breaks every connection with a TCP reset: peers get an error, not an end of file as with [`cut`](Self::cut).
+    /// Breaks every connection with a TCP reset: peers get an error, not an end of file as with
+    /// [`cut`](Self::cut).
     ///
     /// The resets are sent right after this returns.
     pub fn reset(&self) {
         self.shared.update(|state| state.end_all(End::Reset));
     }
 
-    /// With true, the proxy stops listening, so new connections are refused (ECONNREFUSED). Current ones stay open.
+    /// With true, the proxy stops listening, so new connections are refused (ECONNREFUSED). Current
+    /// ones stay open.
     ///
     /// # Errors
     ///
@@ -104,37 +118,42 @@ impl FaultProxy {
         self.thread.listen(!refuse)
     }
 
-    /// Drops all bytes in this direction, in whole frames. Connections stay open, and the end of a connection is hidden
-    /// from the other side too. Directions accumulate until [`heal`](Self::heal).
+    /// Drops all bytes in this direction, in whole frames. Connections stay open, and the end of a
+    /// connection is hidden from the other side too. Directions accumulate until
+    /// [`heal`](Self::heal).
     ///
     /// Clients can still open connections, since the system accepts them, but get no reply.
     pub fn black_hole(&self, direction: Direction) {
-        self.shared.update(|state| state.traffic.faults.black_hole(direction));
+        self.shared
+            .update(|state| state.traffic.faults.black_hole(direction));
     }
 
-    /// Ends all black holes. Connections that have lost bytes are closed, because TCP cannot continue after a gap. The
-    /// others stay open.
+    /// Ends all black holes. Connections that have lost bytes are closed, because TCP cannot
+    /// continue after a gap. The others stay open.
     pub fn heal(&self) {
         self.shared.update(State::heal);
     }
 
-    /// From now on, the session timeout in each reply to a handshake is multiplied by `factor`. Open connections keep
-    /// their timeout; after a [`cut`](Self::cut), clients reconnect and get the new one. 1 ends this, as does any value
-    /// that is not a positive number.
+    /// From now on, the session timeout in each reply to a handshake is multiplied by `factor`.
+    /// Open connections keep their timeout; after a [`cut`](Self::cut), clients reconnect and get
+    /// the new one. 1 ends this, as does any value that is not a positive number.
     ///
-    /// This imitates a client whose clock runs at another rate than the servers'. With a factor of 2, the client's
-    /// session timeout is twice that of the servers. In everything that a client measures in session timeouts (when to
-    /// ping, when to give up a connection, how long its session is certainly alive), it then behaves as a client with
-    /// the true timeout whose clock runs at half the rate.
+    /// This imitates a client whose clock runs at another rate than the servers'. With a factor of
+    /// 2, the client's session timeout is twice that of the servers. In everything that a client
+    /// measures in session timeouts (when to ping, when to give up a connection, how long its
+    /// session is certainly alive), it then behaves as a client with the true timeout whose clock
+    /// runs at half the rate.
     pub fn stretch_session_timeouts(&self, factor: f64) {
         let factor = Some(factor).filter(|factor| factor.is_finite() && *factor > 0.0);
         self.shared.update(|state| state.stretch = factor);
     }
 
-    /// With true, each handshake that resumes a session is changed into one that opens a new session, as ClickHouse
-    /// Keeper answers it (its issue 116690). The session that was to be resumed stays open on the server.
+    /// With true, each handshake that resumes a session is changed into one that opens a new
+    /// session, as ClickHouse Keeper answers it (its issue 116690). The session that was to be
+    /// resumed stays open on the server.
     pub fn replace_sessions(&self, replace: bool) {
-        self.shared.update(|state| state.replaces_sessions = replace);
+        self.shared
+            .update(|state| state.replaces_sessions = replace);
     }
 
     fn read_traffic<R>(&self, read: impl FnOnce(&Traffic) -> R) -> R {
@@ -145,9 +164,15 @@ impl FaultProxy {
         self.shared.update(|state| change(&mut state.traffic))
     }
 
-    async fn wait_for_traffic(&self, what: String, condition: impl Fn(&Traffic) -> bool) -> Result<(), Error> {
+    async fn wait_for_traffic(
+        &self,
+        what: String,
+        condition: impl Fn(&Traffic) -> bool,
+    ) -> Result<(), Error> {
         let waiting = self.shared.until(|state| condition(&state.traffic));
-        timeout(WAIT_LIMIT, waiting).await.map_err(|_| Error::timeout(what, WAIT_LIMIT))
+        timeout(WAIT_LIMIT, waiting)
+            .await
+            .map_err(|_| Error::timeout(what, WAIT_LIMIT))
     }
 }
 

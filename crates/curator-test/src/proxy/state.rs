@@ -35,7 +35,8 @@ pub(crate) struct State {
 /// A client's connection, and the matching one to the server.
 #[derive(Debug)]
 struct Sockets {
-    /// Duplicates of both sockets, so that the link can be cut without waiting for the proxy's thread.
+    /// Duplicates of both sockets, so that the link can be cut without waiting for the proxy's
+    /// thread.
     sockets: Vec<TcpStream>,
     end: watch::Sender<Option<End>>,
 }
@@ -79,7 +80,13 @@ impl State {
         let (end, ended) = watch::channel(None);
         self.last_link += 1;
         self.traffic.open(self.last_link);
-        self.links.insert(self.last_link, Sockets { sockets: vec![client], end });
+        self.links.insert(
+            self.last_link,
+            Sockets {
+                sockets: vec![client],
+                end,
+            },
+        );
         (self.last_link, ended)
     }
 
@@ -113,8 +120,8 @@ impl State {
 impl Sockets {
     fn end(&mut self, end: End) {
         self.end.send_replace(Some(end));
-        // The system sends a reset when the last handle of a socket is dropped. This drops the duplicates; the proxy's
-        // thread drops the others.
+        // The system sends a reset when the last handle of a socket is dropped. This drops the
+        // duplicates; the proxy's thread drops the others.
         for socket in self.sockets.drain(..).filter(|_| end == End::Close) {
             // Fails if the peer has already closed the connection, which has the same effect.
             drop(socket.shutdown(Shutdown::Both));

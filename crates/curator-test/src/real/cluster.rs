@@ -26,8 +26,8 @@ const MAX_MEMBERS: usize = 9;
 
 /// A real ZooKeeper ensemble on the loopback interface.
 ///
-/// Each member is a real [`TestingServer`], whatever `CURATOR_TEST_SERVER` is, and can be stopped, killed, paused
-/// and restarted. Members are numbered from 0. Dropping the cluster kills them all.
+/// Each member is a real [`TestingServer`], whatever `CURATOR_TEST_SERVER` is, and can be stopped,
+/// killed, paused and restarted. Members are numbered from 0. Dropping the cluster kills them all.
 #[derive(Debug)]
 pub struct TestingCluster {
     members: Vec<TestingServer>,
@@ -52,7 +52,8 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// After how many ticks without a message the other members give up on a member. Defaults to 20.
+    /// After how many ticks without a message the other members give up on a member. Defaults to
+    /// 20.
     pub fn sync_limit(self, ticks: u32) -> Self {
         self.property("syncLimit", ticks.to_string())
     }
@@ -80,15 +81,16 @@ impl TestingClusterBuilder {
         self
     }
 
-    /// The parent directory of the members' data: an existing directory, for example in a file system in memory.
-    /// Defaults to the system's directory for temporary files.
+    /// The parent directory of the members' data: an existing directory, for example in a file
+    /// system in memory. Defaults to the system's directory for temporary files.
     pub fn data_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.data = Some(directory.into());
         self
     }
 
     /// Connects the members through proxies, so that [`isolate`](TestingCluster::isolate) and
-    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients connect directly.
+    /// [`disconnect`](TestingCluster::disconnect) can cut one off from the others. Clients connect
+    /// directly.
     pub fn partitionable(mut self) -> Self {
         self.partitionable = true;
         self
@@ -98,26 +100,47 @@ impl TestingClusterBuilder {
     ///
     /// # Errors
     ///
-    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready within 60 s.
+    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready
+    /// within 60 s.
     pub async fn start(self, members: usize) -> Result<TestingCluster, Error> {
         if !(1..=MAX_MEMBERS).contains(&members) {
             return Err(Error::Members(members));
         }
         let distribution = Distribution::find()?;
-        let clients = (0..members).map(|_| Port::reserve()).collect::<Result<Vec<_>, _>>()?;
-        let internal = (0..members).map(|_| InternalPorts::reserve()).collect::<Result<Vec<_>, _>>()?;
-        let network = self.partitionable.then(|| Network::start(&internal)).transpose()?;
+        let clients = (0..members)
+            .map(|_| Port::reserve())
+            .collect::<Result<Vec<_>, _>>()?;
+        let internal = (0..members)
+            .map(|_| InternalPorts::reserve())
+            .collect::<Result<Vec<_>, _>>()?;
+        let network = self
+            .partitionable
+            .then(|| Network::start(&internal))
+            .transpose()?;
         let prepare = |(from, port)| {
             let mut settings = self.settings.clone();
             for (to, ports) in internal.iter().enumerate() {
-                let through = network.as_ref().and_then(|network| network.server(from, to));
-                settings.config.insert(format!("server.{}", to + 1), through.unwrap_or_else(|| ports.server()));
+                let through = network
+                    .as_ref()
+                    .and_then(|network| network.server(from, to));
+                settings.config.insert(
+                    format!("server.{}", to + 1),
+                    through.unwrap_or_else(|| ports.server()),
+                );
             }
             let server = RealServer::prepare(distribution.clone(), settings, port, Some(from + 1))?;
             Ok(TestingServer::of_real(server))
         };
-        let servers = clients.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, Error>>()?;
-        let cluster = TestingCluster { members: servers, _internal: internal, network };
+        let servers = clients
+            .into_iter()
+            .enumerate()
+            .map(prepare)
+            .collect::<Result<Vec<_>, Error>>()?;
+        let cluster = TestingCluster {
+            members: servers,
+            _internal: internal,
+            network,
+        };
         for member in &cluster.members {
             member.launch()?;
         }
@@ -133,7 +156,8 @@ impl TestingCluster {
     ///
     /// # Errors
     ///
-    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready within 60 s.
+    /// When `members` is not from 1 to 9, ZooKeeper is not installed, or a member is not ready
+    /// within 60 s.
     pub async fn new(members: usize) -> Result<Self, Error> {
         Self::builder().start(members).await
     }
@@ -146,7 +170,11 @@ impl TestingCluster {
     /// The connect string of all members: `127.0.0.1:<port>,…`.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        self.members.iter().map(TestingServer::connect_string).collect::<Vec<_>>().join(",")
+        self.members
+            .iter()
+            .map(TestingServer::connect_string)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// All members, running or stopped.
@@ -181,23 +209,29 @@ impl TestingCluster {
         Err(Error::timeout("a leader", TIMEOUT))
     }
 
-    /// The number of the member that a session is connected to; `None` if no member that replies has it.
+    /// The number of the member that a session is connected to; `None` if no member that replies
+    /// has it.
     pub async fn member_of_session(&self, session_id: i64) -> Option<usize> {
         for (index, member) in self.members.iter().enumerate() {
-            let Ok(sessions) = member.sessions().await else { continue };
-            if sessions.iter().any(|session| session.session_id == session_id) {
+            let Ok(sessions) = member.sessions().await else {
+                continue;
+            };
+            if sessions
+                .iter()
+                .any(|session| session.session_id == session_id)
+            {
                 return Some(index);
             }
         }
         None
     }
 
-    /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal). Clients can still
-    /// reach it.
+    /// Cuts a member off from all other members, in both directions, until [`heal`](Self::heal).
+    /// Clients can still reach it.
     ///
-    /// Data is lost without an error, as on a network that drops packets: the members notice only after
-    /// [`sync_limit`](TestingClusterBuilder::sync_limit). Then a majority continues without this member, which refuses
-    /// its clients. Cuts accumulate.
+    /// Data is lost without an error, as on a network that drops packets: the members notice only
+    /// after [`sync_limit`](TestingClusterBuilder::sync_limit). Then a majority continues without
+    /// this member, which refuses its clients. Cuts accumulate.
     ///
     /// # Errors
     ///
@@ -213,8 +247,8 @@ impl TestingCluster {
         Ok(())
     }
 
-    /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal). Both still reach all
-    /// others. Otherwise as [`isolate`](Self::isolate).
+    /// Cuts two members off from each other, in both directions, until [`heal`](Self::heal). Both
+    /// still reach all others. Otherwise as [`isolate`](Self::isolate).
     ///
     /// # Errors
     ///
@@ -226,12 +260,13 @@ impl TestingCluster {
     pub fn disconnect(&self, one: usize, other: usize) -> Result<(), Error> {
         self.assert_member(one);
         self.assert_member(other);
-        self.network()?.cut(|from, to| (from, to) == (one, other) || (from, to) == (other, one));
+        self.network()?
+            .cut(|from, to| (from, to) == (one, other) || (from, to) == (other, one));
         Ok(())
     }
 
-    /// Ends all cuts between members. Connections that existed before or during a cut are closed, and the members open
-    /// new ones.
+    /// Ends all cuts between members. Connections that existed before or during a cut are closed,
+    /// and the members open new ones.
     ///
     /// # Errors
     ///
@@ -247,7 +282,10 @@ impl TestingCluster {
 
     fn assert_member(&self, index: usize) {
         let count = self.members.len();
-        assert!(index < count, "there is no member {index}, as there are {count}, numbered from 0");
+        assert!(
+            index < count,
+            "there is no member {index}, as there are {count}, numbered from 0"
+        );
     }
 
     /// The leader, if exactly one member reports that it leads, and a majority takes part.

@@ -1,6 +1,7 @@
 //! Finds ZooKeeper and Java.
 //!
-//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules. Therefore it uses only `std`.
+//! `cargo xtask` compiles this file too, so that set-up and tests follow the same rules. Therefore
+//! it uses only `std`.
 
 use std::{
     env,
@@ -15,16 +16,17 @@ pub const PINNED_VERSION: &str = "3.9.5";
 /// The environment variable with ZooKeeper's directory.
 pub(crate) const HOME_VARIABLE: &str = "ZOOKEEPER_HOME";
 
-/// The directory of Debian's package `zookeeper`, which contains the jars of all packages. If `ZOOKEEPER_HOME` is this
-/// directory, it selects that package.
+/// The directory of Debian's package `zookeeper`, which contains the jars of all packages. If
+/// `ZOOKEEPER_HOME` is this directory, it selects that package.
 pub(crate) const DEBIAN_HOME: &str = "/usr/share/java";
 
 /// ZooKeeper's jar in Debian's package. Its manifest lists all other jars that it needs.
 const DEBIAN_JAR: &str = "zookeeper.jar";
 
-/// The file with the classes of a started server, which `cargo xtask` makes in cargo's target directory, beside the jars of
-/// a release. A server that maps it starts with two thirds of the processor time. The name is not `classes.jsa` or
-/// `server-classes.jsa`: earlier versions of `cargo xtask` made these files, of other classes.
+/// The file with the classes of a started server, which `cargo xtask` makes in cargo's target
+/// directory, beside the jars of a release. A server that maps it starts with two thirds of the
+/// processor time. The name is not `classes.jsa` or `server-classes.jsa`: earlier versions of
+/// `cargo xtask` made these files, of other classes.
 pub(crate) const CLASS_ARCHIVE: &str = "started-server.jsa";
 
 /// The name of the directory for the archive of Debian's package, beside those of the releases.
@@ -54,7 +56,8 @@ pub enum Origin {
     Debian,
 }
 
-/// Why no [`Distribution`] was found. The text has the remedy; so does `Debug`, which `unwrap` prints.
+/// Why no [`Distribution`] was found. The text has the remedy; so does `Debug`, which `unwrap`
+/// prints.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFound {
@@ -100,7 +103,8 @@ impl std::error::Error for NotFound {}
 impl Distribution {
     /// Finds ZooKeeper and Java.
     ///
-    /// Searches `ZOOKEEPER_HOME`, then the directory of `cargo xtask prepare`, then Debian's package.
+    /// Searches `ZOOKEEPER_HOME`, then the directory of `cargo xtask prepare`, then Debian's
+    /// package.
     ///
     /// # Errors
     ///
@@ -109,7 +113,12 @@ impl Distribution {
         let java = find_java().ok_or(NotFound::Java)?;
         let (origin, classpath) = find_jars()?;
         let version = version_of(&classpath);
-        Ok(Self { java, classpath, version, origin })
+        Ok(Self {
+            java,
+            classpath,
+            version,
+            origin,
+        })
     }
 
     /// Finds Debian's package, regardless of other installations.
@@ -121,7 +130,12 @@ impl Distribution {
         let java = find_java().ok_or(NotFound::Java)?;
         let classpath = debian_jars().ok_or(NotFound::ZooKeeper)?;
         let version = version_of(&classpath);
-        Ok(Self { java, classpath, version, origin: Origin::Debian })
+        Ok(Self {
+            java,
+            classpath,
+            version,
+            origin: Origin::Debian,
+        })
     }
 
     /// The Java program.
@@ -137,7 +151,8 @@ impl Distribution {
         parts.join(OsStr::new(":"))
     }
 
-    /// The archive of the classes, if `cargo xtask` has made one. Java ignores an archive of another Java or of other jars.
+    /// The archive of the classes, if `cargo xtask` has made one. Java ignores an archive of
+    /// another Java or of other jars.
     pub(crate) fn class_archive(&self) -> Option<PathBuf> {
         class_archive(self.classpath.first()?.parent()?, &target_dirs())
     }
@@ -169,65 +184,98 @@ impl fmt::Display for Distribution {
 /// The `java` in `JAVA_HOME`, otherwise the one on `PATH`.
 pub(crate) fn find_java() -> Option<PathBuf> {
     let home = env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
-    home.filter(|java| java.is_file()).or_else(|| find_on_path("java"))
+    home.filter(|java| java.is_file())
+        .or_else(|| find_on_path("java"))
 }
 
 /// A program on `PATH`.
 pub(crate) fn find_on_path(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file())
 }
 
-/// The directory in which `cargo xtask` installs a release: `zookeeper/<version>` in cargo's target directory.
+/// The directory in which `cargo xtask` installs a release: `zookeeper/<version>` in cargo's target
+/// directory.
 pub(crate) fn prepared_dir(target: &Path, version: &str) -> PathBuf {
     target.join("zookeeper").join(version)
 }
 
-/// The archive for jars in the directory `home`: beside them, or for Debian's package in a target directory.
+/// The archive for jars in the directory `home`: beside them, or for Debian's package in a target
+/// directory.
 fn class_archive(home: &Path, targets: &[PathBuf]) -> Option<PathBuf> {
     let directories = if home == Path::new(DEBIAN_HOME) {
-        targets.iter().map(|target| prepared_dir(target, DEBIAN_NAME)).collect()
+        targets
+            .iter()
+            .map(|target| prepared_dir(target, DEBIAN_NAME))
+            .collect()
     } else {
         vec![home.to_path_buf()]
     };
-    directories.into_iter().map(|directory| directory.join(CLASS_ARCHIVE)).find(|archive| archive.is_file())
+    directories
+        .into_iter()
+        .map(|directory| directory.join(CLASS_ARCHIVE))
+        .find(|archive| archive.is_file())
 }
 
 fn find_jars() -> Result<(Origin, Vec<PathBuf>), NotFound> {
     if let Some(home) = env::var_os(HOME_VARIABLE).filter(|home| !home.is_empty()) {
         let home = path::absolute(&home).unwrap_or_else(|_| home.into());
         if home == Path::new(DEBIAN_HOME) {
-            return debian_jars().map(|jars| (Origin::Home, jars)).ok_or(NotFound::Home(home));
+            return debian_jars()
+                .map(|jars| (Origin::Home, jars))
+                .ok_or(NotFound::Home(home));
         }
         let jars = jars_of_release(&home).ok_or(NotFound::Home(home))?;
         return Ok((Origin::Home, jars));
     }
-    if let Some(jars) = target_dirs().iter().find_map(|target| jars_of_release(&prepared_dir(target, PINNED_VERSION))) {
+    if let Some(jars) = target_dirs()
+        .iter()
+        .find_map(|target| jars_of_release(&prepared_dir(target, PINNED_VERSION)))
+    {
         return Ok((Origin::Prepared, jars));
     }
     let debian = debian_jars().ok_or(NotFound::ZooKeeper)?;
     Ok((Origin::Debian, debian))
 }
 
-/// All candidates for cargo's target directory: the configured one, otherwise `target` in the current directory, above
-/// it, or above this package. A test runs in its package's directory, so the search walks up.
+/// All candidates for cargo's target directory: the configured one, otherwise `target` in the
+/// current directory, above it, or above this package. A test runs in its package's directory, so
+/// the search walks up.
 fn target_dirs() -> Vec<PathBuf> {
     let current = env::current_dir().unwrap_or_default();
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let names = env::var_os("CARGO_TARGET_DIR").into_iter().chain(["target".into()]);
+    let names = env::var_os("CARGO_TARGET_DIR")
+        .into_iter()
+        .chain(["target".into()]);
     // Joining an absolute path yields that path.
-    names.flat_map(|name| current.ancestors().chain(package.ancestors()).map(move |dir| dir.join(&name))).collect()
+    names
+        .flat_map(|name| {
+            current
+                .ancestors()
+                .chain(package.ancestors())
+                .map(move |dir| dir.join(&name))
+        })
+        .collect()
 }
 
-/// All jars of a release: at its top level, in `lib`, or in both. `None` if ZooKeeper's jar is not among them.
+/// All jars of a release: at its top level, in `lib`, or in both. `None` if ZooKeeper's jar is not
+/// among them.
 pub(crate) fn jars_of_release(home: &Path) -> Option<Vec<PathBuf>> {
-    let mut jars: Vec<PathBuf> = [home.to_path_buf(), home.join("lib")].iter().flat_map(|dir| jars_in(dir)).collect();
+    let mut jars: Vec<PathBuf> = [home.to_path_buf(), home.join("lib")]
+        .iter()
+        .flat_map(|dir| jars_in(dir))
+        .collect();
     jars.sort();
     version_of(&jars).is_some().then_some(jars)
 }
 
 fn jars_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "jar")).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "jar"))
+        .collect()
 }
 
 /// Debian's jar, through the link whose name contains the version.
@@ -237,9 +285,16 @@ fn debian_jars() -> Option<Vec<PathBuf>> {
     if !plain.is_file() {
         return None;
     }
-    let versioned = jars_in(dir).into_iter().find(|jar| version_of_jar(jar).is_some());
+    let versioned = jars_in(dir)
+        .into_iter()
+        .find(|jar| version_of_jar(jar).is_some());
     let logging = Some(dir.join(DEBIAN_LOGGING)).filter(|jar| jar.is_file());
-    Some([versioned.unwrap_or(plain)].into_iter().chain(logging).collect())
+    Some(
+        [versioned.unwrap_or(plain)]
+            .into_iter()
+            .chain(logging)
+            .collect(),
+    )
 }
 
 fn version_of(jars: &[PathBuf]) -> Option<String> {
@@ -249,7 +304,9 @@ fn version_of(jars: &[PathBuf]) -> Option<String> {
 /// `3.9.5` for `zookeeper-3.9.5.jar`; `None` for `zookeeper-jute-3.9.5.jar`.
 fn version_of_jar(jar: &Path) -> Option<String> {
     let version = jar.file_stem()?.to_str()?.strip_prefix("zookeeper-")?;
-    version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
+    version
+        .starts_with(|c: char| c.is_ascii_digit())
+        .then(|| version.to_owned())
 }
 
 #[cfg(test)]
@@ -260,7 +317,10 @@ mod tests {
     fn the_version_is_read_only_from_the_zookeeper_jar() {
         let version = |name: &str| version_of_jar(Path::new(name));
         assert_eq!(version("/x/zookeeper-3.9.5.jar"), Some("3.9.5".to_owned()));
-        assert_eq!(version("/x/zookeeper-3.9.0-SNAPSHOT.jar"), Some("3.9.0-SNAPSHOT".to_owned()));
+        assert_eq!(
+            version("/x/zookeeper-3.9.0-SNAPSHOT.jar"),
+            Some("3.9.0-SNAPSHOT".to_owned())
+        );
         assert_eq!(version("/x/zookeeper-jute-3.9.5.jar"), None);
         assert_eq!(version("/x/netty-common-4.1.jar"), None);
     }
@@ -268,8 +328,14 @@ mod tests {
     #[test]
     fn the_archive_is_beside_the_jars_or_for_debian_in_the_target_directory() {
         let target = tempfile::tempdir().unwrap();
-        let targets = [PathBuf::from("/no such directory"), target.path().to_path_buf()];
-        for (home, name) in [(prepared_dir(target.path(), "3.9.5"), "3.9.5"), (DEBIAN_HOME.into(), DEBIAN_NAME)] {
+        let targets = [
+            PathBuf::from("/no such directory"),
+            target.path().to_path_buf(),
+        ];
+        for (home, name) in [
+            (prepared_dir(target.path(), "3.9.5"), "3.9.5"),
+            (DEBIAN_HOME.into(), DEBIAN_NAME),
+        ] {
             assert_eq!(class_archive(&home, &targets), None, "{name}");
             let archive = prepared_dir(target.path(), name).join(CLASS_ARCHIVE);
             fs::create_dir_all(archive.parent().unwrap()).unwrap();

@@ -22,7 +22,8 @@ const CHOSEN_HERE: [&str; 2] = ["clientPort", "clientPortAddress"];
 const JVM: [&str; 7] = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    // Most of the methods that Java compiles by default during a start are not called often enough to repay it.
+    // Most of the methods that Java compiles by default during a start are not called often enough
+    // to repay it.
     "-XX:CompileThresholdScaling=3",
     "-XX:-UsePerfData",
     "-Xshare:auto",
@@ -64,8 +65,8 @@ impl Files {
         self.folder.join("trust-store.pem")
     }
 
-    /// Writes the files of a server. `secure` is the address for TLS, if the settings include TLS. `id` is set for a
-    /// member of an ensemble.
+    /// Writes the files of a server. `secure` is the address for TLS, if the settings include TLS.
+    /// `id` is set for a member of an ensemble.
     pub(crate) fn write(
         &self,
         settings: &Settings,
@@ -73,8 +74,13 @@ impl Files {
         secure: Option<SocketAddr>,
         id: Option<usize>,
     ) -> io::Result<()> {
-        if let Some(key) = CHOSEN_HERE.into_iter().find(|key| settings.config.contains_key(*key)) {
-            let problem = format!("{key} cannot be set: each server gets a free port on the loopback interface");
+        if let Some(key) = CHOSEN_HERE
+            .into_iter()
+            .find(|key| settings.config.contains_key(*key))
+        {
+            let problem = format!(
+                "{key} cannot be set: each server gets a free port on the loopback interface"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         std::fs::create_dir_all(self.data())?;
@@ -84,12 +90,17 @@ impl Files {
         }
         std::fs::write(self.zoo_cfg(), text)?;
         logging::write(&self.folder)?;
-        id.map_or(Ok(()), |id| std::fs::write(self.data().join("myid"), id.to_string()))
+        id.map_or(Ok(()), |id| {
+            std::fs::write(self.data().join("myid"), id.to_string())
+        })
     }
 
     /// Writes the stores. Returns the lines of `zoo.cfg` for them.
     fn write_tls(&self, tls: &ServerTls, address: SocketAddr) -> io::Result<String> {
-        std::fs::write(self.key_store(), format!("{}\n{}", tls.key_pem, tls.certificate_pem))?;
+        std::fs::write(
+            self.key_store(),
+            format!("{}\n{}", tls.key_pem, tls.certificate_pem),
+        )?;
         // Only Netty supports TLS.
         let mut lines = format!(
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
@@ -102,14 +113,24 @@ impl Files {
         );
         if let Some(ca) = &tls.ca_pem {
             std::fs::write(self.trust_store(), ca)?;
-            lines += &format!("ssl.trustStore.location={}\nssl.trustStore.type=PEM\n", self.trust_store().display());
+            lines += &format!(
+                "ssl.trustStore.location={}\nssl.trustStore.type=PEM\n",
+                self.trust_store().display()
+            );
         }
         Ok(lines)
     }
 
     /// The arguments of Java.
-    pub(crate) fn arguments(&self, settings: &Settings, distribution: &Distribution) -> Vec<OsString> {
-        let system = settings.system.iter().map(|(key, value)| format!("-D{key}={value}"));
+    pub(crate) fn arguments(
+        &self,
+        settings: &Settings,
+        distribution: &Distribution,
+    ) -> Vec<OsString> {
+        let system = settings
+            .system
+            .iter()
+            .map(|(key, value)| format!("-D{key}={value}"));
         let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
         arguments.extend(distribution.class_archive().map(|archive| {
             let mut option = OsString::from("-XX:SharedArchiveFile=");
@@ -118,8 +139,18 @@ impl Files {
         }));
         // Of two contradicting options, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
-        arguments.extend(logging::options(&self.folder).into_iter().chain(system).map(OsString::from));
-        arguments.extend(["-cp".into(), distribution.classpath(), MAIN.into(), self.zoo_cfg().into()]);
+        arguments.extend(
+            logging::options(&self.folder)
+                .into_iter()
+                .chain(system)
+                .map(OsString::from),
+        );
+        arguments.extend([
+            "-cp".into(),
+            distribution.classpath(),
+            MAIN.into(),
+            self.zoo_cfg().into(),
+        ]);
         arguments
     }
 }
@@ -131,7 +162,10 @@ fn zoo_cfg(settings: &Settings, address: SocketAddr, data: &Path) -> String {
         format!("clientPort={}\n", address.port()),
         format!("clientPortAddress={}\n", address.ip()),
     ];
-    let lines = settings.config.iter().map(|(key, value)| format!("{key}={value}\n"));
+    let lines = settings
+        .config
+        .iter()
+        .map(|(key, value)| format!("{key}={value}\n"));
     place.into_iter().chain(lines).collect()
 }
 
@@ -141,12 +175,21 @@ mod tests {
 
     #[test]
     fn the_address_of_a_server_cannot_be_set() {
-        let files = Files { folder: PathBuf::from("/no such directory") };
+        let files = Files {
+            folder: PathBuf::from("/no such directory"),
+        };
         for key in CHOSEN_HERE {
             let mut settings = Settings::default();
             settings.config.insert(key.to_owned(), "2181".to_owned());
-            let error = files.write(&settings, SocketAddr::from(([127, 0, 0, 1], 1)), None, None).unwrap_err();
-            assert!(error.to_string().starts_with(&format!("{key} cannot be set")), "{error}");
+            let error = files
+                .write(&settings, SocketAddr::from(([127, 0, 0, 1], 1)), None, None)
+                .unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("{key} cannot be set")),
+                "{error}"
+            );
         }
     }
 }

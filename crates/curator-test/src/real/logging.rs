@@ -1,15 +1,17 @@
 //! Configures what a server logs: warnings and errors, to standard output.
 //!
-//! `cargo xtask` compiles this file too: it makes the class archive from a server with the same logging, so that the
-//! archive has the classes of the logging back end. Therefore this file uses only `std`.
+//! `cargo xtask` compiles this file too: it makes the class archive from a server with the same
+//! logging, so that the archive has the classes of the logging back end. Therefore this file uses
+//! only `std`.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// For slf4j-simple, which logs for the releases that `cargo xtask` fetches, and for Debian's package: with logback, a server
-/// takes a fifth more processor time to start. The time in its lines is in milliseconds since the start.
+/// For slf4j-simple, which logs for the releases that `cargo xtask` fetches, and for Debian's
+/// package: with logback, a server takes a fifth more processor time to start. The time in its
+/// lines is in milliseconds since the start.
 const SIMPLE: [&str; 5] = [
     "-Dorg.slf4j.simpleLogger.logFile=System.out",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

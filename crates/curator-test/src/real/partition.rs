@@ -1,10 +1,11 @@
 //! The network between the members of an ensemble, through proxies that can cut it.
 //!
-//! Each member reaches each other member through two separate proxies, for the quorum port and the election port: its
-//! `zoo.cfg` has the proxies' addresses for the others, and its real address for itself. The proxies copy bytes, with
-//! one exception. For elections, each pair of members keeps only the connection that the greater id opened. So the
-//! member with the greater id closes a connection from the smaller id, and connects back to the address in that
-//! connection's first message (`QuorumCnxManager.InitialMessage`). That is the real address, which would bypass the
+//! Each member reaches each other member through two separate proxies, for the quorum port and the
+//! election port: its `zoo.cfg` has the proxies' addresses for the others, and its real address for
+//! itself. The proxies copy bytes, with one exception. For elections, each pair of members keeps
+//! only the connection that the greater id opened. So the member with the greater id closes a
+//! connection from the smaller id, and connects back to the address in that connection's first
+//! message (`QuorumCnxManager.InitialMessage`). That is the real address, which would bypass the
 //! proxies, so the proxy replaces it with the address of the proxy in the other direction.
 
 use std::{collections::BTreeMap, future::pending, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -21,13 +22,14 @@ use tokio::{
 
 use crate::{error::Error, ports::Port, serving_thread::ServingThread};
 
-/// The first number of a first message on an election port, since 3.5: with one address of the sender, or with several.
+/// The first number of a first message on an election port, since 3.5: with one address of the
+/// sender, or with several.
 const INITIAL_MESSAGES: [i64; 2] = [-65_536, -65_535];
 /// The longest message that `InitialMessage.parse` accepts.
 const LONGEST_ADDRESS: i32 = 2048;
 
-/// How long, and at which interval, to retry a connection to a member that does not listen. A follower gives its
-/// leader half a second to listen.
+/// How long, and at which interval, to retry a connection to a member that does not listen. A
+/// follower gives its leader half a second to listen.
 const PATIENCE: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -43,12 +45,19 @@ pub(crate) struct InternalPorts {
 
 impl InternalPorts {
     pub(crate) fn reserve() -> Result<Self, Error> {
-        Ok(Self { quorum: Port::reserve()?, election: Port::reserve()? })
+        Ok(Self {
+            quorum: Port::reserve()?,
+            election: Port::reserve()?,
+        })
     }
 
     /// The value of `server.<id>`.
     pub(crate) fn server(&self) -> String {
-        format!("127.0.0.1:{}:{}", self.quorum.number(), self.election.number())
+        format!(
+            "127.0.0.1:{}:{}",
+            self.quorum.number(),
+            self.election.number()
+        )
     }
 }
 
@@ -86,7 +95,8 @@ struct CallBack {
 impl Network {
     /// Starts the proxies between these members.
     pub(crate) fn start(members: &[InternalPorts]) -> Result<Self, Error> {
-        let pairs = (0..members.len()).flat_map(|from| (0..members.len()).map(move |to| (from, to)));
+        let pairs =
+            (0..members.len()).flat_map(|from| (0..members.len()).map(move |to| (from, to)));
         let pairs = pairs.filter(|(from, to)| from != to);
         let ports = pairs.map(|pair| InternalPorts::reserve().map(|ports| (pair, ports)));
         let ports = ports.collect::<Result<BTreeMap<_, _>, _>>()?;
@@ -99,10 +109,26 @@ impl Network {
             let (_, to): (usize, usize) = pair;
             let state = watch::Sender::new(State::default());
             let quorum = serve(&ports.quorum, members[to].quorum.address(), None, &state)?;
-            let election = serve(&ports.election, members[to].election.address(), Some(call_back), &state)?;
-            Ok((pair, Link { ports, state, _threads: [quorum, election] }))
+            let election = serve(
+                &ports.election,
+                members[to].election.address(),
+                Some(call_back),
+                &state,
+            )?;
+            Ok((
+                pair,
+                Link {
+                    ports,
+                    state,
+                    _threads: [quorum, election],
+                },
+            ))
         };
-        let links = ports.into_iter().zip(call_backs).map(start).collect::<Result<_, Error>>()?;
+        let links = ports
+            .into_iter()
+            .zip(call_backs)
+            .map(start)
+            .collect::<Result<_, Error>>()?;
         Ok(Self { links })
     }
 
@@ -113,8 +139,17 @@ impl Network {
 
     /// Cuts the links for which `between` is true, given the numbers of both members.
     pub(crate) fn cut(&self, between: impl Fn(usize, usize) -> bool) {
-        for (_, link) in self.links.iter().filter(|((from, to), _)| between(*from, *to)) {
-            link.state.send_modify(|state| *state = State { is_cut: true, cuts: state.cuts + 1 });
+        for (_, link) in self
+            .links
+            .iter()
+            .filter(|((from, to), _)| between(*from, *to))
+        {
+            link.state.send_modify(|state| {
+                *state = State {
+                    is_cut: true,
+                    cuts: state.cuts + 1,
+                }
+            });
         }
     }
 
@@ -138,8 +173,8 @@ fn serve(
     ServingThread::start("ensemble-proxy", port.address(), serve, pending())
 }
 
-/// Carries one connection until it ends, or until its first cut has ended. During the cut nothing passes, not even the
-/// end of the connection; afterwards both ends are closed.
+/// Carries one connection until it ends, or until its first cut has ended. During the cut nothing
+/// passes, not even the end of the connection; afterwards both ends are closed.
 async fn carry(
     mut member: TcpStream,
     upstream: SocketAddr,
@@ -183,9 +218,13 @@ async fn relay(
     }
 }
 
-/// Copies one direction to its end. `passes` is checked after each read, so bytes sent after a cut do not pass, even if
-/// this thread has not been notified of the cut yet.
-async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, passes: &impl Fn() -> bool) -> io::Result<()> {
+/// Copies one direction to its end. `passes` is checked after each read, so bytes sent after a cut
+/// do not pass, even if this thread has not been notified of the cut yet.
+async fn copy(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    passes: &impl Fn() -> bool,
+) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
         let count = from.read(&mut buffer).await?;
@@ -198,9 +237,10 @@ async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, passes: &impl Fn() 
 
 /// Connects to a member that may not listen yet.
 ///
-/// Without the proxy, an early connection is refused, and the follower tries again. The proxy has accepted it already;
-/// if it closed the connection, the follower would conclude that its new leader has failed, and the next election would
-/// begin only after that leader has waited for `initLimit`.
+/// Without the proxy, an early connection is refused, and the follower tries again. The proxy has
+/// accepted it already; if it closed the connection, the follower would conclude that its new
+/// leader has failed, and the next election would begin only after that leader has waited for
+/// `initLimit`.
 async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -212,8 +252,8 @@ async fn connect(upstream: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl CallBack {
-    /// Reads the first message on an election port, and replaces its address. Of any other message, reads only the
-    /// first number.
+    /// Reads the first message on an election port, and replaces its address. Of any other message,
+    /// reads only the first number.
     async fn first_message(&self, member: &mut ReadHalf<'_>) -> io::Result<Vec<u8>> {
         let version = member.read_i64().await?;
         if !INITIAL_MESSAGES.contains(&version) {
@@ -224,9 +264,16 @@ impl CallBack {
         let mut advertised = vec![0; length];
         member.read_exact(&mut advertised).await?;
         let address = String::from_utf8_lossy(&advertised).replace(&self.advertised, &self.instead);
-        // Both addresses have a port of five digits; and the server's limit is far longer than this message.
+        // Both addresses have a port of five digits; and the server's limit is far longer than this
+        // message.
         let length = i32::try_from(address.len()).unwrap_or(i32::MAX);
-        Ok([&version.to_be_bytes()[..], &id.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()].concat())
+        Ok([
+            &version.to_be_bytes()[..],
+            &id.to_be_bytes(),
+            &length.to_be_bytes(),
+            address.as_bytes(),
+        ]
+        .concat())
     }
 }
 
@@ -245,24 +292,39 @@ mod tests {
 
     impl Pair {
         fn new() -> Self {
-            let ports = vec![InternalPorts::reserve().unwrap(), InternalPorts::reserve().unwrap()];
-            Self { network: Network::start(&ports).unwrap(), ports }
+            let ports = vec![
+                InternalPorts::reserve().unwrap(),
+                InternalPorts::reserve().unwrap(),
+            ];
+            Self {
+                network: Network::start(&ports).unwrap(),
+                ports,
+            }
         }
 
         async fn listen(&self, member: usize) -> TcpListener {
-            TcpListener::bind(self.ports[member].election.address()).await.unwrap()
+            TcpListener::bind(self.ports[member].election.address())
+                .await
+                .unwrap()
         }
 
         /// A connection from the first member to the second.
         async fn connect(&self) -> TcpStream {
-            TcpStream::connect(self.network.links[&(0, 1)].ports.election.address()).await.unwrap()
+            TcpStream::connect(self.network.links[&(0, 1)].ports.election.address())
+                .await
+                .unwrap()
         }
     }
 
     fn first_message(address: &str) -> Vec<u8> {
         let length = i32::try_from(address.len()).unwrap();
-        [&INITIAL_MESSAGES[0].to_be_bytes()[..], &1_i64.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()]
-            .concat()
+        [
+            &INITIAL_MESSAGES[0].to_be_bytes()[..],
+            &1_i64.to_be_bytes(),
+            &length.to_be_bytes(),
+            address.as_bytes(),
+        ]
+        .concat()
     }
 
     #[tokio::test]
@@ -271,14 +333,21 @@ mod tests {
         let (one, other) = (pair.listen(0).await, pair.listen(1).await);
         let own = pair.ports[0].election.address().to_string();
         let mut connection = pair.connect().await;
-        connection.write_all(&[first_message(&own), b"more".to_vec()].concat()).await.unwrap();
+        connection
+            .write_all(&[first_message(&own), b"more".to_vec()].concat())
+            .await
+            .unwrap();
         let (mut accepted, _) = soon(other.accept()).await.unwrap();
         let mut read = vec![0; first_message(&own).len() + 4];
         accepted.read_exact(&mut read).await.unwrap();
         let advertised = String::from_utf8(read[20..read.len() - 4].to_vec()).unwrap();
         assert_ne!(advertised, own);
-        assert_eq!(read, [first_message(&advertised), b"more".to_vec()].concat());
-        // The new address is that of the proxy in the other direction, so its connections are cut too.
+        assert_eq!(
+            read,
+            [first_message(&advertised), b"more".to_vec()].concat()
+        );
+        // The new address is that of the proxy in the other direction, so its connections are cut
+        // too.
         let _back = TcpStream::connect(&advertised).await.unwrap();
         soon(one.accept()).await.unwrap();
     }

@@ -27,8 +27,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many lines of the log an error contains.
 const LOG_LINES: usize = 30;
 
-/// A real ZooKeeper in a separate process, with its data in a temporary directory. A drop kills the process and removes
-/// the directory. The process is also killed when the test's process ends in any other way, even by SIGKILL.
+/// A real ZooKeeper in a separate process, with its data in a temporary directory. A drop kills the
+/// process and removes the directory. The process is also killed when the test's process ends in
+/// any other way, even by SIGKILL.
 #[derive(Debug)]
 pub(crate) struct RealServer {
     distribution: Distribution,
@@ -55,10 +56,22 @@ impl RealServer {
         };
         let folder = folder.map_err(Error::io("create a temporary directory"))?;
         let secure_port = settings.tls.as_ref().map(|_| Port::reserve()).transpose()?;
-        let server = Self { distribution, settings, port, secure_port, process: Mutex::new(None), folder };
+        let server = Self {
+            distribution,
+            settings,
+            port,
+            secure_port,
+            process: Mutex::new(None),
+            folder,
+        };
         server
             .files()
-            .write(&server.settings, server.address(), server.secure_address(), id)
+            .write(
+                &server.settings,
+                server.address(),
+                server.secure_address(),
+                id,
+            )
             .map_err(Error::io("write the server's configuration"))?;
         Ok(server)
     }
@@ -79,14 +92,21 @@ impl RealServer {
 
     /// The JVM's process id, if it is running.
     pub(crate) fn process_id(&self) -> Option<u32> {
-        self.process().as_mut().and_then(|process| process.status().is_none().then(|| process.id()))
+        self.process()
+            .as_mut()
+            .and_then(|process| process.status().is_none().then(|| process.id()))
     }
 
     /// Starts the process, without waiting until it is ready.
     pub(crate) fn launch(&self) -> Result<(), Error> {
         let files = self.files();
         let arguments = files.arguments(&self.settings, &self.distribution);
-        let process = Process::start(&files.folder, &files.log(), self.distribution.java(), &arguments)?;
+        let process = Process::start(
+            &files.folder,
+            &files.log(),
+            self.distribution.java(),
+            &arguments,
+        )?;
         *self.process() = Some(process);
         Ok(())
     }
@@ -113,7 +133,8 @@ impl RealServer {
         self.with_process(|process| process.signal(Signal::CONT))
     }
 
-    /// Changes the number of a node's next sequential child in the newest snapshot on disk. The server must be stopped.
+    /// Changes the number of a node's next sequential child in the newest snapshot on disk. The
+    /// server must be stopped.
     pub(crate) fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
         snapshot::set_create_counter(&self.files().snapshots(), path, counter)
     }
@@ -121,7 +142,10 @@ impl RealServer {
     /// Returns an error with the end of the log if the process has ended.
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
         match self.with_process(|process| Ok(process.status()))? {
-            Some(status) => Err(Error::Ended { how: process::describe(status), log: self.log_tail() }),
+            Some(status) => Err(Error::Ended {
+                how: process::describe(status),
+                log: self.log_tail(),
+            }),
             None => Ok(()),
         }
     }
@@ -139,12 +163,19 @@ impl RealServer {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    fn with_process<R>(&self, act: impl FnOnce(&mut Process) -> Result<R, Error>) -> Result<R, Error> {
-        self.process().as_mut().map_or_else(|| Err(Error::NotRunning(self.address())), act)
+    fn with_process<R>(
+        &self,
+        act: impl FnOnce(&mut Process) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.process()
+            .as_mut()
+            .map_or_else(|| Err(Error::NotRunning(self.address())), act)
     }
 
     fn files(&self) -> Files {
-        Files { folder: self.folder.path().to_path_buf() }
+        Files {
+            folder: self.folder.path().to_path_buf(),
+        }
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {

@@ -11,8 +11,8 @@ use crate::error::Error;
 const MAGIC: [u8; 4] = *b"ZKSN";
 const NAME: &str = "snapshot.";
 
-/// The size of a node's `StatPersisted`: two zxids and two times, three counters, an owner, and the zxid of the last
-/// change of the children.
+/// The size of a node's `StatPersisted`: two zxids and two times, three counters, an owner, and the
+/// zxid of the last change of the children.
 const STAT: usize = 4 * 8 + 3 * 4 + 2 * 8;
 /// The offset of the counter of creates, `cversion`, in `StatPersisted`.
 const COUNTER: usize = 4 * 8 + 4;
@@ -26,7 +26,12 @@ pub(crate) fn set_create_counter(folder: &Path, path: &str, counter: i32) -> Res
     let changed = match with_counter(bytes, path, counter) {
         Ok(changed) => changed,
         Err(Problem::NoNode) => return Err(Error::NoNode(path.to_owned())),
-        Err(Problem::Unexpected(problem)) => return Err(Error::Snapshot { file, problem: problem.to_owned() }),
+        Err(Problem::Unexpected(problem)) => {
+            return Err(Error::Snapshot {
+                file,
+                problem: problem.to_owned(),
+            });
+        }
     };
     fs::write(&file, changed).map_err(Error::io(format!("write {}", file.display())))
 }
@@ -38,8 +43,14 @@ fn newest(folder: &Path) -> Result<PathBuf, Error> {
         let zxid = i64::from_str_radix(path.file_name()?.to_str()?.strip_prefix(NAME)?, 16).ok()?;
         Some((zxid, path))
     };
-    let newest = entries.flatten().filter_map(|entry| snapshot(entry.path())).max();
-    let none = || Error::Snapshot { file: folder.to_owned(), problem: "there is none".to_owned() };
+    let newest = entries
+        .flatten()
+        .filter_map(|entry| snapshot(entry.path()))
+        .max();
+    let none = || Error::Snapshot {
+        file: folder.to_owned(),
+        problem: "there is none".to_owned(),
+    };
     newest.map(|(_, path)| path).ok_or_else(none)
 }
 
@@ -49,12 +60,16 @@ enum Problem {
     Unexpected(&'static str),
 }
 
-/// The snapshot with another counter and a new checksum. The digests that 3.6 and later append after the checksum are
-/// left out, since they no longer match; the server reads the result as a snapshot of an earlier release.
+/// The snapshot with another counter and a new checksum. The digests that 3.6 and later append
+/// after the checksum are left out, since they no longer match; the server reads the result as a
+/// snapshot of an earlier release.
 fn with_counter(mut bytes: Vec<u8>, path: &str, counter: i32) -> Result<Vec<u8>, Problem> {
     // The root has an empty path; the path `/` marks the end of the tree.
     let wanted = if path == "/" { "" } else { path };
-    let mut reader = Reader { bytes: &bytes, at: 0 };
+    let mut reader = Reader {
+        bytes: &bytes,
+        at: 0,
+    };
     if reader.take(4)? != MAGIC {
         return Err(Problem::Unexpected("it does not start with ZKSN"));
     }
@@ -107,7 +122,10 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], Problem> {
-        let taken = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end));
+        let taken = self
+            .at
+            .checked_add(length)
+            .and_then(|end| self.bytes.get(self.at..end));
         let taken = taken.ok_or(Problem::Unexpected("it ends too early"))?;
         self.at += length;
         Ok(taken)
@@ -116,7 +134,9 @@ impl<'a> Reader<'a> {
     /// A number of elements or bytes; -1, for null, counts as 0.
     fn count(&mut self) -> Result<usize, Problem> {
         let number = self.take(4)?.try_into().map(i32::from_be_bytes);
-        number.map(|number| usize::try_from(number).unwrap_or(0)).map_err(|_| Problem::Unexpected("it ends too early"))
+        number
+            .map(|number| usize::try_from(number).unwrap_or(0))
+            .map_err(|_| Problem::Unexpected("it ends too early"))
     }
 
     fn text(&mut self) -> Result<&'a [u8], Problem> {
@@ -144,10 +164,28 @@ mod tests {
 
     /// A snapshot with one session, one access list, and nodes with these paths and counters.
     fn snapshot(nodes: &[(&str, i32)]) -> Vec<u8> {
-        let mut bytes = [&MAGIC[..], &[0; 12], &[0, 0, 0, 1], &[7; 12], &[0, 0, 0, 1], &[0; 8], &[0, 0, 0, 1]].concat();
+        let mut bytes = [
+            &MAGIC[..],
+            &[0; 12],
+            &[0, 0, 0, 1],
+            &[7; 12],
+            &[0, 0, 0, 1],
+            &[0; 8],
+            &[0, 0, 0, 1],
+        ]
+        .concat();
         bytes.extend([&[0, 0, 0, 31][..], &text("world"), &text("anyone")].concat());
         for (path, counter) in nodes {
-            bytes.extend([&text(path)[..], &[255; 4], &[0; 8], &[9; COUNTER], &counter.to_be_bytes()].concat());
+            bytes.extend(
+                [
+                    &text(path)[..],
+                    &[255; 4],
+                    &[0; 8],
+                    &[9; COUNTER],
+                    &counter.to_be_bytes(),
+                ]
+                .concat(),
+            );
             bytes.extend([9; STAT - COUNTER - 4]);
         }
         bytes.extend(text("/"));
@@ -159,8 +197,14 @@ mod tests {
     #[test]
     fn setting_a_counter_changes_only_the_counter_and_the_checksum() {
         let changed = with_counter(snapshot(&[("", 3), ("/a", 5), ("/a/b", 0)]), "/a", i32::MAX);
-        assert_eq!(changed, Ok(snapshot(&[("", 3), ("/a", i32::MAX), ("/a/b", 0)])));
-        assert_eq!(with_counter(snapshot(&[("", 3)]), "/", -1), Ok(snapshot(&[("", -1)])));
+        assert_eq!(
+            changed,
+            Ok(snapshot(&[("", 3), ("/a", i32::MAX), ("/a/b", 0)]))
+        );
+        assert_eq!(
+            with_counter(snapshot(&[("", 3)]), "/", -1),
+            Ok(snapshot(&[("", -1)]))
+        );
         // The bytes that newer servers append after the checksum.
         let longer = [snapshot(&[("", 3)]), vec![1; 30]].concat();
         assert_eq!(with_counter(longer, "/", 4), Ok(snapshot(&[("", 4)])));
@@ -169,13 +213,23 @@ mod tests {
     #[test]
     fn an_invalid_snapshot_and_a_missing_node_are_refused() {
         let whole = snapshot(&[("", 3)]);
-        assert_eq!(with_counter(whole.clone(), "/none", 1), Err(Problem::NoNode));
+        assert_eq!(
+            with_counter(whole.clone(), "/none", 1),
+            Err(Problem::NoNode)
+        );
         let tree = whole.len() - 8 - 5;
         for length in 0..tree {
             let refused = with_counter(whole[..length].to_vec(), "/", 1);
-            assert_eq!(refused, Err(Problem::Unexpected("it ends too early")), "{length}");
+            assert_eq!(
+                refused,
+                Err(Problem::Unexpected("it ends too early")),
+                "{length}"
+            );
         }
         let other = [b"ZKLG", &whole[4..]].concat();
-        assert!(matches!(with_counter(other, "/", 1), Err(Problem::Unexpected(_))));
+        assert!(matches!(
+            with_counter(other, "/", 1),
+            Err(Problem::Unexpected(_))
+        ));
     }
 }

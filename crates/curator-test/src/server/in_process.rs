@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use super::ServerKind;
 use crate::{embedded::EmbeddedServer, error::Error};
 
-/// What a [`TestingServer`](super::TestingServer) needs of a server in its process. See its methods of the same names.
+/// What a [`TestingServer`](super::TestingServer) needs of a server in its process. See its methods
+/// of the same names.
 pub(crate) trait InProcess: std::fmt::Debug + Send + Sync {
     fn kind(&self) -> ServerKind;
 
@@ -78,4 +79,8 @@ macro_rules! in_process {
 
 in_process!(EmbeddedServer, ServerKind::Embedded, Some);
 #[cfg(feature = "simulation")]
-in_process!(crate::simulation::SimulatedServer, ServerKind::Simulated, |_| None);
+in_process!(
+    crate::simulation::SimulatedServer,
+    ServerKind::Simulated,
+    |_| None
+);

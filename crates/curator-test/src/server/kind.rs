@@ -1,7 +1,7 @@
 //! The kind of server that the tests run on.
 //!
-//! `cargo xtask` compiles this file too, so that it parses the variable in the same way. Therefore this file uses only
-//! `std`.
+//! `cargo xtask` compiles this file too, so that it parses the variable in the same way. Therefore
+//! this file uses only `std`.
 
 use std::{
     env,
@@ -20,11 +20,12 @@ pub enum ServerKind {
     /// A server in the test's process, in memory. It needs no Java, and starts in milliseconds.
     #[default]
     Embedded,
-    /// Apache ZooKeeper in a separate process. It needs Java and an installed ZooKeeper, and starts within a second.
+    /// Apache ZooKeeper in a separate process. It needs Java and an installed ZooKeeper, and starts
+    /// within a second.
     Real,
-    /// A follower in an ensemble of three that are simulated in the test's process, in real time: it applies each change
-    /// some milliseconds after its leader. It keeps all changes in memory, and needs the feature `simulation`, which is on
-    /// by default.
+    /// A follower in an ensemble of three that are simulated in the test's process, in real time:
+    /// it applies each change some milliseconds after its leader. It keeps all changes in memory,
+    /// and needs the feature `simulation`, which is on by default.
     Simulated,
 }
 
@@ -57,7 +58,8 @@ impl ServerKind {
     ///
     /// # Errors
     ///
-    /// When the variable has another value than the [name](Self::name) of a kind, for example an empty one.
+    /// When the variable has another value than the [name](Self::name) of a kind, for example an
+    /// empty one.
     pub fn from_environment() -> Result<Self, UnknownKind> {
         Self::from_variable(env::var_os(SERVER_VARIABLE).as_deref())
     }
@@ -73,8 +75,12 @@ impl ServerKind {
     }
 
     fn from_variable(value: Option<&OsStr>) -> Result<Self, UnknownKind> {
-        let Some(value) = value else { return Ok(Self::default()) };
-        let unknown = || UnknownKind { name: value.to_owned() };
+        let Some(value) = value else {
+            return Ok(Self::default());
+        };
+        let unknown = || UnknownKind {
+            name: value.to_owned(),
+        };
         value.to_str().ok_or_else(unknown)?.parse()
     }
 }
@@ -108,8 +114,16 @@ mod tests {
             let error = kind(value).unwrap_err();
             assert_eq!(error.name, value);
             let text = error.to_string();
-            assert!(text.contains(&format!("\"{value}\"")) && text.contains(SERVER_VARIABLE), "{text}");
-            assert!(ServerKind::ALL.iter().all(|kind| text.contains(&format!("`{kind}`"))), "{text}");
+            assert!(
+                text.contains(&format!("\"{value}\"")) && text.contains(SERVER_VARIABLE),
+                "{text}"
+            );
+            assert!(
+                ServerKind::ALL
+                    .iter()
+                    .all(|kind| text.contains(&format!("`{kind}`"))),
+                "{text}"
+            );
         }
     }
 }

@@ -39,18 +39,21 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
 ///
-/// There are three [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]: an embedded server, in
-/// this process and in memory, without other requirements; Apache ZooKeeper, in a separate process; or a follower of a
-/// simulated ensemble, in this process. A test written for this type runs on all of them.
+/// There are three [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]:
+/// an embedded server, in this process and in memory, without other requirements; Apache ZooKeeper,
+/// in a separate process; or a follower of a simulated ensemble, in this process. A test written
+/// for this type runs on all of them.
 ///
-/// All methods take `&self`, so tests can share a server. Dropping a `TestingServer` stops it and deletes its data. A real
-/// server's process is also killed when the test's process ends in any other way, even by SIGKILL.
+/// All methods take `&self`, so tests can share a server. Dropping a `TestingServer` stops it and
+/// deletes its data. A real server's process is also killed when the test's process ends in any
+/// other way, even by SIGKILL.
 ///
 /// After Curator's class of the same name.
 ///
 /// # Caveats
 ///
-/// The embedded server is for tests. It is a single server without persistence; for production, use a real ensemble.
+/// The embedded server is for tests. It is a single server without persistence; for production, use
+/// a real ensemble.
 #[derive(Debug)]
 pub struct TestingServer {
     server: Server,
@@ -68,7 +71,8 @@ enum Server {
 }
 
 impl TestingServer {
-    /// Starts a server and waits until it is ready. [`SERVER_VARIABLE`] selects its kind, by default an embedded one.
+    /// Starts a server and waits until it is ready. [`SERVER_VARIABLE`] selects its kind, by
+    /// default an embedded one.
     ///
     /// # Errors
     ///
@@ -100,11 +104,12 @@ impl TestingServer {
         TestingServerBuilder::default()
     }
 
-    /// The server that all tests of a test program share. The first call starts it; [`SERVER_VARIABLE`] selects its
-    /// kind.
+    /// The server that all tests of a test program share. The first call starts it;
+    /// [`SERVER_VARIABLE`] selects its kind.
     ///
-    /// Tests that share a server must use different paths, and must not stop it. The server ends with the test program. It looks
-    /// for empty containers once an hour instead of once a minute: otherwise, a test that runs just then would send more requests.
+    /// Tests that share a server must use different paths, and must not stop it. The server ends
+    /// with the test program. It looks for empty containers once an hour instead of once a minute:
+    /// otherwise, a test that runs just then would send more requests.
     ///
     /// # Panics
     ///
@@ -124,7 +129,11 @@ impl TestingServer {
     /// As for [`start`](Self::start).
     pub async fn try_shared() -> Result<&'static Self, Error> {
         static SHARED: OnceCell<TestingServer> = OnceCell::const_new();
-        let start = || Self::builder().container_check_interval(Duration::from_secs(60 * 60)).start();
+        let start = || {
+            Self::builder()
+                .container_check_interval(Duration::from_secs(60 * 60))
+                .start()
+        };
         SHARED.get_or_try_init(start).await
     }
 
@@ -139,7 +148,12 @@ impl TestingServer {
     }
 
     fn of(server: Server, starting: Option<Instant>) -> Self {
-        Self { server, words: Words::default(), starting: Mutex::new(starting), version: OnceLock::new() }
+        Self {
+            server,
+            words: Words::default(),
+            starting: Mutex::new(starting),
+            version: OnceLock::new(),
+        }
     }
 
     /// The kind of the server.
@@ -181,7 +195,8 @@ impl TestingServer {
         self.as_real().and_then(RealServer::secure_address)
     }
 
-    /// The connect string for clients with TLS: `127.0.0.1:<port>`; `None` without [`TestingServerBuilder::tls`].
+    /// The connect string for clients with TLS: `127.0.0.1:<port>`; `None` without
+    /// [`TestingServerBuilder::tls`].
     #[must_use]
     pub fn secure_connect_string(&self) -> Option<String> {
         self.secure_address().map(|address| address.to_string())
@@ -216,8 +231,8 @@ impl TestingServer {
         }
     }
 
-    /// Kills the server (SIGKILL) and waits until it has ended, a few milliseconds. Its data is kept. An embedded
-    /// server is stopped.
+    /// Kills the server (SIGKILL) and waits until it has ended, a few milliseconds. Its data is
+    /// kept. An embedded server is stopped.
     ///
     /// # Errors
     ///
@@ -232,10 +247,11 @@ impl TestingServer {
         }
     }
 
-    /// Stops the server if it runs, starts it again with the same port and data, and waits until it is ready.
+    /// Stops the server if it runs, starts it again with the same port and data, and waits until it
+    /// is ready.
     ///
-    /// A member of an ensemble is ready only with a quorum. To restart more members than a quorum can lose, restart
-    /// them at the same time.
+    /// A member of an ensemble is ready only with a quorum. To restart more members than a quorum
+    /// can lose, restart them at the same time.
     ///
     /// # Errors
     ///
@@ -246,22 +262,25 @@ impl TestingServer {
         self.wait_until_serving().await
     }
 
-    /// Sets the number of the next sequential child of each of these nodes: the server's count of all children that
-    /// were ever created. Each pair is a path and its number. For tests at the counter's maximum, `i32::MAX`; see
-    /// [`EmbeddedServer::set_create_counter`].
+    /// Sets the number of the next sequential child of each of these nodes: the server's count of
+    /// all children that were ever created. Each pair is a path and its number. For tests at the
+    /// counter's maximum, `i32::MAX`; see [`EmbeddedServer::set_create_counter`].
     ///
-    /// An embedded server changes the count immediately. A real one is restarted twice, with its sessions and nodes
-    /// kept: first to write its whole tree into a snapshot, then to load the snapshot with another counter. It must not
-    /// be a member of an ensemble, because the other members would keep their counter.
+    /// An embedded server changes the count immediately. A real one is restarted twice, with its
+    /// sessions and nodes kept: first to write its whole tree into a snapshot, then to load the
+    /// snapshot with another counter. It must not be a member of an ensemble, because the other
+    /// members would keep their counter.
     ///
     /// # Errors
     ///
-    /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's snapshot cannot be read;
-    /// other errors as for [`start`](Self::start). A real server is ready again unless the last start fails.
+    /// [`Error::NoNode`] when a node does not exist, [`Error::Snapshot`] when a real server's
+    /// snapshot cannot be read; other errors as for [`start`](Self::start). A real server is ready
+    /// again unless the last start fails.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, a real server may stay stopped, and no counter or each of them may be set.
+    /// If the future is dropped, a real server may stay stopped, and no counter or each of them may
+    /// be set.
     pub async fn set_create_counters(&self, counters: &[(&str, i32)]) -> Result<(), Error> {
         let mut counters = counters.iter();
         match &self.server {
@@ -271,15 +290,17 @@ impl TestingServer {
             Server::Real(server) => {
                 self.restart().await?;
                 self.stop().await?;
-                let changed = counters.try_for_each(|(path, number)| server.set_create_counter(path, *number));
+                let changed = counters
+                    .try_for_each(|(path, number)| server.set_create_counter(path, *number));
                 self.restart().await?;
                 changed
             }
         }
     }
 
-    /// Freezes the server: connections stay open and the system accepts new ones, but the server sends no reply. The
-    /// server is frozen when this returns; a real server's process is stopped (SIGSTOP), which takes some milliseconds.
+    /// Freezes the server: connections stay open and the system accepts new ones, but the server
+    /// sends no reply. The server is frozen when this returns; a real server's process is stopped
+    /// (SIGSTOP), which takes some milliseconds.
     ///
     /// # Errors
     ///
@@ -303,13 +324,13 @@ impl TestingServer {
         }
     }
 
-    /// Waits until the server is ready: standalone, or in an ensemble with a quorum; on both ports if it has two.
-    /// Polls a server that is not ready yet.
+    /// Waits until the server is ready: standalone, or in an ensemble with a quorum; on both ports
+    /// if it has two. Polls a server that is not ready yet.
     ///
     /// # Errors
     ///
-    /// When the server is stopped, when its process ends, or when it is not ready within 60 s. The last two errors
-    /// contain the end of its log.
+    /// When the server is stopped, when its process ends, or when it is not ready within 60 s. The
+    /// last two errors contain the end of its log.
     pub async fn wait_until_serving(&self) -> Result<(), Error> {
         let end = Instant::now() + START_TIMEOUT;
         while Instant::now() < end {
@@ -322,14 +343,22 @@ impl TestingServer {
                     self.version.get_or_init(|| version);
                 }
                 if let Some(begin) = self.set_starting(None) {
-                    report::server_started(self.kind().name(), srvr.version.as_deref(), begin.elapsed());
+                    report::server_started(
+                        self.kind().name(),
+                        srvr.version.as_deref(),
+                        begin.elapsed(),
+                    );
                 }
                 return Ok(());
             }
             real_time::sleep(POLL).await;
         }
         let log = self.as_real().map(RealServer::log_tail).unwrap_or_default();
-        Err(Error::NotServing { address: self.address(), waited: START_TIMEOUT, log })
+        Err(Error::NotServing {
+            address: self.address(),
+            waited: START_TIMEOUT,
+            log,
+        })
     }
 
     /// The log of a real server: warnings and errors. An embedded one logs nothing.
@@ -349,8 +378,8 @@ impl TestingServer {
         Ok(())
     }
 
-    /// How to query the server. Queries of an embedded server need no network, so they work without tokio's I/O and
-    /// while tokio's time is paused.
+    /// How to query the server. Queries of an embedded server need no network, so they work without
+    /// tokio's I/O and while tokio's time is paused.
     fn word_target(&self) -> WordTarget<'_> {
         match &self.server {
             Server::InProcess(server) => WordTarget::InProcess(&**server),
@@ -375,7 +404,10 @@ impl TestingServer {
 
     /// Sets when the server was started. Returns the previous value.
     fn set_starting(&self, begin: Option<Instant>) -> Option<Instant> {
-        std::mem::replace(&mut self.starting.lock().unwrap_or_else(PoisonError::into_inner), begin)
+        std::mem::replace(
+            &mut self.starting.lock().unwrap_or_else(PoisonError::into_inner),
+            begin,
+        )
     }
 
     fn check_alive(&self) -> Result<(), Error> {
@@ -387,5 +419,9 @@ impl TestingServer {
 }
 
 fn running(server: &dyn InProcess) -> Result<&dyn InProcess, Error> {
-    if server.is_running() { Ok(server) } else { Err(Error::NotRunning(server.address())) }
+    if server.is_running() {
+        Ok(server)
+    } else {
+        Err(Error::NotRunning(server.address()))
+    }
 }

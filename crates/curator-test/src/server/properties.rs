@@ -24,8 +24,11 @@ const WITHOUT_EFFECT: [&str; 11] = [
 ];
 
 /// Settings for which the embedded server supports only one value.
-const FIXED: [(&str, &str); 3] =
-    [("maxClientCnxns", "0"), ("admin.enableServer", "false"), ("4lw.commands.whitelist", "*")];
+const FIXED: [(&str, &str); 3] = [
+    ("maxClientCnxns", "0"),
+    ("admin.enableServer", "false"),
+    ("4lw.commands.whitelist", "*"),
+];
 
 /// The default lower bound of session timeouts, in ticks.
 const MIN_TICKS: u32 = 2;
@@ -52,7 +55,11 @@ struct EmbeddedSettings {
 /// [`Error::Property`] for an unsupported setting or value.
 pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Error> {
     if let Some(tls) = &settings.tls {
-        return Err(refused("ssl.clientAuth", tls.client_auth.name(), "it does not support TLS"));
+        return Err(refused(
+            "ssl.clientAuth",
+            tls.client_auth.name(),
+            "it does not support TLS",
+        ));
     }
     let known = EmbeddedSettings::read(settings)?;
     let (min, max) = known.session_timeouts()?;
@@ -74,8 +81,8 @@ pub(crate) fn embedded(settings: &Settings) -> Result<EmbeddedServerBuilder, Err
 }
 
 impl EmbeddedSettings {
-    /// As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named `zookeeper.<key>`, which overrides one
-    /// from the JVM's command line.
+    /// As in ZooKeeper, an unknown line of `zoo.cfg` is a system property named `zookeeper.<key>`,
+    /// which overrides one from the JVM's command line.
     fn read(settings: &Settings) -> Result<Self, Error> {
         let mut known = Self::default();
         for (key, value) in &settings.system {
@@ -83,7 +90,9 @@ impl EmbeddedSettings {
         }
         for (key, value) in &settings.config {
             match key.as_str() {
-                "tickTime" => known.tick = Duration::from_millis(number::<u32>(key, value)?.max(1).into()),
+                "tickTime" => {
+                    known.tick = Duration::from_millis(number::<u32>(key, value)?.max(1).into())
+                }
                 "minSessionTimeout" => known.min_session = timeout(key, value)?,
                 "maxSessionTimeout" => known.max_session = timeout(key, value)?,
                 _ => known.system(&format!("zookeeper.{key}"), value, key)?,
@@ -98,7 +107,8 @@ impl EmbeddedSettings {
         match property {
             "jute.maxbuffer" => self.max_frame = Some(number(key, value)?),
             "znode.container.checkIntervalMs" => {
-                self.container_check = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
+                self.container_check =
+                    Some(Duration::from_millis(number::<u32>(key, value)?.into()));
             }
             "zookeeper.nio.sessionlessCnxnTimeout" => {
                 self.sessionless = Some(Duration::from_millis(number::<u32>(key, value)?.into()));
@@ -108,7 +118,13 @@ impl EmbeddedSettings {
             _ if WITHOUT_EFFECT.contains(&plain) => {}
             _ => match FIXED.iter().find(|(fixed, _)| *fixed == plain) {
                 Some((_, only)) if *only == value => {}
-                Some((_, only)) => return Err(refused(key, value, format!("the value can only be `{only}`"))),
+                Some((_, only)) => {
+                    return Err(refused(
+                        key,
+                        value,
+                        format!("the value can only be `{only}`"),
+                    ));
+                }
                 None => return Err(refused(key, value, "it has no such setting")),
             },
         }
@@ -120,15 +136,25 @@ impl EmbeddedSettings {
         let min = self.min_session.unwrap_or(self.tick * MIN_TICKS);
         let max = self.max_session.unwrap_or(self.tick * MAX_TICKS);
         if min > max {
-            let problem = format!("it is more than maxSessionTimeout, which is {}", max.as_millis());
-            return Err(refused("minSessionTimeout", &min.as_millis().to_string(), problem));
+            let problem = format!(
+                "it is more than maxSessionTimeout, which is {}",
+                max.as_millis()
+            );
+            return Err(refused(
+                "minSessionTimeout",
+                &min.as_millis().to_string(),
+                problem,
+            ));
         }
         Ok((min, max))
     }
 }
 
 fn number<T: FromStr>(key: &str, value: &str) -> Result<T, Error> {
-    value.trim().parse().map_err(|_| refused(key, value, "a non-negative whole number is expected"))
+    value
+        .trim()
+        .parse()
+        .map_err(|_| refused(key, value, "a non-negative whole number is expected"))
 }
 
 /// A session timeout. As in ZooKeeper, `-1` means unset.
@@ -136,11 +162,16 @@ fn timeout(key: &str, value: &str) -> Result<Option<Duration>, Error> {
     if value.trim() == "-1" {
         return Ok(None);
     }
-    Ok(Some(Duration::from_millis(number::<u32>(key, value)?.into())))
+    Ok(Some(Duration::from_millis(
+        number::<u32>(key, value)?.into(),
+    )))
 }
 
 fn flag(key: &str, value: &str) -> Result<bool, Error> {
-    value.trim().parse().map_err(|_| refused(key, value, "`true` or `false` is expected"))
+    value
+        .trim()
+        .parse()
+        .map_err(|_| refused(key, value, "`true` or `false` is expected"))
 }
 
 /// Whether the watch manager is the one without persistent watches.
@@ -148,12 +179,20 @@ fn is_optimized(key: &str, value: &str) -> Result<bool, Error> {
     match value.strip_prefix("org.apache.zookeeper.server.watch.") {
         Some("WatchManager") => Ok(false),
         Some("WatchManagerOptimized") => Ok(true),
-        _ => Err(refused(key, value, "one of ZooKeeper's watch managers is expected")),
+        _ => Err(refused(
+            key,
+            value,
+            "one of ZooKeeper's watch managers is expected",
+        )),
     }
 }
 
 fn refused(key: &str, value: &str, problem: impl Into<String>) -> Error {
-    Error::Property { key: key.to_owned(), value: value.to_owned(), problem: problem.into() }
+    Error::Property {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        problem: problem.into(),
+    }
 }
 
 #[cfg(test)]
@@ -162,26 +201,47 @@ mod tests {
 
     fn read(config: &[(&str, &str)], system: &[(&str, &str)]) -> Result<EmbeddedSettings, Error> {
         let mut settings = Settings::default();
-        settings.config.extend(config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        settings.system.extend(system.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        settings.config.extend(
+            config
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+        );
+        settings.system.extend(
+            system
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+        );
         EmbeddedSettings::read(&settings)
     }
 
-    /// Asserts that the settings are refused with an error that names the setting `named`. Returns the error's text.
+    /// Asserts that the settings are refused with an error that names the setting `named`. Returns
+    /// the error's text.
     fn refusal(named: &str, config: &[(&str, &str)], system: &[(&str, &str)]) -> String {
-        let error = read(config, system).and_then(|known| known.session_timeouts()).unwrap_err();
-        assert!(matches!(&error, Error::Property { key, .. } if key == named), "{error}");
+        let error = read(config, system)
+            .and_then(|known| known.session_timeouts())
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::Property { key, .. } if key == named),
+            "{error}"
+        );
         error.to_string()
     }
 
     #[test]
     fn settings_are_translated_for_the_embedded_server() {
-        let config = [("tickTime", "250"), ("minSessionTimeout", "300"), ("maxSessionTimeout", "-1")];
+        let config = [
+            ("tickTime", "250"),
+            ("minSessionTimeout", "300"),
+            ("maxSessionTimeout", "-1"),
+        ];
         let system = [
             ("jute.maxbuffer", "4096"),
             ("znode.container.checkIntervalMs", "50"),
             ("zookeeper.nio.sessionlessCnxnTimeout", "300"),
-            ("zookeeper.watchManagerName", "org.apache.zookeeper.server.watch.WatchManagerOptimized"),
+            (
+                "zookeeper.watchManagerName",
+                "org.apache.zookeeper.server.watch.WatchManagerOptimized",
+            ),
         ];
         let known = read(&config, &system).unwrap();
         let expected = EmbeddedSettings {
@@ -195,32 +255,63 @@ mod tests {
             optimized_watches: true,
         };
         assert_eq!(known, expected);
-        assert_eq!(known.session_timeouts().unwrap(), (Duration::from_millis(300), Duration::from_secs(5)));
+        assert_eq!(
+            known.session_timeouts().unwrap(),
+            (Duration::from_millis(300), Duration::from_secs(5))
+        );
     }
 
     #[test]
     fn a_configuration_file_line_overrides_a_system_property() {
         let system = [("zookeeper.extendedTypesEnabled", "true")];
-        assert!(!read(&[("extendedTypesEnabled", "false")], &system).unwrap().extended_types);
-        assert!(read(&[("extendedTypesEnabled", "true")], &[]).unwrap().extended_types);
+        assert!(
+            !read(&[("extendedTypesEnabled", "false")], &system)
+                .unwrap()
+                .extended_types
+        );
+        assert!(
+            read(&[("extendedTypesEnabled", "true")], &[])
+                .unwrap()
+                .extended_types
+        );
     }
 
     #[test]
     fn tls_settings_are_refused_for_the_embedded_server() {
-        let tls = crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
-        let text = embedded(&Settings { tls: Some(tls), ..Settings::default() }).unwrap_err().to_string();
-        assert!(text.contains("ssl.clientAuth=need") && text.contains("it does not support TLS"), "{text}");
+        let tls =
+            crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
+        let text = embedded(&Settings {
+            tls: Some(tls),
+            ..Settings::default()
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(
+            text.contains("ssl.clientAuth=need") && text.contains("it does not support TLS"),
+            "{text}"
+        );
     }
 
     #[test]
     fn an_unsupported_setting_is_refused_by_name() {
-        for key in ["ssl.clientAuth", "quorumListenOnAllIPs", "zookeeper.extendedTypesEnabled"] {
+        for key in [
+            "ssl.clientAuth",
+            "quorumListenOnAllIPs",
+            "zookeeper.extendedTypesEnabled",
+        ] {
             let text = refusal(key, &[(key, "x")], &[]);
-            assert!(text.contains("no such setting") && text.contains(key), "{text}");
+            assert!(
+                text.contains("no such setting") && text.contains(key),
+                "{text}"
+            );
         }
         // ZooKeeper would read this line as `zookeeper.jute.maxbuffer`, which has no effect.
         refusal("jute.maxbuffer", &[("jute.maxbuffer", "1")], &[]);
-        refusal("zookeeper.serverCnxnFactory", &[], &[("zookeeper.serverCnxnFactory", "x")]);
+        refusal(
+            "zookeeper.serverCnxnFactory",
+            &[],
+            &[("zookeeper.serverCnxnFactory", "x")],
+        );
     }
 
     #[test]

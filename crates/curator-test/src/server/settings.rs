@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::server::tls::ServerTls;
 
-/// Lines of `zoo.cfg` and system properties of the JVM. See `properties.rs` for their effect on the embedded server.
+/// Lines of `zoo.cfg` and system properties of the JVM. See `properties.rs` for their effect on the
+/// embedded server.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) config: BTreeMap<String, String>,
@@ -21,7 +22,8 @@ impl Default for Settings {
     fn default() -> Self {
         let config = [
             ("tickTime", "100"),
-            // How many ticks a member may lag behind. High, so that an ensemble keeps its quorum on a loaded machine.
+            // How many ticks a member may lag behind. High, so that an ensemble keeps its quorum on
+            // a loaded machine.
             ("initLimit", "100"),
             ("syncLimit", "20"),
             ("maxSessionTimeout", "60000"),
@@ -35,8 +37,9 @@ impl Default for Settings {
             // The data need not survive a power failure.
             ("zookeeper.forceSync", "no"),
             ("zookeeper.preAllocSize", "1024"),
-            // The selector threads read from and write to sockets themselves, so that a request needs fewer switches of threads:
-            // a server takes up to a third less processor time. In exchange, it reads from fewer connections at a time.
+            // The selector threads read from and write to sockets themselves, so that a request
+            // needs fewer switches of threads: a server takes up to a third less processor time. In
+            // exchange, it reads from fewer connections at a time.
             ("zookeeper.nio.numWorkerThreads", "0"),
             // JMX is not used.
             ("zookeeper.jmx.log4j.disable", "true"),
@@ -54,6 +57,7 @@ impl Default for Settings {
 
 impl Settings {
     pub(crate) fn set_tick_time(&mut self, tick: Duration) {
-        self.config.insert("tickTime".to_owned(), tick.as_millis().max(1).to_string());
+        self.config
+            .insert("tickTime".to_owned(), tick.as_millis().max(1).to_string());
     }
 }

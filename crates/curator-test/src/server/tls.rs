@@ -25,10 +25,12 @@ impl ClientAuth {
     }
 }
 
-/// TLS settings of a real server, for [`TestingServerBuilder::tls`](crate::TestingServerBuilder::tls).
+/// TLS settings of a real server, for
+/// [`TestingServerBuilder::tls`](crate::TestingServerBuilder::tls).
 ///
-/// The server runs with Netty (`serverCnxnFactory`) and has a `secureClientPort`, a key store and a trust store in PEM. Further
-/// settings, such as `ssl.enabledProtocols`, are properties of the builder.
+/// The server runs with Netty (`serverCnxnFactory`) and has a `secureClientPort`, a key store and a
+/// trust store in PEM. Further settings, such as `ssl.enabledProtocols`, are properties of the
+/// builder.
 #[derive(Clone)]
 pub struct ServerTls {
     pub(crate) certificate_pem: String,
@@ -39,12 +41,17 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Presents this certificate. The private key must be in PKCS #8 and not encrypted; both are PEM. Requests no
-    /// client certificate.
+    /// Presents this certificate. The private key must be in PKCS #8 and not encrypted; both are
+    /// PEM. Requests no client certificate.
     #[must_use]
     pub fn new(certificate_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
         let (certificate_pem, key_pem) = (certificate_pem.into(), key_pem.into());
-        Self { certificate_pem, key_pem, client_auth: ClientAuth::None, ca_pem: None }
+        Self {
+            certificate_pem,
+            key_pem,
+            client_auth: ClientAuth::None,
+            ca_pem: None,
+        }
     }
 
     /// Requests client certificates issued by these certificate authorities.
@@ -59,6 +66,8 @@ impl ServerTls {
 /// Omits the key.
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerTls").field("client_auth", &self.client_auth).finish_non_exhaustive()
+        f.debug_struct("ServerTls")
+            .field("client_auth", &self.client_auth)
+            .finish_non_exhaustive()
     }
 }

@@ -13,8 +13,8 @@ use crate::{
 /// The timeout for a server that may not be ready yet.
 const SRVR_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The four-letter words that the server has counted as packets since its start. Locked while a word is in flight, so
-/// that this number matches the server's.
+/// The four-letter words that the server has counted as packets since its start. Locked while a
+/// word is in flight, so that this number matches the server's.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     answered: Mutex<u64>,
@@ -38,7 +38,9 @@ pub(crate) enum WordTarget<'a> {
 impl WordTarget<'_> {
     async fn ask(self, word: &str, limit: Duration) -> Result<String, Error> {
         if word.len() != 4 {
-            return Err(Error::Protocol(format!("`{word}` is not a four-letter word")));
+            return Err(Error::Protocol(format!(
+                "`{word}` is not a four-letter word"
+            )));
         }
         match self {
             Self::Address(address) => four_letter::ask(address, word, limit).await,
@@ -58,13 +60,18 @@ impl WordTarget<'_> {
 impl Words {
     /// Resets the count, for a restarted server.
     pub(crate) fn forget(&self) {
-        // A caller that holds the lock sent its word before the restart. The count is not reset then.
+        // A caller that holds the lock sent its word before the restart. The count is not reset
+        // then.
         if let Ok(mut answered) = self.answered.try_lock() {
             *answered = 0;
         }
     }
 
-    pub(crate) async fn ask(&self, word_target: WordTarget<'_>, word: &str) -> Result<String, Error> {
+    pub(crate) async fn ask(
+        &self,
+        word_target: WordTarget<'_>,
+        word: &str,
+    ) -> Result<String, Error> {
         let mut answered = self.answered.lock().await;
         let answer = word_target.ask(word, TIMEOUT).await?;
         *answered += word_target.packets();
@@ -77,7 +84,10 @@ impl Words {
         let srvr = word_target.ask("srvr", SRVR_TIMEOUT).await.ok()?;
         let mode = four_letter::mode(&srvr)?;
         *answered += word_target.packets();
-        Some(Srvr { mode, version: four_letter::version(&srvr).map(str::to_owned) })
+        Some(Srvr {
+            mode,
+            version: four_letter::version(&srvr).map(str::to_owned),
+        })
     }
 
     /// The packets that the server has counted, without these words.

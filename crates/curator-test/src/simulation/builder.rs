@@ -46,7 +46,8 @@ impl SimulationBuilder {
         self
     }
 
-    /// The command that repeats the run, for the report of a failure. For the tests and tools of this repository only.
+    /// The command that repeats the run, for the report of a failure. For the tests and tools of
+    /// this repository only.
     #[doc(hidden)]
     pub fn command(mut self, command: String) -> Self {
         self.command = Some(command);
@@ -57,8 +58,8 @@ impl SimulationBuilder {
         Run::new(self.config.seed, self.command.clone())
     }
 
-    /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater of these; more than
-    /// 5 become 5.
+    /// How many servers there are: 1, 3 or 5. Defaults to 1. Other numbers become the next greater
+    /// of these; more than 5 become 5.
     pub fn servers(mut self, servers: usize) -> Self {
         self.config.servers = match servers {
             0..=1 => 1,
@@ -74,8 +75,8 @@ impl SimulationBuilder {
         self
     }
 
-    /// The shortest and the longest session timeout that the servers grant. Defaults to two ticks and 60 s. If the
-    /// shortest is longer than the longest, the longest counts.
+    /// The shortest and the longest session timeout that the servers grant. Defaults to two ticks
+    /// and 60 s. If the shortest is longer than the longest, the longest counts.
     pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
         self.config.settings.session_timeouts = (Some(min), max);
         self
@@ -93,20 +94,23 @@ impl SimulationBuilder {
         self
     }
 
-    /// How much later than the leader a follower applies a change, besides the 1 to 2 ms of a message between servers.
-    /// Until then it serves the older data. Defaults to 0 to 5 ms, at random.
+    /// How much later than the leader a follower applies a change, besides the 1 to 2 ms of a
+    /// message between servers. Until then it serves the older data. Defaults to 0 to 5 ms, at
+    /// random.
     pub fn lag(mut self, lag: RangeInclusive<Duration>) -> Self {
         self.config.lag = bounds(&lag);
         self
     }
 
-    /// How long a server without a leader waits before it elects one. Defaults to 100 to 500 ms, at random.
+    /// How long a server without a leader waits before it elects one. Defaults to 100 to 500 ms, at
+    /// random.
     pub fn election(mut self, time: RangeInclusive<Duration>) -> Self {
         self.config.election = bounds(&time);
         self
     }
 
-    /// After how many ticks followers give up a silent leader, and a leader its office without a majority. Defaults to
+    /// After how many ticks followers give up a silent leader, and a leader its office without a
+    /// majority. Defaults to
     /// 5. Up to one tick more, at random.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.config.sync_limit = u64::from(ticks);
@@ -125,22 +129,29 @@ impl SimulationBuilder {
         self
     }
 
-    /// When all faults [end](Simulation::heal), after the start. By default, they do not end by themselves.
+    /// When all faults [end](Simulation::heal), after the start. By default, they do not end by
+    /// themselves.
     pub fn heal_after(mut self, time: Duration) -> Self {
         self.config.heal_after = Some(millis(time));
         self
     }
 
-    /// These settings, with those of the servers, for a start at this time, in milliseconds since 1970.
+    /// These settings, with those of the servers, for a start at this time, in milliseconds since
+    /// 1970.
     pub(super) fn into_config(self, settings: Settings, start: i64) -> Config {
-        Config { settings, start, ..self.config }
+        Config {
+            settings,
+            start,
+            ..self.config
+        }
     }
 
     /// Starts the simulation. The servers are ready when this returns.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused there.
+    /// Outside a tokio runtime, or in one with several threads: tokio's clock cannot be paused
+    /// there.
     #[must_use = "the simulation ends when this is dropped"]
     pub fn start(self) -> Simulation {
         let run = self.run_of_this();

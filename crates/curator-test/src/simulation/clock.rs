@@ -17,8 +17,9 @@ const RECENT: Duration = Duration::from_secs(60 * 60);
 
 /// Pauses the clock of the current runtime, unless it is paused.
 ///
-/// Timers end at whole milliseconds since the start of the runtime. A clock that was paused in between would stay there,
-/// and every timer would end a millisecond late. So the clock is set to the next whole one.
+/// Timers end at whole milliseconds since the start of the runtime. A clock that was paused in
+/// between would stay there, and every timer would end a millisecond late. So the clock is set to
+/// the next whole one.
 ///
 /// # Panics
 ///
@@ -35,7 +36,8 @@ pub(super) fn pause_clock() {
     }
 }
 
-/// The time since some whole millisecond of the runtime: the latest time for which a timer ends at once.
+/// The time since some whole millisecond of the runtime: the latest time for which a timer ends at
+/// once.
 fn since_whole() -> Duration {
     let now = Instant::now();
     let (mut ends, mut waits) = (RECENT, Duration::ZERO);
@@ -45,14 +47,23 @@ fn since_whole() -> Duration {
     while ends - waits > Duration::from_nanos(1) {
         let middle = waits + (ends - waits) / 2;
         // Before the start of the clock, no timer can be set; it would have ended.
-        if now.checked_sub(middle).is_none_or(|at| poll_once(sleep_until(at))) { ends = middle } else { waits = middle }
+        if now
+            .checked_sub(middle)
+            .is_none_or(|at| poll_once(sleep_until(at)))
+        {
+            ends = middle
+        } else {
+            waits = middle
+        }
     }
     ends
 }
 
 /// Whether a future is ready at once.
 fn poll_once(future: impl Future) -> bool {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    pin!(future)
+        .poll(&mut Context::from_waker(Waker::noop()))
+        .is_ready()
 }
 
 #[cfg(test)]

@@ -36,8 +36,8 @@ pub struct Faults {
     pub delay: Fault,
     /// Of each request: the network lets nothing more through on its connection.
     pub silence: Fault,
-    /// Of each message of the leader to a follower: it arrives late, and so do those after it. Until then, the follower
-    /// serves older data.
+    /// Of each message of the leader to a follower: it arrives late, and so do those after it.
+    /// Until then, the follower serves older data.
     pub lag: Fault,
     /// Of each time that sessions expire: the leader is late.
     pub slow_tick: Fault,
@@ -59,17 +59,18 @@ pub struct Faults {
     pub take_access: Fault,
     /// In each second: an operator deletes a node and all below it.
     pub delete: f64,
-    /// In each second: the servers are restored, and have lost what was written in a time. The bound is this time. Not
-    /// with one server, which would turn away clients that have seen more.
+    /// In each second: the servers are restored, and have lost what was written in a time. The
+    /// bound is this time. Not with one server, which would turn away clients that have seen more.
     pub restore: Fault,
-    /// Of each reconnect of a session: it is answered with a new session, as `ClickHouse` Keeper may do. The session itself
-    /// gets no further requests.
+    /// Of each reconnect of a session: it is answered with a new session, as `ClickHouse` Keeper
+    /// may do. The session itself gets no further requests.
     pub other_session: f64,
 }
 
 impl Faults {
-    /// Faults of processes, servers and the network: what an ensemble promises to survive. No access is taken, nothing
-    /// is deleted by an operator, no write is lost, and no reconnect is answered with another session.
+    /// Faults of processes, servers and the network: what an ensemble promises to survive. No
+    /// access is taken, nothing is deleted by an operator, no write is lost, and no reconnect is
+    /// answered with another session.
     #[must_use]
     pub fn of_network_and_servers() -> Self {
         let seconds = |probability, seconds| Fault::new(probability, Duration::from_secs(seconds));
@@ -105,8 +106,8 @@ impl Faults {
         }
     }
 
-    /// Only some of these faults, which the seed selects: each with the probability one half. A run with few kinds of
-    /// faults reaches states that one with all kinds does not.
+    /// Only some of these faults, which the seed selects: each with the probability one half. A run
+    /// with few kinds of faults reaches states that one with all kinds does not.
     #[must_use]
     pub fn some(mut self, seed: u64) -> Self {
         // Not the same numbers as in the simulation.
@@ -122,11 +123,18 @@ impl Faults {
     /// Whether any fault begins by the second.
     pub(crate) fn are_timed(&self) -> bool {
         let mut timed = *self;
-        (timed.cut_before_request, timed.cut_before_reply, timed.throttle) = (0.0, 0.0, 0.0);
+        (
+            timed.cut_before_request,
+            timed.cut_before_reply,
+            timed.throttle,
+        ) = (0.0, 0.0, 0.0);
         (timed.delay, timed.silence) = (Fault::default(), Fault::default());
         (timed.lag, timed.slow_tick) = (Fault::default(), Fault::default());
         timed.other_session = 0.0;
-        timed.probabilities().iter().any(|probability| **probability > 0.0)
+        timed
+            .probabilities()
+            .iter()
+            .any(|probability| **probability > 0.0)
     }
 
     fn probabilities(&mut self) -> [&mut f64; 18] {

@@ -7,11 +7,12 @@ use crate::OpCode;
 
 /// # Inspection
 impl Simulation {
-    /// The nodes of the leader by path, without the root and ZooKeeper's own. While there is no leader, of the server
-    /// with the most recent data.
+    /// The nodes of the leader by path, without the root and ZooKeeper's own. While there is no
+    /// leader, of the server with the most recent data.
     #[must_use]
     pub fn nodes(&self) -> BTreeMap<String, Node> {
-        self.shared.update(|world| world.nodes().into_iter().collect())
+        self.shared
+            .update(|world| world.nodes().into_iter().collect())
     }
 
     /// One of the [`nodes`](Self::nodes), by its path.
@@ -28,13 +29,16 @@ impl Simulation {
     #[must_use]
     pub fn nodes_of(&self, server: usize) -> BTreeMap<String, Node> {
         let server = self.server(server);
-        self.shared.update(|world| world.nodes_of(server).into_iter().collect())
+        self.shared
+            .update(|world| world.nodes_of(server).into_iter().collect())
     }
 
-    /// The nodes as of the transaction with this zxid. It takes as long as all changes since the start.
+    /// The nodes as of the transaction with this zxid. It takes as long as all changes since the
+    /// start.
     #[must_use]
     pub fn nodes_at(&self, zxid: i64) -> BTreeMap<String, Node> {
-        self.shared.update(|world| world.nodes_at(zxid).into_iter().collect())
+        self.shared
+            .update(|world| world.nodes_at(zxid).into_iter().collect())
     }
 
     /// The zxid of the last transaction that a majority has; 0 before the first.
@@ -52,7 +56,8 @@ impl Simulation {
     /// The sessions that are connected from a process, in the order of their connections.
     #[must_use]
     pub fn sessions_of(&self, process: &Process) -> Vec<i64> {
-        self.shared.update(|world| world.sessions_of(self.id_of(process)))
+        self.shared
+            .update(|world| world.sessions_of(self.id_of(process)))
     }
 
     /// How many watches all servers have, of all kinds.
@@ -61,8 +66,8 @@ impl Simulation {
         self.shared.update(|world| world.watch_count())
     }
 
-    /// How many requests of each kind have arrived at the servers, from all processes. A handshake counts as
-    /// [`OpCode::CreateSession`].
+    /// How many requests of each kind have arrived at the servers, from all processes. A handshake
+    /// counts as [`OpCode::CreateSession`].
     #[must_use]
     pub fn requests(&self) -> BTreeMap<OpCode, u64> {
         self.counts(|_| true)
@@ -75,8 +80,8 @@ impl Simulation {
         self.counts(|id| id == its)
     }
 
-    /// What has happened, a line for each frame and fault: the time in seconds, the process, the server, and the
-    /// request or its result.
+    /// What has happened, a line for each frame and fault: the time in seconds, the process, the
+    /// server, and the request or its result.
     #[must_use]
     pub fn trace(&self) -> String {
         self.shared.update(|world| world.trace.text().to_owned())
@@ -88,11 +93,11 @@ impl Simulation {
         self.shared.update(|world| world.trace.hash())
     }
 
-    /// Adds a line to the trace of the simulation on this thread: what the service or the test does. So a failure shows
-    /// it among the frames and faults. Without a simulation, does nothing.
+    /// Adds a line to the trace of the simulation on this thread: what the service or the test
+    /// does. So a failure shows it among the frames and faults. Without a simulation, does nothing.
     ///
-    /// It needs no value, so that what the service uses in a test, as a database of the test, can call it. Control
-    /// characters are escaped.
+    /// It needs no value, so that what the service uses in a test, as a database of the test, can
+    /// call it. Control characters are escaped.
     ///
     /// ```
     /// # use curator_test::Simulation;
@@ -102,17 +107,26 @@ impl Simulation {
     /// });
     /// ```
     pub fn note(text: impl fmt::Display) {
-        let latest = SIMULATIONS.with_borrow(|simulations| simulations.last().and_then(Weak::upgrade));
+        let latest =
+            SIMULATIONS.with_borrow(|simulations| simulations.last().and_then(Weak::upgrade));
         if let Some(shared) = latest {
             let text = text.to_string();
-            shared.update(|world| world.trace.line(world.now, format_args!("note: {}", OneLine(&text))));
+            shared.update(|world| {
+                world
+                    .trace
+                    .line(world.now, format_args!("note: {}", OneLine(&text)))
+            });
         }
     }
 
     fn counts(&self, includes: impl Fn(usize) -> bool) -> BTreeMap<OpCode, u64> {
         let mut counts = BTreeMap::new();
         self.shared.update(|world| {
-            for ((_, op), count) in world.counts.iter().filter(|((process, _), _)| includes(*process)) {
+            for ((_, op), count) in world
+                .counts
+                .iter()
+                .filter(|((process, _), _)| includes(*process))
+            {
                 *counts.entry(*op).or_default() += count;
             }
         });

@@ -61,21 +61,23 @@ thread_local! {
 
 /// Simulated servers, network and time, for the clients of `curator-client` on this thread.
 ///
-/// Until it is dropped, clients that are started on this thread connect to the simulated servers, and read a clock that
-/// jumps to the next event as soon as all tasks wait. So an hour takes milliseconds, and the same seed and program give
-/// the same run, byte for byte in the [trace](Self::trace).
+/// Until it is dropped, clients that are started on this thread connect to the simulated servers,
+/// and read a clock that jumps to the next event as soon as all tasks wait. So an hour takes
+/// milliseconds, and the same seed and program give the same run, byte for byte in the
+/// [trace](Self::trace).
 ///
-/// It needs tokio's runtime with one thread, started paused: `#[tokio::test(start_paused = true)]`, or [`simulate`]. Else
-/// it pauses the runtime's clock, but runs then differ by a fraction of a millisecond.
+/// It needs tokio's runtime with one thread, started paused: `#[tokio::test(start_paused = true)]`,
+/// or [`simulate`]. Else it pauses the runtime's clock, but runs then differ by a fraction of a
+/// millisecond.
 ///
 /// Wait with `sleep` and `timeout` of tokio: [`soon`](crate::soon), [`within`](crate::within) and
-/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs for ever. So do the
-/// `blocking_*` methods of recipes, for which simulated time stands still. `tokio::time::advance` jumps over all that would
-/// have happened.
+/// [`until`](crate::until) measure real time. A wait for what never happens, without a limit, runs
+/// for ever. So do the `blocking_*` methods of recipes, for which simulated time stands still.
+/// `tokio::time::advance` jumps over all that would have happened.
 ///
-/// When a simulation is dropped in a panic, it prints its seed, the last events of its trace, and the command to repeat
-/// the run. When no simulated time passes for a minute, because a task computes or blocks for ever, it prints the same, and
-/// the process ends.
+/// When a simulation is dropped in a panic, it prints its seed, the last events of its trace, and
+/// the command to repeat the run. When no simulated time passes for a minute, because a task
+/// computes or blocks for ever, it prints the same, and the process ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,23 +101,24 @@ thread_local! {
 ///
 /// # What differs from real servers and a real network
 ///
-/// - There are no sockets: no back pressure, no limits of frames or of connections, no TLS, no SASL, no DNS. A
-///   connection is cut between frames, never within one.
+/// - There are no sockets: no back pressure, no limits of frames or of connections, no TLS, no
+///   SASL, no DNS. A connection is cut between frames, never within one.
 /// - Time has whole milliseconds. The code of clients takes no time.
-/// - A server that has been stopped for a minute refuses connections at once, and the trace leaves these out: an outage
-///   of an hour has thousands.
+/// - A server that has been stopped for a minute refuses connections at once, and the trace leaves
+///   these out: an outage of an hour has thousands.
 /// - Nothing is written to disk, and servers do not need time to read it.
-/// - Elections need no messages: after a bounded time, servers that can reach each other agree on one that has
-///   everything that was committed. Followers catch up at once.
-/// - A follower that has lost its leader serves stale reads until it gives it up, as a real one. Its clients' sessions
-///   are not renewed in this time.
-/// - There are no observers, and no reconfiguration. Servers are cut off from each other in two groups.
+/// - Elections need no messages: after a bounded time, servers that can reach each other agree on
+///   one that has everything that was committed. Followers catch up at once.
+/// - A follower that has lost its leader serves stale reads until it gives it up, as a real one.
+///   Its clients' sessions are not renewed in this time.
+/// - There are no observers, and no reconfiguration. Servers are cut off from each other in two
+///   groups.
 /// - A server that has lost its disk does not vote until it has caught up.
-/// - With one server, some faults never happen by chance: no server loses its disk, lags, is restored, or is cut off from
-///   others.
+/// - With one server, some faults never happen by chance: no server loses its disk, lags, is
+///   restored, or is cut off from others.
 /// - All clocks agree: those of clients, of processes and of servers.
-/// - Tasks that are ready at the same time run in the same order in each run. Races between the tasks of one process, as
-///   in a runtime with several threads, are not searched.
+/// - Tasks that are ready at the same time run in the same order in each run. Races between the
+///   tasks of one process, as in a runtime with several threads, are not searched.
 pub struct Simulation {
     shared: Arc<Shared>,
     run: Run,
@@ -159,12 +162,23 @@ impl Simulation {
         let mut world = World::new(config);
         let process = world.add_process("main");
         let shared = Arc::new(Shared::new(world));
-        let main = Process::new(ProcessNetwork { shared: Arc::clone(&shared), process });
+        let main = Process::new(ProcessNetwork {
+            shared: Arc::clone(&shared),
+            process,
+        });
         let driver = tokio::spawn(Driver::new(Arc::clone(&shared))).abort_handle();
         let entered = main.enter();
         watchdog::watch(&shared, run.clone());
         SIMULATIONS.with_borrow_mut(|simulations| simulations.push(Arc::downgrade(&shared)));
-        Self { shared, run, reports: true, servers, driver, main, _entered: entered }
+        Self {
+            shared,
+            run,
+            reports: true,
+            servers,
+            driver,
+            main,
+            _entered: entered,
+        }
     }
 
     /// The seed.
@@ -176,19 +190,25 @@ impl Simulation {
     /// The connect string for clients: `zk1:2181,zk2:2181,zk3:2181`.
     #[must_use]
     pub fn connect_string(&self) -> String {
-        let names: Vec<_> = (1..=self.servers).map(|number| format!("zk{number}:{PORT}")).collect();
+        let names: Vec<_> = (1..=self.servers)
+            .map(|number| format!("zk{number}:{PORT}"))
+            .collect();
         names.join(",")
     }
 
-    /// A new process. Clients that are not started in one of these belong to the process [`main`](Self::main).
+    /// A new process. Clients that are not started in one of these belong to the process
+    /// [`main`](Self::main).
     #[must_use]
     pub fn process(&self, name: &str) -> Process {
         let process = self.shared.update(|world| world.add_process(name));
-        Process::new(ProcessNetwork { shared: Arc::clone(&self.shared), process })
+        Process::new(ProcessNetwork {
+            shared: Arc::clone(&self.shared),
+            process,
+        })
     }
 
-    /// The process of the clients that are started without another one. A pause of it stops its clients, but not the
-    /// test that has started the simulation.
+    /// The process of the clients that are started without another one. A pause of it stops its
+    /// clients, but not the test that has started the simulation.
     #[must_use]
     pub fn main(&self) -> &Process {
         &self.main
@@ -240,7 +260,9 @@ impl Drop for Simulation {
         watchdog::forget(&self.shared);
         // Fails when the thread ends.
         let _ = SIMULATIONS.try_with(|simulations| {
-            simulations.borrow_mut().retain(|simulation| simulation.as_ptr() != Arc::as_ptr(&self.shared));
+            simulations
+                .borrow_mut()
+                .retain(|simulation| simulation.as_ptr() != Arc::as_ptr(&self.shared));
         });
         self.driver.abort();
         if self.reports && thread::panicking() {

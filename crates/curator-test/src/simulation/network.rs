@@ -20,14 +20,25 @@ pub(crate) struct ProcessNetwork {
 
 impl Network for ProcessNetwork {
     fn connect(&self, host: &str, port: u16) -> Connected {
-        let id = match self.shared.update(|world| world.connect(self.process, host, port)) {
+        let id = match self
+            .shared
+            .update(|world| world.connect(self.process, host, port))
+        {
             Ok(id) => id,
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         // Closes the connection if the client gives up the attempt.
-        let socket = ClientSocket { shared: Arc::clone(&self.shared), id };
+        let socket = ClientSocket {
+            shared: Arc::clone(&self.shared),
+            id,
+        };
         Box::pin(async move {
-            poll_fn(|context| socket.shared.update(|world| world.poll_connected(id, context))).await?;
+            poll_fn(|context| {
+                socket
+                    .shared
+                    .update(|world| world.poll_connected(id, context))
+            })
+            .await?;
             Ok(Box::new(socket) as Box<dyn Socket>)
         })
     }
@@ -55,16 +66,19 @@ struct ClientSocket {
 
 impl Socket for ClientSocket {
     fn send(&self, frame: Vec<u8>) {
-        self.shared.update(|world| world.send_to_server(self.id, Some(frame)));
+        self.shared
+            .update(|world| world.send_to_server(self.id, Some(frame)));
     }
 
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        self.shared.update(|world| world.poll_receive(self.id, context))
+        self.shared
+            .update(|world| world.poll_receive(self.id, context))
     }
 }
 
 impl Drop for ClientSocket {
     fn drop(&mut self) {
-        self.shared.update(|world| world.send_to_server(self.id, None));
+        self.shared
+            .update(|world| world.send_to_server(self.id, None));
     }
 }

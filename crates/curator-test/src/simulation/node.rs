@@ -24,8 +24,23 @@ pub struct Node {
 
 impl Node {
     pub(crate) fn new(data: &[u8], stat: &Stat, is_container: bool) -> Self {
-        let Stat { version, ephemeral_owner, czxid, mzxid, pzxid, .. } = *stat;
+        let Stat {
+            version,
+            ephemeral_owner,
+            czxid,
+            mzxid,
+            pzxid,
+            ..
+        } = *stat;
         let owner = (ephemeral_owner != 0).then_some(ephemeral_owner);
-        Self { data: data.to_vec(), version, owner, is_container, czxid, mzxid, pzxid }
+        Self {
+            data: data.to_vec(),
+            version,
+            owner,
+            is_container,
+            czxid,
+            mzxid,
+            pzxid,
+        }
     }
 }

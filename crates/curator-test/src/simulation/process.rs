@@ -26,10 +26,11 @@ use crate::{
 ///
 /// Clients belong to the process in which they were started. A clone is the same process.
 ///
-/// It counts the requests of its clients, and makes the network fail at a request that the test selects, by the methods of a
-/// [`FaultProxy`](crate::FaultProxy): a fault with an [`OpCode`](crate::OpCode) affects the next request of that type that
-/// *arrives* at a server after the call, on any connection of the process. [`heal`](super::Simulation::heal) ends these
-/// faults too. Waits for a frame are limited by 30 s of simulated time.
+/// It counts the requests of its clients, and makes the network fail at a request that the test
+/// selects, by the methods of a [`FaultProxy`](crate::FaultProxy): a fault with an
+/// [`OpCode`](crate::OpCode) affects the next request of that type that *arrives* at a server after
+/// the call, on any connection of the process. [`heal`](super::Simulation::heal) ends these faults
+/// too. Waits for a frame are limited by 30 s of simulated time.
 #[derive(Debug, Clone)]
 pub struct Process {
     pub(crate) network: Arc<ProcessNetwork>,
@@ -37,7 +38,9 @@ pub struct Process {
 
 impl Process {
     pub(crate) fn new(network: ProcessNetwork) -> Self {
-        Self { network: Arc::new(network) }
+        Self {
+            network: Arc::new(network),
+        }
     }
 
     pub(crate) fn id(&self) -> ProcessId {
@@ -47,7 +50,9 @@ impl Process {
     /// The name in the trace.
     #[must_use]
     pub fn name(&self) -> String {
-        self.network.shared.update(|world| world.processes[self.id()].name.clone())
+        self.network
+            .shared
+            .update(|world| world.processes[self.id()].name.clone())
     }
 
     /// Clients that are started on this thread belong to this process, until the result is dropped.
@@ -56,11 +61,11 @@ impl Process {
         enter(network)
     }
 
-    /// Runs a future in this process: clients that it starts belong to the process, and it is not polled while the
-    /// process is paused.
+    /// Runs a future in this process: clients that it starts belong to the process, and it is not
+    /// polled while the process is paused.
     ///
-    /// Tasks that the future spawns are not wrapped: wrap them too, or they run during a pause. The tasks of a client
-    /// need no wrapping.
+    /// Tasks that the future spawns are not wrapped: wrap them too, or they run during a pause. The
+    /// tasks of a client need no wrapping.
     ///
     /// # Cancel safety
     ///
@@ -77,54 +82,78 @@ impl Process {
         .await
     }
 
-    /// Pauses the process until [`resume`](Self::resume) or [`heal`](super::Simulation::heal): none of its tasks is
-    /// polled. Its connections stay open, and time passes.
+    /// Pauses the process until [`resume`](Self::resume) or [`heal`](super::Simulation::heal): none
+    /// of its tasks is polled. Its connections stay open, and time passes.
     pub fn pause(&self) {
-        self.network.shared.update(|world| world.pause_process(self.id()));
+        self.network
+            .shared
+            .update(|world| world.pause_process(self.id()));
     }
 
     /// [Pauses](Self::pause) the process for a time, in whole milliseconds.
     pub fn pause_for(&self, time: Duration) {
         self.network.shared.update(|world| {
             let change = world.pause_process(self.id());
-            world.undo_after(millis(time), Undo::ResumeProcess { process: self.id(), change });
+            world.undo_after(
+                millis(time),
+                Undo::ResumeProcess {
+                    process: self.id(),
+                    change,
+                },
+            );
         });
     }
 
     /// Resumes a paused process.
     pub fn resume(&self) {
-        self.network.shared.update(|world| world.resume_process(self.id()));
+        self.network
+            .shared
+            .update(|world| world.resume_process(self.id()));
     }
 
-    /// Kills the process, as SIGKILL does: none of its tasks is polled again, what it has sent still arrives, and its
-    /// connections end. Its sessions end when they expire. A future in [`run`](Self::run) never completes. Does nothing on
-    /// a killed process.
+    /// Kills the process, as SIGKILL does: none of its tasks is polled again, what it has sent
+    /// still arrives, and its connections end. Its sessions end when they expire. A future in
+    /// [`run`](Self::run) never completes. Does nothing on a killed process.
     ///
-    /// A restarted instance is a new [process](super::Simulation::process), which may have the same name. Dropping or
-    /// aborting the task of an instance is not this: its client then closes its session in order.
+    /// A restarted instance is a new [process](super::Simulation::process), which may have the same
+    /// name. Dropping or aborting the task of an instance is not this: its client then closes its
+    /// session in order.
     pub fn kill(&self) {
-        self.network.shared.update(|world| world.kill_process(self.id()));
+        self.network
+            .shared
+            .update(|world| world.kill_process(self.id()));
     }
 
-    /// Closes all connections of the process at their servers. Its clients read the end of each connection.
+    /// Closes all connections of the process at their servers. Its clients read the end of each
+    /// connection.
     pub fn cut(&self) {
         self.network.shared.update(|world| world.cut(self.id()));
     }
 
     /// With true, the servers refuse new connections of the process. Current ones stay open.
     pub fn refuse(&self, refuse: bool) {
-        self.network.shared.update(|world| world.refuse(self.id(), refuse));
+        self.network
+            .shared
+            .update(|world| world.refuse(self.id(), refuse));
     }
 
     fn read_traffic<R>(&self, read: impl FnOnce(&Traffic) -> R) -> R {
-        self.network.shared.update(|world| read(&world.processes[self.id()].traffic))
+        self.network
+            .shared
+            .update(|world| read(&world.processes[self.id()].traffic))
     }
 
     fn change_traffic<R>(&self, change: impl FnOnce(&mut Traffic) -> R) -> R {
-        self.network.shared.update(|world| world.change_traffic(self.id(), change))
+        self.network
+            .shared
+            .update(|world| world.change_traffic(self.id(), change))
     }
 
-    async fn wait_for_traffic(&self, what: String, condition: impl Fn(&Traffic) -> bool) -> Result<(), Error> {
+    async fn wait_for_traffic(
+        &self,
+        what: String,
+        condition: impl Fn(&Traffic) -> bool,
+    ) -> Result<(), Error> {
         let waiting = poll_fn(|context| {
             self.network.shared.update(|world| {
                 let process = &mut world.processes[self.id()];
@@ -135,7 +164,9 @@ impl Process {
                 Poll::Pending
             })
         });
-        timeout(WAIT_LIMIT, waiting).await.map_err(|_| Error::timeout(what, WAIT_LIMIT))
+        timeout(WAIT_LIMIT, waiting)
+            .await
+            .map_err(|_| Error::timeout(what, WAIT_LIMIT))
     }
 }
 

@@ -21,21 +21,23 @@ use super::{Run, SEED_VARIABLE, Shared, Simulation, SimulationBuilder, report::T
 /// The longest run, in simulated time.
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs a test with one simulated server and the given seed, in a runtime of its own, and returns its output.
+/// Runs a test with one simulated server and the given seed, in a runtime of its own, and returns
+/// its output.
 ///
 /// # Panics
 ///
-/// When the test panics, or takes longer than a simulated day. The message has the seed, the last events of the trace,
-/// and the command to repeat the run. Also when called in a runtime.
+/// When the test panics, or takes longer than a simulated day. The message has the seed, the last
+/// events of the trace, and the command to repeat the run. Also when called in a runtime.
 ///
-/// When no simulated time passes for 60 s, because a task computes or blocks for ever, the same is printed, and the
-/// process ends.
+/// When no simulated time passes for 60 s, because a task computes or blocks for ever, the same is
+/// printed, and the process ends.
 #[track_caller]
 pub fn simulate<T>(seed: u64, test: impl AsyncFnOnce(&Simulation) -> T) -> T {
     Simulation::builder().seed(seed).simulate(test)
 }
 
-/// Runs a test with one simulated server once for each seed, on all processors. See [`SimulationBuilder::search`].
+/// Runs a test with one simulated server once for each seed, on all processors. See
+/// [`SimulationBuilder::search`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,29 +77,37 @@ impl SimulationBuilder {
         self.run(test).unwrap_or_else(|failure| fail(&failure))
     }
 
-    /// Runs a test once for each seed, each in a runtime of its own, on all processors. If the environment variable
-    /// `CURATOR_SEED` is set, only with that seed.
+    /// Runs a test once for each seed, each in a runtime of its own, on all processors. If the
+    /// environment variable `CURATOR_SEED` is set, only with that seed.
     ///
-    /// Each run has only what its closure captures in common with the others: let it start everything itself.
+    /// Each run has only what its closure captures in common with the others: let it start
+    /// everything itself.
     ///
     /// # Panics
     ///
-    /// When a run panics, or takes longer than a simulated day. The message has the lowest failing seed, the last events
-    /// of its trace, and the command to repeat it. Also when there are no seeds, when `CURATOR_SEED` is not a number,
-    /// and when called in a runtime.
+    /// When a run panics, or takes longer than a simulated day. The message has the lowest failing
+    /// seed, the last events of its trace, and the command to repeat it. Also when there are no
+    /// seeds, when `CURATOR_SEED` is not a number, and when called in a runtime.
     ///
     /// As [`simulate`], when no simulated time passes.
     #[track_caller]
     pub fn search(self, seeds: Range<u64>, test: impl AsyncFn(&Simulation) + Sync) {
         assert_no_runtime();
-        assert!(!seeds.is_empty(), "there are no seeds to search: {seeds:?} is empty");
+        assert!(
+            !seeds.is_empty(),
+            "there are no seeds to search: {seeds:?} is empty"
+        );
         if let Some(seed) = env::var_os(SEED_VARIABLE) {
             return self.seed(seed_in(&seed)).simulate(test);
         }
         let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(None::<Failure>));
         let test_name = TestName::of_thread();
         let work = || {
-            while failed.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            while failed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_none()
+            {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= seeds.end {
                     return;
@@ -126,14 +136,20 @@ impl SimulationBuilder {
     fn run<T>(self, test: impl AsyncFnOnce(&Simulation) -> T) -> Result<T, Failure> {
         let (of_this, shared) = (self.run_of_this(), Mutex::new(None::<Arc<Shared>>));
         let run = || {
-            let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let runtime = runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
             let runtime = runtime.map_err(|e| format!("could not build a runtime: {e}"))?;
             runtime.block_on(async {
                 let mut simulation = self.start();
                 simulation.reports = false;
-                *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&simulation.shared));
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Arc::clone(&simulation.shared));
                 let output = tokio::time::timeout(LIMIT, test(&simulation)).await;
-                output.map_err(|_| format!("the run has not ended within {LIMIT:?} of simulated time"))
+                output.map_err(|_| {
+                    format!("the run has not ended within {LIMIT:?} of simulated time")
+                })
             })
         };
         let reason = match catch_unwind(AssertUnwindSafe(run)) {
@@ -142,7 +158,10 @@ impl SimulationBuilder {
             Err(panic) => text_of(panic.as_ref()),
         };
         let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Err(Failure { report: of_this.report(&reason, shared.as_deref()), run: of_this })
+        Err(Failure {
+            report: of_this.report(&reason, shared.as_deref()),
+            run: of_this,
+        })
     }
 }
 
@@ -171,13 +190,23 @@ fn assert_no_runtime() {
 #[track_caller]
 fn seed_in(value: &OsStr) -> u64 {
     let seed = value.to_str().and_then(|value| value.trim().parse().ok());
-    #[expect(clippy::panic, reason = "a run without the seed would pass for the wrong reason")]
-    seed.unwrap_or_else(|| panic!("{SEED_VARIABLE} is {value:?}, not a seed: a number from 0 to {}", u64::MAX))
+    #[expect(
+        clippy::panic,
+        reason = "a run without the seed would pass for the wrong reason"
+    )]
+    seed.unwrap_or_else(|| {
+        panic!(
+            "{SEED_VARIABLE} is {value:?}, not a seed: a number from 0 to {}",
+            u64::MAX
+        )
+    })
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a text")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -188,7 +217,11 @@ mod tests {
     fn the_variable_is_a_decimal_number() {
         assert_eq!(seed_in(OsStr::new(" 17 ")), 17);
         for value in ["abc", "0x4", "-1", "", "18446744073709551616"] {
-            let text = text_of(catch_unwind(|| seed_in(OsStr::new(value))).unwrap_err().as_ref());
+            let text = text_of(
+                catch_unwind(|| seed_in(OsStr::new(value)))
+                    .unwrap_err()
+                    .as_ref(),
+            );
             let expected = "not a seed: a number from 0 to 18446744073709551615";
             assert_eq!(text, format!("CURATOR_SEED is {value:?}, {expected}"));
         }

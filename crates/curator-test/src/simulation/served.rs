@@ -61,7 +61,9 @@ struct Front {
 
 impl fmt::Debug for SimulatedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimulatedServer").field("port", &self.port.number()).finish_non_exhaustive()
+        f.debug_struct("SimulatedServer")
+            .field("port", &self.port.number())
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,20 +74,34 @@ impl SimulatedServer {
         let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         // Passwords of sessions differ from those of other servers.
         let seed = u64::from(port.number()) << 32 | u64::from(since_1970.subsec_nanos());
-        let builder = SimulationBuilder::default().seed(seed).servers(SERVERS).trace_lines(0);
+        let builder = SimulationBuilder::default()
+            .seed(seed)
+            .servers(SERVERS)
+            .trace_lines(0);
         let start = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
         let mut world = World::new(builder.into_config(settings, start));
         let process = world.add_process_at("client", Ipv4Addr::LOCALHOST);
-        let server = (0..SERVERS).find(|server| world.leader() != Some(*server)).unwrap_or_default();
+        let server = (0..SERVERS)
+            .find(|server| world.leader() != Some(*server))
+            .unwrap_or_default();
         let shared = Arc::new(Shared::in_real_time(world));
         let driver = Driver::new(Arc::clone(&shared));
-        let front = Arc::new(Front { network: ProcessNetwork { shared, process }, server, settings });
+        let front = Arc::new(Front {
+            network: ProcessNetwork { shared, process },
+            server,
+            settings,
+        });
         let serve = {
             let front = Arc::clone(&front);
             move |client| serve(client, Arc::clone(&front))
         };
         let thread = ServingThread::start("simulated-zookeeper", port.address(), serve, driver)?;
-        Ok(Self { front, thread, port, control: Mutex::default() })
+        Ok(Self {
+            front,
+            thread,
+            port,
+            control: Mutex::default(),
+        })
     }
 
     fn control(&self) -> MutexGuard<'_, ()> {
@@ -93,7 +109,8 @@ impl SimulatedServer {
     }
 
     fn each<R>(&self, change: impl Fn(&mut World, ServerId) -> R) {
-        self.front.update(|world| (0..SERVERS).for_each(|server| drop(change(world, server))));
+        self.front
+            .update(|world| (0..SERVERS).for_each(|server| drop(change(world, server))));
     }
 
     fn shut_down(&self) {
@@ -107,7 +124,8 @@ impl SimulatedServer {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.front.update(|world| world.servers[self.front.server].is_up)
+        self.front
+            .update(|world| world.servers[self.front.server].is_up)
     }
 
     pub(crate) fn stop(&self) {
@@ -132,10 +150,20 @@ impl SimulatedServer {
 
     pub(crate) fn set_create_counter(&self, path: &str, counter: i32) -> Result<(), Error> {
         self.check_running("change of a counter")?;
-        let change = |world: &mut World| world.set_create_counter(path, counter).then(|| world.last_index());
-        let index = self.front.update(change).ok_or_else(|| Error::NoNode(path.to_owned()))?;
+        let change = |world: &mut World| {
+            world
+                .set_create_counter(path, counter)
+                .then(|| world.last_index())
+        };
+        let index = self
+            .front
+            .update(change)
+            .ok_or_else(|| Error::NoNode(path.to_owned()))?;
         let begin = Instant::now();
-        while self.front.update(|world| world.servers[self.front.server].applied < index) {
+        while self
+            .front
+            .update(|world| world.servers[self.front.server].applied < index)
+        {
             if begin.elapsed() > CHANGE_TIMEOUT {
                 return Err(Error::timeout("a change of a counter", CHANGE_TIMEOUT));
             }
@@ -147,15 +175,23 @@ impl SimulatedServer {
     pub(crate) fn four_letter_word(&self, word: &str) -> Result<String, Error> {
         let known = words::parse(word)?;
         self.check_running(&format!("reply to `{word}`"))?;
-        Ok(self.front.update(|world| world.word(self.front.server, known)))
+        Ok(self
+            .front
+            .update(|world| world.word(self.front.server, known)))
     }
 
     /// Fails if the server is stopped or paused.
     fn check_running(&self, what: &str) -> Result<(), Error> {
         let server = self.front.server;
-        match self.front.update(|world| (world.servers[server].is_up, world.servers[server].is_paused)) {
+        match self
+            .front
+            .update(|world| (world.servers[server].is_up, world.servers[server].is_paused))
+        {
             (false, _) => Err(Error::NotRunning(self.address())),
-            (_, true) => Err(Error::timeout(format!("a {what} from a paused server"), Duration::ZERO)),
+            (_, true) => Err(Error::timeout(
+                format!("a {what} from a paused server"),
+                Duration::ZERO,
+            )),
             (true, false) => Ok(()),
         }
     }
@@ -180,9 +216,12 @@ impl Front {
 
 /// Serves one client until either side ends the connection.
 async fn serve(mut client: TcpStream, front: Arc<Front>) {
-    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only for a closed socket.
+    // Without this, a small reply can wait for the acknowledgement of the previous one. Fails only
+    // for a closed socket.
     drop(client.set_nodelay(true));
-    let Ok(socket) = front.network.connect(&front.host(), PORT).await else { return };
+    let Ok(socket) = front.network.connect(&front.host(), PORT).await else {
+        return;
+    };
     let (from_client, to_client) = client.split();
     // After an error, the connection ends too.
     tokio::select! {
@@ -200,10 +239,14 @@ async fn serve(mut client: TcpStream, front: Arc<Front>) {
     close_lingering(client).await;
 }
 
-/// Hands the client's frames to the server. Returns when the client closes the connection, sends an invalid frame, no
-/// first frame in time, or a four-letter word.
+/// Hands the client's frames to the server. Returns when the client closes the connection, sends an
+/// invalid frame, no first frame in time, or a four-letter word.
 async fn read(mut client: ReadHalf<'_>, socket: &dyn Socket, front: &Front) -> io::Result<[u8; 4]> {
-    let Settings { max_frame, sessionless_timeout, .. } = front.settings;
+    let Settings {
+        max_frame,
+        sessionless_timeout,
+        ..
+    } = front.settings;
     match timeout(sessionless_timeout, first_frame(&mut client, max_frame)).await?? {
         First::Word(word) => return Ok(word),
         First::Frame(frame) => socket.send(frame),

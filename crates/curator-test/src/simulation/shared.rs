@@ -17,7 +17,8 @@ use tokio::time::{Instant, Sleep};
 use super::world::World;
 use crate::embedded::Millis;
 
-/// The driver lets time pass at least this often, also when nothing is due. So time that stands still is seen.
+/// The driver lets time pass at least this often, also when nothing is due. So time that stands
+/// still is seen.
 const BEAT: Millis = 1000;
 
 /// A world and its clock.
@@ -53,16 +54,29 @@ impl Shared {
     }
 
     fn begin(world: World, start: Instant, is_real: bool) -> Self {
-        let state = State { world, driver: None, sleeps_until: 0 };
-        Self { state: Mutex::new(state), start, is_real, latest: AtomicU64::new(0) }
+        let state = State {
+            world,
+            driver: None,
+            sleeps_until: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            start,
+            is_real,
+            latest: AtomicU64::new(0),
+        }
     }
 
     fn elapsed(&self) -> Duration {
-        if self.is_real { self.start.into_std().elapsed() } else { self.start.elapsed() }
+        if self.is_real {
+            self.start.into_std().elapsed()
+        } else {
+            self.start.elapsed()
+        }
     }
 
-    /// The trace so far, unless the world is being changed. Reads no clock and does not wait, so it can be called
-    /// outside of the runtime, and on any thread.
+    /// The trace so far, unless the world is being changed. Reads no clock and does not wait, so it
+    /// can be called outside of the runtime, and on any thread.
     pub(crate) fn trace(&self) -> Option<String> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -77,7 +91,8 @@ impl Shared {
         self.latest.load(Ordering::Relaxed)
     }
 
-    /// Changes the world at the current time, after everything that is due. Then wakes those whom it concerns.
+    /// Changes the world at the current time, after everything that is due. Then wakes those whom
+    /// it concerns.
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
         // Whole milliseconds, as tokio's timers.
         let now = Millis::try_from(self.elapsed().as_millis()).unwrap_or(Millis::MAX);
@@ -88,8 +103,16 @@ impl Shared {
             let result = change(&mut state.world);
             state.world.run_until(now);
             let wakers = std::mem::take(&mut state.world.wakers);
-            let is_earlier = state.world.queue.next().is_some_and(|next| next < state.sleeps_until);
-            let driver = if is_earlier { state.driver.take() } else { None };
+            let is_earlier = state
+                .world
+                .queue
+                .next()
+                .is_some_and(|next| next < state.sleeps_until);
+            let driver = if is_earlier {
+                state.driver.take()
+            } else {
+                None
+            };
             (result, wakers, driver)
         };
         // Outside the lock: a waker may poll its task.
@@ -107,7 +130,10 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, sleep: None }
+        Self {
+            shared,
+            sleep: None,
+        }
     }
 }
 
@@ -118,14 +144,20 @@ impl Future for Driver {
         loop {
             self.shared.update(|_| ());
             let next = {
-                let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = self
+                    .shared
+                    .state
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 let beat = state.world.now.saturating_add(BEAT);
                 let next = state.world.queue.next().map_or(beat, |next| next.min(beat));
                 (state.driver, state.sleeps_until) = (Some(context.waker().clone()), next);
                 next
             };
             let deadline = self.shared.start + Duration::from_millis(next);
-            let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+            let sleep = self
+                .sleep
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
             if sleep.deadline() != deadline || sleep.is_elapsed() {
                 sleep.as_mut().reset(deadline);
             }

@@ -36,7 +36,12 @@ const PRIME: u64 = 0x0000_0100_0000_01b3;
 
 impl Trace {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { text: String::new(), lines: 0, limit, hash: OFFSET }
+        Self {
+            text: String::new(),
+            lines: 0,
+            limit,
+            hash: OFFSET,
+        }
     }
 
     /// Adds a line.
@@ -71,33 +76,59 @@ impl Trace {
         if let Some((_, OpCode::CreateSession)) = asked.front() {
             asked.pop_front();
             return match reader.read::<ConnectResponse<&[u8]>>("a session") {
-                Ok(ConnectResponse { session_id, timeout, .. }) => {
-                    self.line(now, format_args!("{process} <- {server} session {session_id:x} for {timeout} ms"));
+                Ok(ConnectResponse {
+                    session_id,
+                    timeout,
+                    ..
+                }) => {
+                    self.line(
+                        now,
+                        format_args!(
+                            "{process} <- {server} session {session_id:x} for {timeout} ms"
+                        ),
+                    );
                 }
                 Err(malformed) => self.line(now, format_args!("{process} <- {server} {malformed}")),
             };
         }
         let ReplyHeader { xid, zxid, error } = match reader.read("a reply") {
             Ok(header) => header,
-            Err(malformed) => return self.line(now, format_args!("{process} <- {server} {malformed}")),
+            Err(malformed) => {
+                return self.line(now, format_args!("{process} <- {server} {malformed}"));
+            }
         };
         if xid == EVENT_XID {
             let event = reader.read::<Event<String>>("an event").ok();
-            let kind = match event.as_ref().and_then(|event| EventKind::of_number(event.kind)) {
+            let kind = match event
+                .as_ref()
+                .and_then(|event| EventKind::of_number(event.kind))
+            {
                 Some(EventKind::NodeCreated) => "created",
                 Some(EventKind::NodeDeleted) => "deleted",
                 Some(EventKind::NodeDataChanged) => "changed",
                 Some(EventKind::NodeChildrenChanged) | None => "children",
             };
             let path = event.map(|event| event.path).unwrap_or_default();
-            return self.line(now, format_args!("{process} <- {server} event {kind} {path}"));
+            return self.line(
+                now,
+                format_args!("{process} <- {server} event {kind} {path}"),
+            );
         }
-        let op = asked.iter().position(|(its, _)| *its == xid).and_then(|index| asked.remove(index));
+        let op = asked
+            .iter()
+            .position(|(its, _)| *its == xid)
+            .and_then(|index| asked.remove(index));
         let op = Op(op.map_or(OpCode::Other(0), |(_, op)| op));
         if error == 0 {
-            self.line(now, format_args!("{process} <- {server} #{xid} {op} ok, zxid {zxid:x}"));
+            self.line(
+                now,
+                format_args!("{process} <- {server} #{xid} {op} ok, zxid {zxid:x}"),
+            );
         } else {
-            self.line(now, format_args!("{process} <- {server} #{xid} {op} error {error}, zxid {zxid:x}"));
+            self.line(
+                now,
+                format_args!("{process} <- {server} #{xid} {op} error {error}, zxid {zxid:x}"),
+            );
         }
     }
 
@@ -112,7 +143,10 @@ impl Trace {
 
 /// The last lines of a text, at most `lines`.
 pub(crate) fn last_lines(text: &str, lines: usize) -> &str {
-    let start = text.rmatch_indices('\n').nth(lines).map_or(0, |(index, _)| index + 1);
+    let start = text
+        .rmatch_indices('\n')
+        .nth(lines)
+        .map_or(0, |(index, _)| index + 1);
     &text[start..]
 }
 

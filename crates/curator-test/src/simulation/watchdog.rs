@@ -1,7 +1,8 @@
 //! Ends the process when a simulation stands still.
 //!
-//! A task that computes for ever, or that blocks its thread for ever, cannot be interrupted, and no limit in simulated
-//! time ends it. So a thread of the process watches whether time passes in each simulation.
+//! A task that computes for ever, or that blocks its thread for ever, cannot be interrupted, and no
+//! limit in simulated time ends it. So a thread of the process watches whether time passes in each
+//! simulation.
 
 use std::{
     io::{self, Write},
@@ -17,8 +18,8 @@ use crate::embedded::Millis;
 /// How often the thread looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How often a simulation must have stood still. Looks are counted, and no clock is read: while the whole process is
-/// stopped, as by a debugger, nothing counts.
+/// How often a simulation must have stood still. Looks are counted, and no clock is read: while the
+/// whole process is stopped, as by a debugger, nothing counts.
 const STILL: u32 = 60;
 
 /// The exit status of a test harness whose tests fail.
@@ -29,8 +30,8 @@ static WATCHED: Mutex<Vec<Simulated>> = Mutex::new(Vec::new());
 /// Is notified when there is a simulation to watch.
 static BEGUN: Condvar = Condvar::new();
 
-/// For how many simulations at a time there is room from the start. A test may count what each run leaves in memory, and
-/// the list belongs to none of them.
+/// For how many simulations at a time there is room from the start. A test may count what each run
+/// leaves in memory, and the list belongs to none of them.
 const ROOM: usize = 64;
 
 struct Simulated {
@@ -47,7 +48,11 @@ pub(super) fn watch(shared: &Arc<Shared>, run: Run) {
     THREAD.call_once(|| {
         lock().reserve(ROOM);
         // Without a thread, nothing is watched.
-        drop(thread::Builder::new().name("simulations".to_owned()).spawn(watch_all));
+        drop(
+            thread::Builder::new()
+                .name("simulations".to_owned())
+                .spawn(watch_all),
+        );
     });
     lock().push(Simulated::new(shared, run));
     BEGUN.notify_one();
@@ -72,7 +77,12 @@ fn watch_all() {
 
 impl Simulated {
     fn new(shared: &Arc<Shared>, run: Run) -> Self {
-        Self { run, shared: Arc::downgrade(shared), time: shared.latest(), still: 0 }
+        Self {
+            run,
+            shared: Arc::downgrade(shared),
+            time: shared.latest(),
+            still: 0,
+        }
     }
 
     /// Returns a report if no time has passed in the last looks.
@@ -104,7 +114,11 @@ mod tests {
 
     /// Looks at a simulation as often as needed.
     fn look_until(simulation: &Simulated, looks: u32) -> Option<String> {
-        let mut simulated = Simulated { run: simulation.run.clone(), shared: simulation.shared.clone(), ..*simulation };
+        let mut simulated = Simulated {
+            run: simulation.run.clone(),
+            shared: simulation.shared.clone(),
+            ..*simulation
+        };
         (0..looks).find_map(|_| simulated.look())
     }
 
@@ -115,10 +129,15 @@ mod tests {
         let mut simulated = Simulated::new(&simulation.shared, simulation.run.clone());
         assert_eq!(look_until(&simulated, STILL - 1), None);
         let report = look_until(&simulated, STILL).unwrap();
-        assert!(report.starts_with("seed 7 failed: no simulated time has passed for 60s"), "{report}");
+        assert!(
+            report.starts_with("seed 7 failed: no simulated time has passed for 60s"),
+            "{report}"
+        );
         assert!(report.contains("the last event"), "{report}");
         assert!(
-            report.contains("CURATOR_SEED=7 cargo test -p curator-test simulation::watchdog::tests::a_simu"),
+            report.contains(
+                "CURATOR_SEED=7 cargo test -p curator-test simulation::watchdog::tests::a_simu"
+            ),
             "{report}"
         );
         for _ in 0..2 * STILL {
@@ -143,12 +162,20 @@ mod tests {
         let simulation = Simulation::new(7);
         let simulated = Simulated::new(&simulation.shared, simulation.run.clone());
         let report = simulation.shared.update(|_| look_until(&simulated, STILL));
-        assert!(report.unwrap().contains("Its last events:\n(the simulation does not return)"));
+        assert!(
+            report
+                .unwrap()
+                .contains("Its last events:\n(the simulation does not return)")
+        );
     }
 
     #[test]
     fn each_simulation_is_watched_until_it_is_dropped() {
-        let is_watched = |shared: &Weak<Shared>| lock().iter().any(|simulated| simulated.shared.ptr_eq(shared));
+        let is_watched = |shared: &Weak<Shared>| {
+            lock()
+                .iter()
+                .any(|simulated| simulated.shared.ptr_eq(shared))
+        };
         let shared = crate::simulate(3, async |simulation| {
             let shared = Arc::downgrade(&simulation.shared);
             assert!(is_watched(&shared));

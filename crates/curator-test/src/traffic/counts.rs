@@ -26,8 +26,8 @@ pub(crate) struct Counts {
 
 /// A client's requests, grouped into pipelines that share a round trip.
 ///
-/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that pipeline was
-/// delivered. The next request may depend on that reply, and starts a new pipeline.
+/// Pipelines are numbered from 1. A request belongs to the current pipeline until a reply to that
+/// pipeline was delivered. The next request may depend on that reply, and starts a new pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Pipelines {
     current: u64,
@@ -45,8 +45,8 @@ impl Counts {
         Some(pipelines.current)
     }
 
-    /// Adds a request to the current pipeline, or starts a new one, which counts as a round trip. The caller may be
-    /// unable to parse the request.
+    /// Adds a request to the current pipeline, or starts a new one, which counts as a round trip.
+    /// The caller may be unable to parse the request.
     pub(crate) fn join_pipeline(&mut self, pipelines: &mut Pipelines) {
         if pipelines.delivered == pipelines.current {
             pipelines.current += 1;
@@ -90,12 +90,19 @@ impl Counts {
     }
 
     pub(crate) fn reset(&mut self) {
-        *self = Self { ignored: std::mem::take(&mut self.ignored), ..Self::default() };
+        *self = Self {
+            ignored: std::mem::take(&mut self.ignored),
+            ..Self::default()
+        };
     }
 
     /// The requests that have arrived, without pings and handshakes.
     pub(crate) fn requests(&self) -> BTreeMap<OpCode, u64> {
-        self.arrived.iter().filter(|(op, _)| !self.is_background(**op)).map(|(op, n)| (*op, *n)).collect()
+        self.arrived
+            .iter()
+            .filter(|(op, _)| !self.is_background(**op))
+            .map(|(op, n)| (*op, *n))
+            .collect()
     }
 
     pub(crate) fn arrived(&self, op: OpCode) -> u64 {

@@ -93,22 +93,32 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Arms a fault for the `nth` request of this kind from now on, counted from 1. If another fault affects that
-    /// request, this one affects the next.
+    /// Arms a fault for the `nth` request of this kind from now on, counted from 1. If another
+    /// fault affects that request, this one affects the next.
     pub(crate) fn arm(&mut self, op: OpCode, nth: u64, fault: Fault) {
-        self.armed.push(Armed { op, fault, before: nth.saturating_sub(1) });
+        self.armed.push(Armed {
+            op,
+            fault,
+            before: nth.saturating_sub(1),
+        });
     }
 
-    /// Arms an alteration of the reply to the `nth` request of that kind, as [`arm`](Self::arm) does.
-    pub(crate) fn arm_alteration(&mut self, op: OpCode, nth: u64, alter: impl FnOnce(&mut Vec<u8>) + Send + 'static) {
+    /// Arms an alteration of the reply to the `nth` request of that kind, as [`arm`](Self::arm)
+    /// does.
+    pub(crate) fn arm_alteration(
+        &mut self,
+        op: OpCode,
+        nth: u64,
+        alter: impl FnOnce(&mut Vec<u8>) + Send + 'static,
+    ) {
         let number = self.next_alteration;
         self.next_alteration += 1;
         self.alterations.insert(number, Alteration(Box::new(alter)));
         self.arm(op, nth, Fault::AlterReply(number));
     }
 
-    /// Removes the faults that wait for their request. An alteration whose request has passed still waits for its
-    /// reply.
+    /// Removes the faults that wait for their request. An alteration whose request has passed still
+    /// waits for its reply.
     pub(crate) fn disarm(&mut self) {
         for armed in self.armed.drain(..) {
             if let Fault::AlterReply(number) = armed.fault {
@@ -122,9 +132,13 @@ impl Faults {
         self.alterations.remove(&number)
     }
 
-    /// Takes the fault for a request that has just arrived, and counts the request for the other faults.
+    /// Takes the fault for a request that has just arrived, and counts the request for the other
+    /// faults.
     pub(crate) fn hit(&mut self, op: OpCode) -> Option<Fault> {
-        let due = self.armed.iter().position(|armed| armed.op == op && armed.before == 0);
+        let due = self
+            .armed
+            .iter()
+            .position(|armed| armed.op == op && armed.before == 0);
         let hit = due.map(|index| self.armed.remove(index).fault);
         for armed in self.armed.iter_mut().filter(|armed| armed.op == op) {
             armed.before = armed.before.saturating_sub(1);
@@ -204,7 +218,10 @@ mod tests {
         faults.arm(OpCode::Create2, 1, Fault::CutReply);
         faults.arm_alteration(OpCode::GetData, 1, |_| {});
         faults.disarm();
-        assert_eq!((faults.hit(OpCode::Create2), faults.hit(OpCode::GetData)), (None, None));
+        assert_eq!(
+            (faults.hit(OpCode::Create2), faults.hit(OpCode::GetData)),
+            (None, None)
+        );
         assert_eq!(under_way, Some(Fault::AlterReply(0)));
         assert!(faults.take_alteration(0).is_some() && faults.take_alteration(1).is_none());
     }

@@ -40,7 +40,13 @@ pub(crate) enum Note {
 
 impl Delivery {
     pub(super) fn at_once(note: Note) -> Self {
-        Self { release: None, delay: Duration::ZERO, alteration: None, note, is_last: false }
+        Self {
+            release: None,
+            delay: Duration::ZERO,
+            alteration: None,
+            note,
+            is_last: false,
+        }
     }
 
     /// The verdict without a fault.
@@ -54,7 +60,8 @@ pub(super) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
     Reader::lenient(payload).read("the start of a frame").ok()
 }
 
-/// The path of a request; for a request with several operations, the path of the first. `None` without a path.
+/// The path of a request; for a request with several operations, the path of the first. `None`
+/// without a path.
 pub(super) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
     match op {
         OpCode::Multi | OpCode::MultiRead => {
@@ -70,8 +77,14 @@ mod tests {
 
     #[test]
     fn a_length_that_is_negative_or_exceeds_the_frame_is_not_that_of_a_path() {
-        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x01/"), Some(&b"/"[..]));
-        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"), None);
+        assert_eq!(
+            path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x01/"),
+            Some(&b"/"[..])
+        );
+        assert_eq!(
+            path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"),
+            None
+        );
         assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }
 }

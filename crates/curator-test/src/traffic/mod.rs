@@ -1,6 +1,8 @@
-//! The frames between clients and servers, wherever they are carried: counts them, and decides what happens to each.
+//! The frames between clients and servers, wherever they are carried: counts them, and decides what
+//! happens to each.
 //!
-//! A [`FaultProxy`](crate::FaultProxy) and the simulated network ask here for each frame. No I/O, and no clock.
+//! A [`FaultProxy`](crate::FaultProxy) and the simulated network ask here for each frame. No I/O,
+//! and no clock.
 //!
 //! | Module | |
 //! |---|---|
@@ -46,7 +48,8 @@ pub(crate) type LinkId = u64;
 /// A client's connection.
 #[derive(Debug, Default)]
 struct Link {
-    /// Whether the client has sent its handshake, and whether it was answered. Neither has a header.
+    /// Whether the client has sent its handshake, and whether it was answered. Neither has a
+    /// header.
     is_greeted: bool,
     is_answered: bool,
     /// Requests without a reply, in order.
@@ -82,15 +85,22 @@ impl Traffic {
     /// Ends all losses of bytes. Returns the links that have lost some.
     pub(crate) fn heal(&mut self) -> Vec<LinkId> {
         self.faults.heal();
-        self.links.iter().filter(|(_, link)| link.is_lossy).map(|(id, _)| *id).collect()
+        self.links
+            .iter()
+            .filter(|(_, link)| link.is_lossy)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     pub(crate) fn reset_counts(&mut self) {
         self.counts.reset();
-        self.links.values_mut().for_each(|link| link.pipelines.reset());
+        self.links
+            .values_mut()
+            .for_each(|link| link.pipelines.reset());
     }
 
-    /// Whether bytes in this direction are lost now. If so, this records that the link cannot continue.
+    /// Whether bytes in this direction are lost now. If so, this records that the link cannot
+    /// continue.
     pub(crate) fn loses(&mut self, id: LinkId, direction: Direction) -> bool {
         let loses = self.faults.loses(direction);
         if loses && let Some(link) = self.links.get_mut(&id) {
@@ -110,11 +120,20 @@ impl Traffic {
 
     /// Decides about a frame of a client.
     pub(crate) fn pass_to_server(&mut self, id: LinkId, frame: &[u8]) -> Verdict {
-        let Some(link) = self.links.get_mut(&id) else { return Delivery::noting(Note::Nothing) };
+        let Some(link) = self.links.get_mut(&id) else {
+            return Delivery::noting(Note::Nothing);
+        };
         self.counts.send(frame.len());
         if !std::mem::replace(&mut link.is_greeted, true) {
             // No other request is outstanding yet, so any xid is unique.
-            return self.request(id, RequestHeader { xid: 0, op: OpCode::CreateSession }, None);
+            return self.request(
+                id,
+                RequestHeader {
+                    xid: 0,
+                    op: OpCode::CreateSession,
+                },
+                None,
+            );
         }
         match parse::<RequestHeader>(frame) {
             Some(header) => {
@@ -127,26 +146,54 @@ impl Traffic {
 
     /// Decides about a frame of a server.
     pub(crate) fn pass_to_client(&mut self, id: LinkId, frame: &[u8]) -> Verdict {
-        let Some(link) = self.links.get_mut(&id) else { return Delivery::noting(Note::Nothing) };
+        let Some(link) = self.links.get_mut(&id) else {
+            return Delivery::noting(Note::Nothing);
+        };
         self.counts.receive(frame.len());
         if std::mem::replace(&mut link.is_answered, true) {
             return self.reply(id, parse(frame));
         }
         // Session 0 means that the requested session has ended.
-        if let Some(ConnectResponse { session_id, password, .. }) = parse::<ConnectResponse<Vec<u8>>>(frame)
+        if let Some(ConnectResponse {
+            session_id,
+            password,
+            ..
+        }) = parse::<ConnectResponse<Vec<u8>>>(frame)
             && session_id != 0
         {
-            self.sessions.retain(|session| session.session_id != session_id);
-            self.sessions.push(SessionCredentials { session_id, password });
+            self.sessions
+                .retain(|session| session.session_id != session_id);
+            self.sessions.push(SessionCredentials {
+                session_id,
+                password,
+            });
         }
-        self.reply(id, Some(ReplyHeader { xid: 0, zxid: 0, error: 0 }))
+        self.reply(
+            id,
+            Some(ReplyHeader {
+                xid: 0,
+                zxid: 0,
+                error: 0,
+            }),
+        )
     }
 
     /// Decides about a request. `path` is its path, if it has one.
-    fn request(&mut self, id: LinkId, RequestHeader { xid, op }: RequestHeader, path: Option<&[u8]>) -> Verdict {
-        let Some(link) = self.links.get_mut(&id) else { return Delivery::noting(Note::Nothing) };
+    fn request(
+        &mut self,
+        id: LinkId,
+        RequestHeader { xid, op }: RequestHeader,
+        path: Option<&[u8]>,
+    ) -> Verdict {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Delivery::noting(Note::Nothing);
+        };
         let is_exempt = path.is_some_and(|path| self.faults.exempt_paths.contains(path));
-        let pipeline = if is_exempt { None } else { self.counts.arrive(op, &mut link.pipelines) };
+        let pipeline = if is_exempt {
+            None
+        } else {
+            self.counts.arrive(op, &mut link.pipelines)
+        };
         if self.loses(id, Direction::ToServer) {
             return Verdict::Lose;
         }
@@ -155,29 +202,54 @@ impl Traffic {
             return Verdict::Cut;
         }
         if let Some(link) = self.links.get_mut(&id) {
-            link.outstanding.push_back(Request { xid, op, pipeline, fault, is_exempt });
+            link.outstanding.push_back(Request {
+                xid,
+                op,
+                pipeline,
+                fault,
+                is_exempt,
+            });
         }
-        Delivery::noting(if is_exempt { Note::Nothing } else { Note::Request(op) })
+        Delivery::noting(if is_exempt {
+            Note::Nothing
+        } else {
+            Note::Request(op)
+        })
     }
 
     /// Decides about a reply or a notification.
     fn reply(&mut self, id: LinkId, header: Option<ReplyHeader>) -> Verdict {
-        let is_notification = header.as_ref().is_some_and(|header| header.xid == EVENT_XID);
+        let is_notification = header
+            .as_ref()
+            .is_some_and(|header| header.xid == EVENT_XID);
         if is_notification {
             self.counts.notify();
         }
-        let request = header.filter(|_| !is_notification).and_then(|h| self.take_request(id, h.xid));
+        let request = header
+            .filter(|_| !is_notification)
+            .and_then(|h| self.take_request(id, h.xid));
         if let Some(request) = request.as_ref().filter(|request| !request.is_exempt) {
             self.counts.answer(request.op);
         }
         if self.loses(id, Direction::ToClient) {
             return Verdict::Lose;
         }
-        let Some(Request { op, pipeline, fault, is_exempt, .. }) = request else {
+        let Some(Request {
+            op,
+            pipeline,
+            fault,
+            is_exempt,
+            ..
+        }) = request
+        else {
             return Delivery::noting(Note::Nothing);
         };
         let mut delivery = Delivery::at_once(Note::Reply(pipeline));
-        delivery.release = if is_exempt { None } else { self.faults.release_to_await(op) };
+        delivery.release = if is_exempt {
+            None
+        } else {
+            self.faults.release_to_await(op)
+        };
         match fault {
             None => {}
             Some(Fault::SwallowReply) => return Verdict::Lose,
@@ -185,14 +257,24 @@ impl Traffic {
             Some(Fault::CutBehindReply) => delivery.is_last = true,
             Some(Fault::DelayReply(delay)) => delivery.delay = delay,
             Some(Fault::HoldReply) => delivery.release = Some(self.faults.next_release()),
-            Some(Fault::AlterReply(number)) => delivery.alteration = self.faults.take_alteration(number),
+            Some(Fault::AlterReply(number)) => {
+                delivery.alteration = self.faults.take_alteration(number)
+            }
         }
         Verdict::Deliver(delivery)
     }
 
     /// Decides about a TLS record.
-    pub(crate) fn record(&mut self, id: LinkId, direction: Direction, bytes: usize, is_data: bool) -> Verdict {
-        let Some(link) = self.links.get_mut(&id) else { return Delivery::noting(Note::Nothing) };
+    pub(crate) fn record(
+        &mut self,
+        id: LinkId,
+        direction: Direction,
+        bytes: usize,
+        is_data: bool,
+    ) -> Verdict {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Delivery::noting(Note::Nothing);
+        };
         let to_server = direction == Direction::ToServer;
         if to_server {
             self.counts.send(bytes);
@@ -207,7 +289,11 @@ impl Traffic {
             }
             (true, false) => Note::Reply(Some(link.pipelines.current())),
         };
-        if self.loses(id, direction) { Verdict::Lose } else { Delivery::noting(note) }
+        if self.loses(id, direction) {
+            Verdict::Lose
+        } else {
+            Delivery::noting(note)
+        }
     }
 
     /// Records that a frame has been delivered.
@@ -223,8 +309,8 @@ impl Traffic {
         }
     }
 
-    /// The request that a reply answers: the oldest with this xid. Pings, and other requests that a client sends
-    /// without a call of the application, have fixed xids.
+    /// The request that a reply answers: the oldest with this xid. Pings, and other requests that a
+    /// client sends without a call of the application, have fixed xids.
     fn take_request(&mut self, id: LinkId, xid: i32) -> Option<Request> {
         let outstanding = &mut self.links.get_mut(&id)?.outstanding;
         let index = outstanding.iter().position(|request| request.xid == xid)?;

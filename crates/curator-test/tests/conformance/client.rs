@@ -10,7 +10,8 @@ use std::{
 };
 
 use curator_client::codec::{
-    AUTH_XID, EVENT_XID, Malformed, OpCode, PING_XID, Reader, ReplyHeader, RequestHeader, Writer, framed,
+    AUTH_XID, EVENT_XID, Malformed, OpCode, PING_XID, Reader, ReplyHeader, RequestHeader, Writer,
+    framed,
 };
 
 use test_support::transcripts::{
@@ -67,7 +68,8 @@ impl Client {
         self.read_replies();
     }
 
-    /// Reads until no reply is expected, or the connection has ended. Returns the number of lines recorded.
+    /// Reads until no reply is expected, or the connection has ended. Returns the number of lines
+    /// recorded.
     pub(crate) fn read_replies(&mut self) -> usize {
         let mut lines = 0;
         while (self.is_connecting || !self.pending.is_empty()) && !self.closed {
@@ -77,8 +79,9 @@ impl Client {
         lines
     }
 
-    /// Sends texts of a transcript in one write, and reads nothing: a handshake, which begins with `connect`; raw bytes
-    /// in `<>`, to which no reply is expected; or requests. Bytes are written separately.
+    /// Sends texts of a transcript in one write, and reads nothing: a handshake, which begins with
+    /// `connect`; raw bytes in `<>`, to which no reply is expected; or requests. Bytes are written
+    /// separately.
     pub(crate) fn send(&mut self, texts: &[&str]) {
         let mut bytes = Vec::new();
         for text in texts {
@@ -87,7 +90,9 @@ impl Client {
                 self.write(&raw);
             } else if text.starts_with("connect ") {
                 self.is_connecting = true;
-                bytes.extend(framed(&hello::connect(text, &mut self.log.borrow_mut().normal).frame()));
+                bytes.extend(framed(
+                    &hello::connect(text, &mut self.log.borrow_mut().normal).frame(),
+                ));
             } else {
                 let op = self.op(text);
                 let xid = self.xid_of(&op);
@@ -98,14 +103,16 @@ impl Client {
         self.write(&bytes);
     }
 
-    /// Sends a request without recording it, and returns its reply without the header. No other request may be in
-    /// flight.
+    /// Sends a request without recording it, and returns its reply without the header. No other
+    /// request may be in flight.
     pub(crate) fn ask(&mut self, text: &str) -> Vec<u8> {
         const HEADER: usize = 16;
         let op = self.op(text);
         let xid = self.xid_of(&op);
         self.write(&request(xid, &op));
-        self.frame().and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec)).unwrap_or_default()
+        self.frame()
+            .and_then(|frame| frame.get(HEADER..).map(<[u8]>::to_vec))
+            .unwrap_or_default()
     }
 
     /// Records all events in flight, and a ping and its reply, which arrives after them.
@@ -115,9 +122,15 @@ impl Client {
 
     /// Reads one reply or event, or the connection's end. Returns false when nothing can follow.
     pub(crate) fn next(&mut self) -> bool {
-        let Some(frame) = self.frame() else { return false };
+        let Some(frame) = self.frame() else {
+            return false;
+        };
         let mut reader = Reader::new(&frame);
-        let text = if self.is_connected { self.answer(&mut reader) } else { self.granted(&mut reader) };
+        let text = if self.is_connected {
+            self.answer(&mut reader)
+        } else {
+            self.granted(&mut reader)
+        };
         let text = text.unwrap_or_else(|_| format!("malformed {frame:?}"));
         self.note(&format!("<- {text}"));
         true
@@ -130,7 +143,12 @@ impl Client {
             self.next();
         }
         let log = &mut self.log.borrow_mut();
-        let mut lines: Vec<String> = log.text.split_off(before).lines().map(str::to_owned).collect();
+        let mut lines: Vec<String> = log
+            .text
+            .split_off(before)
+            .lines()
+            .map(str::to_owned)
+            .collect();
         lines.sort();
         lines.iter().for_each(|line| log.line(line));
     }
@@ -140,7 +158,8 @@ impl Client {
         while self.next() {}
     }
 
-    /// Reads until the connection is closed. Which frames arrive before that varies, so they are not recorded.
+    /// Reads until the connection is closed. Which frames arrive before that varies, so they are
+    /// not recorded.
     pub(crate) fn skip_to_close(&mut self) {
         while self.frame().is_some() {}
     }
@@ -182,19 +201,43 @@ impl Client {
         let ReplyHeader { xid, zxid, error } = reader.read("the header of a reply")?;
         let at = self.log.borrow().normal.zxid(zxid);
         if xid == EVENT_XID {
-            let error = if error == 0 { String::new() } else { format!(" {}", names::error(error)) };
-            return Ok(format!("event {}{error} at {at}", reply::event(reader.rest())));
+            let error = if error == 0 {
+                String::new()
+            } else {
+                format!(" {}", names::error(error))
+            };
+            return Ok(format!(
+                "event {}{error} at {at}",
+                reply::event(reader.rest())
+            ));
         }
         let Some(place) = self.pending.iter().position(|(sent, _)| *sent == xid) else {
-            return Ok(format!("reply to nothing: xid={xid} {} at {at} {:?}", names::error(error), reader.rest()));
+            return Ok(format!(
+                "reply to nothing: xid={xid} {} at {at} {:?}",
+                names::error(error),
+                reader.rest()
+            ));
         };
         let order = if place == 0 { "" } else { "out of order, " };
-        let Some((_, op)) = self.pending.remove(place) else { return Err(reader.malformed("a reply")) };
+        let Some((_, op)) = self.pending.remove(place) else {
+            return Err(reader.malformed("a reply"));
+        };
         let body = reply::body(&op, error, reader.rest(), &mut self.log.borrow_mut().normal);
-        let result = if error == 0 { "ok".to_owned() } else { names::error(error) };
+        let result = if error == 0 {
+            "ok".to_owned()
+        } else {
+            names::error(error)
+        };
         // The results of a multi begin on a new line.
-        let space = if body.is_empty() || body.starts_with('\n') { "" } else { " " };
-        Ok(format!("{order}{} {result} at {at}{space}{body}", OPERATIONS.name(op.code.number())))
+        let space = if body.is_empty() || body.starts_with('\n') {
+            ""
+        } else {
+            " "
+        };
+        Ok(format!(
+            "{order}{} {result} at {at}{space}{body}",
+            OPERATIONS.name(op.code.number())
+        ))
     }
 
     fn op(&self, text: &str) -> Op {
@@ -227,7 +270,8 @@ impl Client {
         let mut read = || {
             let mut length = [0; 4];
             self.stream.read_exact(&mut length)?;
-            let length = usize::try_from(i32::from_be_bytes(length)).map_err(|_| ErrorKind::InvalidData)?;
+            let length =
+                usize::try_from(i32::from_be_bytes(length)).map_err(|_| ErrorKind::InvalidData)?;
             let mut frame = vec![0; length];
             self.stream.read_exact(&mut frame)?;
             Ok::<_, std::io::Error>(frame)
@@ -238,7 +282,8 @@ impl Client {
                 format!("-- no reply within {DEFAULT_TIMEOUT:?}")
             }
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => "-- closed by the server".to_owned(),
-            // A negative length; or a reset, which may discard unread data: the server must not cause one.
+            // A negative length; or a reset, which may discard unread data: the server must not
+            // cause one.
             Err(e) => format!("-- broken: {:?}", e.kind()),
         };
         self.closed = true;
@@ -253,6 +298,8 @@ impl Client {
 
 fn request(xid: i32, op: &Op) -> Vec<u8> {
     let mut writer = Writer::default();
-    writer.write(&RequestHeader { xid, op: op.code }).raw(&op.body);
+    writer
+        .write(&RequestHeader { xid, op: op.code })
+        .raw(&op.body);
     framed(&writer.into_frame())
 }

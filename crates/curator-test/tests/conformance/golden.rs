@@ -1,7 +1,8 @@
 //! The expected transcripts of servers, and the comparison with them.
 //!
-//! ZooKeeper 3.9 writes the transcripts when `CONFORMANCE_WRITE` is set. Where 3.8 differs, it has a separate transcript in
-//! `transcripts/3.8`, except for one general difference: its events carry no zxid.
+//! ZooKeeper 3.9 writes the transcripts when `CONFORMANCE_WRITE` is set. Where 3.8 differs, it has
+//! a separate transcript in `transcripts/3.8`, except for one general difference: its events carry
+//! no zxid.
 
 use std::{env, fs, path::PathBuf};
 
@@ -10,7 +11,11 @@ const WRITE: &str = "CONFORMANCE_WRITE";
 
 /// The expected transcript for a server of this version.
 pub(crate) fn expected(name: &str, version: &str) -> String {
-    let own = if is_3_8(version) { fs::read_to_string(file_of_3_8(name)).ok() } else { None };
+    let own = if is_3_8(version) {
+        fs::read_to_string(file_of_3_8(name)).ok()
+    } else {
+        None
+    };
     let text = own.unwrap_or_else(|| common(name, version));
     assert!(!text.is_empty(), "there is no transcript {name}");
     text
@@ -19,9 +24,16 @@ pub(crate) fn expected(name: &str, version: &str) -> String {
 /// Compares the transcript with a server's output, or writes it.
 pub(crate) fn check(name: &str, actual: &str, version: &str) {
     if env::var_os(WRITE).is_some() {
-        assert!(is_3_8(version) || version.starts_with("3.9."), "transcripts come from 3.9 or 3.8, not from {version}");
+        assert!(
+            is_3_8(version) || version.starts_with("3.9."),
+            "transcripts come from 3.9 or 3.8, not from {version}"
+        );
         let (own, inherited) = (file_of_3_8(name), common(name, version));
-        return if is_3_8(version) { write(&own, actual, Some(&inherited)) } else { write(&file(name), actual, None) };
+        return if is_3_8(version) {
+            write(&own, actual, Some(&inherited))
+        } else {
+            write(&file(name), actual, None)
+        };
     }
     compare(name, actual, version);
 }
@@ -43,7 +55,11 @@ fn is_3_8(version: &str) -> bool {
 /// The expected transcript for a server of this version, if the version has no separate one.
 fn common(name: &str, version: &str) -> String {
     let text = fs::read_to_string(file(name)).unwrap_or_default();
-    if is_3_8(version) { without_zxids_of_events(&text) } else { text }
+    if is_3_8(version) {
+        without_zxids_of_events(&text)
+    } else {
+        text
+    }
 }
 
 fn file(name: &str) -> PathBuf {
@@ -54,9 +70,14 @@ fn file_of_3_8(name: &str) -> PathBuf {
     folder().join("3.8").join(format!("{name}.txt"))
 }
 
-/// `inherited` is the transcript that applies if the file is missing; if it equals `actual`, no file is needed.
+/// `inherited` is the transcript that applies if the file is missing; if it equals `actual`, no
+/// file is needed.
 fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
-    assert_eq!(env::var("CURATOR_TEST_SERVER").as_deref(), Ok("real"), "transcripts come from the real server");
+    assert_eq!(
+        env::var("CURATOR_TEST_SERVER").as_deref(),
+        Ok("real"),
+        "transcripts come from the real server"
+    );
     if inherited == Some(actual) {
         if file.exists() {
             fs::remove_file(file).unwrap();
@@ -68,7 +89,10 @@ fn write(file: &PathBuf, actual: &str, inherited: Option<&str>) {
 
 /// Before 3.9, an event did not contain the zxid of its transaction.
 fn without_zxids_of_events(text: &str) -> String {
-    let line = |line: &str| match line.split_once(" <- event ").and_then(|_| line.rsplit_once(" at ")) {
+    let line = |line: &str| match line
+        .split_once(" <- event ")
+        .and_then(|_| line.rsplit_once(" at "))
+    {
         Some((event, _)) => format!("{event} at -1\n"),
         None => format!("{line}\n"),
     };
@@ -79,20 +103,35 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/transcripts")
 }
 
-/// The first difference of two texts: some lines before it, and a few lines of each text from there on, with a `-` and
-/// a `+`.
+/// The first difference of two texts: some lines before it, and a few lines of each text from there
+/// on, with a `-` and a `+`.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
-    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let some =
-        |sign: &str, lines: &[&str]| lines.iter().take(10).map(|line| format!("{sign} {line}\n")).collect::<String>();
-    some(" ", &old[same.saturating_sub(10)..same]) + &some("-", &old[same..]) + &some("+", &new[same..])
+    let same = old
+        .iter()
+        .zip(&new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let some = |sign: &str, lines: &[&str]| {
+        lines
+            .iter()
+            .take(10)
+            .map(|line| format!("{sign} {line}\n"))
+            .collect::<String>()
+    };
+    some(" ", &old[same.saturating_sub(10)..same])
+        + &some("-", &old[same..])
+        + &some("+", &new[same..])
 }
 
 /// The names of the transcripts in a folder.
 fn names(folder: PathBuf) -> Vec<String> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    files.filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned())).collect()
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    files
+        .filter_map(|name| Some(name.strip_suffix(".txt")?.to_owned()))
+        .collect()
 }
 
 /// The names of all transcripts.
@@ -103,9 +142,14 @@ pub(crate) fn all() -> Vec<String> {
 /// The transcripts that no test in this folder names.
 pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
     let tests = fs::read_dir(folder().with_file_name(tests)).unwrap();
-    let sources: String = tests.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
-    let is_named =
-        |name: &str| [format!(": \"{name}\";"), format!(", \"{name}\", |s|")].iter().any(|it| sources.contains(it));
+    let sources: String = tests
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+        .collect();
+    let is_named = |name: &str| {
+        [format!(": \"{name}\";"), format!(", \"{name}\", |s|")]
+            .iter()
+            .any(|it| sources.contains(it))
+    };
     all().into_iter().filter(|name| !is_named(name)).collect()
 }
 
@@ -116,7 +160,8 @@ fn the_transcripts_of_3_8_have_the_same_client_actions() {
         text.lines().filter(is_done).map(str::to_owned).collect()
     };
     for name in names(folder().join("3.8")) {
-        let [common, own] = [file(&name), file_of_3_8(&name)].map(|file| done(&fs::read_to_string(file).unwrap()));
+        let [common, own] =
+            [file(&name), file_of_3_8(&name)].map(|file| done(&fs::read_to_string(file).unwrap()));
         assert_eq!(common, own, "{name}");
     }
 }

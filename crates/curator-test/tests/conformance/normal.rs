@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How far a creation time may be from the present, in milliseconds. The server uses the test machine's clock; a minute
-/// allows for the slowest machine.
+/// How far a creation time may be from the present, in milliseconds. The server uses the test
+/// machine's clock; a minute allows for the slowest machine.
 const CLOCK: u128 = 60_000;
 
 /// The names of one scenario for the values that the server chose.
@@ -17,7 +17,11 @@ pub(crate) struct Normal {
 
 impl Normal {
     pub(crate) fn new(base: i64) -> Self {
-        Self { base, sessions: Vec::new(), passwords: Vec::new() }
+        Self {
+            base,
+            sessions: Vec::new(),
+            passwords: Vec::new(),
+        }
     }
 
     /// `z+3` for the third transaction of the scenario.
@@ -32,14 +36,20 @@ impl Normal {
 
     /// `s1` for the first session.
     pub(crate) fn session(&mut self, id: i64) -> String {
-        if id == 0 { "0".to_owned() } else { format!("s{}", position(&mut self.sessions, id)) }
+        if id == 0 {
+            "0".to_owned()
+        } else {
+            format!("s{}", position(&mut self.sessions, id))
+        }
     }
 
     /// `p1` for the first password.
     pub(crate) fn password(&mut self, password: Option<&[u8]>) -> String {
         match password {
             None => "null".to_owned(),
-            Some(password) if password.iter().all(|byte| *byte == 0) => format!("zero*{}", password.len()),
+            Some(password) if password.iter().all(|byte| *byte == 0) => {
+                format!("zero*{}", password.len())
+            }
             Some(password) if password.len() == 16 => {
                 format!("p{}", position(&mut self.passwords, password.to_vec()))
             }
@@ -62,13 +72,20 @@ impl Normal {
 
     /// A node's owner. For containers and nodes with a time to live, servers show 0 to clients.
     pub(crate) fn owner(&mut self, owner: i64) -> String {
-        if owner == 0 || self.sessions.contains(&owner) { self.session(owner) } else { format!("{owner:#x}") }
+        if owner == 0 || self.sessions.contains(&owner) {
+            self.session(owner)
+        } else {
+            format!("{owner:#x}")
+        }
     }
 
-    /// Times vary from run to run, so two facts are recorded: whether the creation time is about the present, and how
-    /// the modification time compares with it.
+    /// Times vary from run to run, so two facts are recorded: whether the creation time is about
+    /// the present, and how the modification time compares with it.
     pub(crate) fn times(&self, ctime: i64, mtime: i64, version: i32) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis();
         let created = match u128::try_from(ctime) {
             Ok(0) => "0",
             Ok(time) if now.abs_diff(time) < CLOCK => "now",
@@ -86,15 +103,22 @@ impl Normal {
 
 /// The position of `item` in `items`, counted from 1. Adds it if it is new.
 fn position<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
-    items.iter().position(|known| *known == item).unwrap_or_else(|| {
-        items.push(item);
-        items.len() - 1
-    }) + 1
+    items
+        .iter()
+        .position(|known| *known == item)
+        .unwrap_or_else(|| {
+            items.push(item);
+            items.len() - 1
+        })
+        + 1
 }
 
 /// The item with this name; if it is missing, the next item is `new`.
 fn of_name<T: PartialEq + Clone>(items: &mut Vec<T>, name: &str, prefix: &str, new: T) -> T {
-    let place: usize = name.strip_prefix(prefix).and_then(|number| number.parse().ok()).expect("a name with a number");
+    let place: usize = name
+        .strip_prefix(prefix)
+        .and_then(|number| number.parse().ok())
+        .expect("a name with a number");
     if place > items.len() {
         position(items, new);
     }

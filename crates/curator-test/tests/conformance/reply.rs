@@ -26,38 +26,62 @@ pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> Str
     }
 }
 
-fn decode(op: OpCode, parts: &[OpCode], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
+fn decode(
+    op: OpCode,
+    parts: &[OpCode],
+    reader: &mut Reader<'_>,
+    normal: &mut Normal,
+) -> Result<String, Malformed> {
     if matches!(op, OpCode::Multi | OpCode::MultiRead) {
         return results(parts, reader, normal);
     }
     // What follows a step of SASL is shown as it is.
-    let reply = if op == OpCode::Sasl { None } else { Reply::decode(op, reader)? };
+    let reply = if op == OpCode::Sasl {
+        None
+    } else {
+        Reply::decode(op, reader)?
+    };
     Ok(reply.map(|reply| text(reply, normal)).unwrap_or_default())
 }
 
 /// Null differs from what is empty.
-fn text(reply: Reply<Option<String>, Option<&[u8]>, AclEntry<Option<String>>>, normal: &mut Normal) -> String {
+fn text(
+    reply: Reply<Option<String>, Option<&[u8]>, AclEntry<Option<String>>>,
+    normal: &mut Normal,
+) -> String {
     match reply {
         Reply::Create { path } | Reply::Sync { path } => quoted(path),
-        Reply::Create2 { path, stat } | Reply::CreateContainer { path, stat } | Reply::CreateTtl { path, stat } => {
+        Reply::Create2 { path, stat }
+        | Reply::CreateContainer { path, stat }
+        | Reply::CreateTtl { path, stat } => {
             format!("{} {}", quoted(path), fields(&stat, normal))
         }
-        Reply::Exists { stat } | Reply::SetData { stat } | Reply::SetAcl { stat } => fields(&stat, normal),
+        Reply::Exists { stat } | Reply::SetData { stat } | Reply::SetAcl { stat } => {
+            fields(&stat, normal)
+        }
         Reply::GetData { data, stat } => format!("{} {}", bytes(data), fields(&stat, normal)),
         Reply::GetAcl { acl, stat } => {
-            let entry = |AclEntry { permissions, scheme, id }| {
+            let entry = |AclEntry {
+                             permissions,
+                             scheme,
+                             id,
+                         }| {
                 let [scheme, id] = [scheme, id].map(Option::unwrap_or_default);
                 format!("{scheme}:{id}:{}", names::permissions(permissions))
             };
             format!("{} {}", list(acl, entry), fields(&stat, normal))
         }
-        Reply::GetChildren { children } | Reply::GetEphemerals { paths: children } => sorted(children, quoted),
-        Reply::GetChildren2 { children, stat } => format!("{} {}", sorted(children, quoted), fields(&stat, normal)),
+        Reply::GetChildren { children } | Reply::GetEphemerals { paths: children } => {
+            sorted(children, quoted)
+        }
+        Reply::GetChildren2 { children, stat } => {
+            format!("{} {}", sorted(children, quoted), fields(&stat, normal))
+        }
         Reply::GetAllChildrenNumber { number } => number.to_string(),
         Reply::AddWatch { error } => format!("result={error}"),
-        Reply::WhoAmI { identities } => {
-            sorted(identities, |identity| format!("{}:{}", quoted(identity.scheme), quoted(identity.user)))
-        }
+        Reply::WhoAmI { identities } => sorted(identities, |identity| {
+            format!("{}:{}", quoted(identity.scheme), quoted(identity.user))
+        }),
         Reply::Error { code } => names::error(code),
         Reply::Delete {} | Reply::Check {} | Reply::Sasl { .. } => String::new(),
     }
@@ -76,13 +100,25 @@ fn sorted<T>(items: Option<Vec<T>>, item: impl Fn(T) -> String) -> String {
 
 /// A list in brackets.
 fn list<T>(items: Option<Vec<T>>, item: impl Fn(T) -> String) -> String {
-    let text = |items: Vec<T>| format!("[{}]", items.into_iter().map(item).collect::<Vec<_>>().join(" "));
+    let text = |items: Vec<T>| {
+        format!(
+            "[{}]",
+            items.into_iter().map(item).collect::<Vec<_>>().join(" ")
+        )
+    };
     items.map_or("null".to_owned(), text)
 }
 
 /// All fields of a stat.
 fn fields(stat: &Stat, normal: &mut Normal) -> String {
-    let Stat { version, cversion, aversion, data_length, num_children, .. } = stat;
+    let Stat {
+        version,
+        cversion,
+        aversion,
+        data_length,
+        num_children,
+        ..
+    } = stat;
     format!(
         "{{czxid={} mzxid={} pzxid={} {} version={version} cversion={cversion} aversion={aversion} owner={} \
          length={data_length} children={num_children}}}",
@@ -95,22 +131,39 @@ fn fields(stat: &Stat, normal: &mut Normal) -> String {
 }
 
 /// The results of a `multi` or `multiRead`, one per line.
-fn results(parts: &[OpCode], reader: &mut Reader<'_>, normal: &mut Normal) -> Result<String, Malformed> {
+fn results(
+    parts: &[OpCode],
+    reader: &mut Reader<'_>,
+    normal: &mut Normal,
+) -> Result<String, Malformed> {
     let mut text = String::new();
     for index in 0.. {
         let PartHeader { op, is_end, error } = reader.read("the header of a result")?;
         if is_end {
             let is_usual = (op, error) == (OpCode::Error, -1);
-            return Ok(if is_usual { text } else { format!("{text} end {} {error}", op.number()) });
+            return Ok(if is_usual {
+                text
+            } else {
+                format!("{text} end {} {error}", op.number())
+            });
         }
         let decoded = decode(op, &[], reader, normal)?;
         let result = if op == OpCode::Error {
             format!("{decoded} header={error}")
         } else {
-            // A result contains the kind of its operation, which is recorded if it differs from the requested kind.
+            // A result contains the kind of its operation, which is recorded if it differs from the
+            // requested kind.
             let is_requested = parts.get(index) == Some(&op);
-            let name = if is_requested { "" } else { &format!("as {} ", OPERATIONS.name(op.number())) };
-            let error = if error == 0 { String::new() } else { format!("header={error} ") };
+            let name = if is_requested {
+                ""
+            } else {
+                &format!("as {} ", OPERATIONS.name(op.number()))
+            };
+            let error = if error == 0 {
+                String::new()
+            } else {
+                format!("header={error} ")
+            };
             format!("{name}{error}{decoded}")
         };
         text += format!("\n{INDENT}{index}: {result}").trim_end();
@@ -123,7 +176,11 @@ pub(crate) fn event(body: &[u8]) -> String {
     match Reader::new(body).read("an event") {
         Ok(Event { kind, state, path }) => {
             // 3 is SyncConnected, the usual state.
-            let state = if state == 3 { String::new() } else { format!(" state={state}") };
+            let state = if state == 3 {
+                String::new()
+            } else {
+                format!(" state={state}")
+            };
             format!("{} {}{state}", EVENTS.name(kind), quoted(path))
         }
         Err(_) => format!("malformed {body:?}"),
@@ -135,7 +192,11 @@ fn quote(text: &str) -> String {
     if text.len() <= 80 {
         return format!("{text:?}");
     }
-    format!("{:?}…({} bytes)", text.chars().take(10).collect::<String>(), text.len())
+    format!(
+        "{:?}…({} bytes)",
+        text.chars().take(10).collect::<String>(),
+        text.len()
+    )
 }
 
 /// Data, as text where it is text.

@@ -21,7 +21,9 @@ pub(crate) struct Scenario<'a> {
 
 /// Repeats the clients' actions in the transcript with this name, and compares the results.
 pub(crate) fn replay(server: &Server, name: &str) {
-    run(server, name, |s| s.follow(&golden::expected(name, &server.version())));
+    run(server, name, |s| {
+        s.follow(&golden::expected(name, &server.version()))
+    });
 }
 
 /// Runs a scenario that does more than its transcript contains, and compares the results with it.
@@ -31,14 +33,19 @@ pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) 
 
 /// Like [`replay`], for a server that imitates a release: never writes a transcript.
 pub(crate) fn compare_replay(server: &Server, name: &str) {
-    let actual = record(server, |s| s.follow(&golden::expected(name, &server.version())));
+    let actual = record(server, |s| {
+        s.follow(&golden::expected(name, &server.version()))
+    });
     golden::compare(name, &actual, &server.version());
 }
 
 /// Runs a scenario. Returns the transcript.
 fn record(server: &Server, act: impl FnOnce(&Scenario<'_>)) -> String {
     let log = Rc::new(RefCell::new(Transcript::new(server.zxid())));
-    let scenario = Scenario { server, log: Rc::clone(&log) };
+    let scenario = Scenario {
+        server,
+        log: Rc::clone(&log),
+    };
     let result = catch_unwind(AssertUnwindSafe(|| act(&scenario)));
     let log = log.borrow();
     server.clean(&log.sessions);
@@ -85,22 +92,29 @@ impl Scenario<'_> {
         self.server.word(word)
     }
 
-    /// Records the reply to a four-letter word that depends on no other sessions than those of the scenario.
+    /// Records the reply to a four-letter word that depends on no other sessions than those of the
+    /// scenario.
     fn record_word(&self, word: &str) {
         let mut text = self.word(word);
         for (session, number) in self.log.borrow().sessions.iter().zip(1..) {
-            text = text.replace(&format!("0x{:x}", session.session_id), &format!("s{number}"));
+            text = text.replace(
+                &format!("0x{:x}", session.session_id),
+                &format!("s{number}"),
+            );
         }
         self.line(&format!("{word}: {text:?}"));
     }
 
-    /// Records a metric, up to the first point or comma. If the transcript has a plus, records the growth since the
-    /// last read; if it has no value, accepts any number.
+    /// Records a metric, up to the first point or comma. If the transcript has a plus, records the
+    /// growth since the last read; if it has no value, accepts any number.
     fn record_metric(&self, name: &str, recorded: &str, seen: &mut BTreeMap<String, String>) {
         let mntr = self.word("mntr");
-        let value = mntr.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
-        let value =
-            value.and_then(|value| value.split(['.', ',']).next()).unwrap_or_else(|| panic!("no {name}: {mntr}"));
+        let value = mntr
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        let value = value
+            .and_then(|value| value.split(['.', ',']).next())
+            .unwrap_or_else(|| panic!("no {name}: {mntr}"));
         let before = seen.insert(name.to_owned(), value.to_owned());
         let number = |text: &str| -> i64 { text.parse().expect("a number") };
         self.line(&match (recorded, before) {
@@ -117,8 +131,9 @@ impl Scenario<'_> {
 
     /// Sends what the clients of a transcript send, and reads the replies.
     ///
-    /// Each client reads its replies right after it has sent the requests, and everything else at the line that records
-    /// it. A handshake opens a connection, and so does any frame that a client without a connection sends.
+    /// Each client reads its replies right after it has sent the requests, and everything else at
+    /// the line that records it. A handshake opens a connection, and so does any frame that a
+    /// client without a connection sends.
     fn follow(&self, transcript: &str) {
         let lines = lines(transcript);
         let mut lines = lines.iter().map(|line| Line::read(line)).peekable();
@@ -144,7 +159,9 @@ impl Scenario<'_> {
                 Line::Metric(name, recorded) => self.record_metric(name, recorded, &mut metrics),
                 Line::Sends(name, text) => {
                     let mut texts = vec![text];
-                    while let Some(Line::Sends(_, text)) = lines.next_if(|line| line.is_sent_by(name)) {
+                    while let Some(Line::Sends(_, text)) =
+                        lines.next_if(|line| line.is_sent_by(name))
+                    {
                         texts.push(text);
                     }
                     let last = clients.iter().rfind(|client| client.name == name);
@@ -167,7 +184,10 @@ impl Scenario<'_> {
 }
 
 fn last_of<'a>(clients: &'a mut [Client], name: &str) -> &'a mut Client {
-    clients.iter_mut().rfind(|client| client.name == name).unwrap_or_else(|| panic!("{name} has sent nothing"))
+    clients
+        .iter_mut()
+        .rfind(|client| client.name == name)
+        .unwrap_or_else(|| panic!("{name} has sent nothing"))
 }
 
 /// A line of a transcript, with the name of its client.

@@ -10,13 +10,15 @@ use std::{
 
 use curator_client::codec::Reader;
 use curator_test::{
-    EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session, four_letter_word,
+    EmbeddedServer, Error, SessionCredentials, TestingServer, TestingServerBuilder, close_session,
+    four_letter_word,
 };
 use tokio::runtime;
 
 use crate::{client::Client, transcript::Transcript};
 
-/// Directories of one server, and the numbers of their next sequential children. Each is for one scenario.
+/// Directories of one server, and the numbers of their next sequential children. Each is for one
+/// scenario.
 const COUNTERS: [(&str, i32); 4] = [
     ("/counter_anew", i32::MAX - 1),
     ("/counter_end", i32::MAX - 1),
@@ -64,11 +66,13 @@ impl Server {
         })
     }
 
-    /// The server that often checks for nodes to remove. Not more often, because a real server on a busy machine would
-    /// request a deletion again before it has executed the first request, which counts as another transaction.
+    /// The server that often checks for nodes to remove. Not more often, because a real server on a
+    /// busy machine would request a deletion again before it has executed the first request, which
+    /// counts as another transaction.
     pub(crate) fn with_frequent_checks() -> Self {
         static WITH_FREQUENT_CHECKS: Shared = Shared::new(None);
-        let settings = TestingServer::builder().container_check_interval(Duration::from_millis(400));
+        let settings =
+            TestingServer::builder().container_check_interval(Duration::from_millis(400));
         Self::shared(&WITH_FREQUENT_CHECKS, || start(settings))
     }
 
@@ -76,7 +80,10 @@ impl Server {
     fn shared(server: &'static Shared, start: impl FnOnce() -> Arc<TestingServer>) -> Self {
         let mut turn = server.lock().unwrap_or_else(PoisonError::into_inner);
         let server = turn.get_or_insert_with(start).clone();
-        Self { running: Running::Testing(server), turn: Some(turn) }
+        Self {
+            running: Running::Testing(server),
+            turn: Some(turn),
+        }
     }
 
     /// A new server.
@@ -86,13 +93,22 @@ impl Server {
 
     /// A new server with other settings.
     pub(crate) fn with(settings: TestingServerBuilder) -> Self {
-        Self { running: Running::Testing(start(settings)), turn: None }
+        Self {
+            running: Running::Testing(start(settings)),
+            turn: None,
+        }
     }
 
     /// An embedded server with the watches of 3.8.
     pub(crate) fn with_watches_of_3_8() -> Self {
-        let server = EmbeddedServer::builder().watch_modes_together(false).zxids_in_events(false).start();
-        Self { running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))), turn: None }
+        let server = EmbeddedServer::builder()
+            .watch_modes_together(false)
+            .zxids_in_events(false)
+            .start();
+        Self {
+            running: Running::Like("3.8.0", server.unwrap_or_else(|e| panic!("{e}"))),
+            turn: None,
+        }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -118,13 +134,18 @@ impl Server {
         if let Running::Like(release, _) = &self.running {
             return (*release).to_owned();
         }
-        self.srvr("Zookeeper version: ").split(['-', ',', ' ']).next().unwrap_or_default().to_owned()
+        self.srvr("Zookeeper version: ")
+            .split(['-', ',', ' '])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     fn srvr(&self, prefix: &str) -> String {
         let srvr = self.word("srvr");
         let line = srvr.lines().find_map(|line| line.strip_prefix(prefix));
-        line.unwrap_or_else(|| panic!("no {prefix} in {srvr}")).to_owned()
+        line.unwrap_or_else(|| panic!("no {prefix} in {srvr}"))
+            .to_owned()
     }
 
     /// Ends all sessions of a scenario and removes its nodes.
@@ -142,22 +163,34 @@ impl Server {
         for path in paths_to_remove(&mut client) {
             remove(&mut client, &path);
         }
-        assert_eq!(paths_to_remove(&mut client), [""; 0], "a scenario left nodes");
+        assert_eq!(
+            paths_to_remove(&mut client),
+            [""; 0],
+            "a scenario left nodes"
+        );
         client.call("closeSession");
     }
 }
 
 /// A client with a session. Its requests are not recorded in the transcript of a scenario.
 fn open(address: SocketAddr) -> Client {
-    let mut client = Client::open("cleaner", address, &Rc::new(RefCell::new(Transcript::new(0))));
+    let mut client = Client::open(
+        "cleaner",
+        address,
+        &Rc::new(RefCell::new(Transcript::new(0))),
+    );
     client.call("connect timeout=30000");
     client
 }
 
 /// The children of the root that a scenario created.
 fn paths_to_remove(client: &mut Client) -> Vec<String> {
-    let paths = children(client, "/").into_iter().map(|name| format!("/{name}"));
-    paths.filter(|path| path != "/zookeeper" && COUNTERS.iter().all(|(kept, _)| kept != path)).collect()
+    let paths = children(client, "/")
+        .into_iter()
+        .map(|name| format!("/{name}"));
+    paths
+        .filter(|path| path != "/zookeeper" && COUNTERS.iter().all(|(kept, _)| kept != path))
+        .collect()
 }
 
 fn remove(client: &mut Client, path: &str) {
@@ -170,7 +203,11 @@ fn remove(client: &mut Client, path: &str) {
 fn children(client: &mut Client, path: &str) -> Vec<String> {
     let body = client.ask(&format!("getChildren {path:?}"));
     // A node that may not be listed has no children here.
-    let names = Reader::new(&body).read::<Option<Vec<Option<String>>>>("names").ok().flatten().unwrap_or_default();
+    let names = Reader::new(&body)
+        .read::<Option<Vec<Option<String>>>>("names")
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     names.into_iter().flatten().collect()
 }
 
@@ -179,6 +216,9 @@ fn start(settings: TestingServerBuilder) -> Arc<TestingServer> {
 }
 
 fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> T {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(future).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -15,7 +15,11 @@ pub(crate) struct Transcript {
 
 impl Transcript {
     pub(crate) fn new(base: i64) -> Self {
-        Self { text: String::new(), normal: Normal::new(base), sessions: Vec::new() }
+        Self {
+            text: String::new(),
+            normal: Normal::new(base),
+            sessions: Vec::new(),
+        }
     }
 
     pub(crate) fn line(&mut self, line: &str) {

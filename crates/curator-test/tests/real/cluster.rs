@@ -15,7 +15,10 @@ async fn an_ensemble_elects_a_new_leader_when_its_leader_is_killed_or_paused() {
     until(async || cluster.member(follower).mode().await == Some(Mode::Follower)).await;
 
     let client = client(cluster.member(follower).address()).await;
-    assert_eq!(cluster.member_of_session(client.session_id().0).await, Some(follower));
+    assert_eq!(
+        cluster.member_of_session(client.session_id().0).await,
+        Some(follower)
+    );
     assert_eq!(cluster.member_of_session(4711).await, None);
     client.create("/a", b"data", &PERSISTENT).await.unwrap();
 
@@ -36,7 +39,12 @@ async fn an_ensemble_elects_a_new_leader_when_its_leader_is_killed_or_paused() {
 
 #[tokio::test]
 async fn members_can_restart_concurrently() {
-    let cluster = TestingCluster::builder().init_limit(50).sync_limit(30).start(3).await.unwrap();
+    let cluster = TestingCluster::builder()
+        .init_limit(50)
+        .sync_limit(30)
+        .start(3)
+        .await
+        .unwrap();
     for member in &cluster.members()[..2] {
         member.kill().unwrap();
     }
@@ -48,7 +56,11 @@ async fn members_can_restart_concurrently() {
 
 /// An ensemble whose members can be disconnected from each other.
 async fn partitionable() -> TestingCluster {
-    TestingCluster::builder().partitionable().start(3).await.unwrap()
+    TestingCluster::builder()
+        .partitionable()
+        .start(3)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -102,12 +114,21 @@ async fn two_disconnected_members_still_reach_the_third() {
 async fn a_cluster_not_built_as_partitionable_cannot_be_partitioned() {
     let cluster = TestingCluster::new(1).await.unwrap();
     assert!(matches!(cluster.isolate(0), Err(Error::NotPartitionable)));
-    assert!(matches!(cluster.disconnect(0, 0), Err(Error::NotPartitionable)));
+    assert!(matches!(
+        cluster.disconnect(0, 0),
+        Err(Error::NotPartitionable)
+    ));
     assert!(matches!(cluster.heal(), Err(Error::NotPartitionable)));
 }
 
 #[tokio::test]
 async fn a_cluster_of_0_or_100_members_is_refused() {
-    assert!(matches!(TestingCluster::new(0).await, Err(Error::Members(0))));
-    assert!(matches!(TestingCluster::new(100).await, Err(Error::Members(100))));
+    assert!(matches!(
+        TestingCluster::new(0).await,
+        Err(Error::Members(0))
+    ));
+    assert!(matches!(
+        TestingCluster::new(100).await,
+        Err(Error::Members(100))
+    ));
 }

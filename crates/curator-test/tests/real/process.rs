@@ -18,7 +18,10 @@ async fn a_real_server_is_a_process_of_an_installed_zookeeper() {
     assert!(Path::new(&format!("/proc/{}", server.process_id().unwrap())).exists());
     let version = server.distribution().unwrap().version().unwrap();
     let srvr = server.four_letter_word("srvr").await.unwrap();
-    assert!(srvr.starts_with(&format!("Zookeeper version: {version}")), "{srvr}");
+    assert!(
+        srvr.starts_with(&format!("Zookeeper version: {version}")),
+        "{srvr}"
+    );
     server.stop().await.unwrap();
     assert_eq!(server.process_id(), None);
 }
@@ -26,16 +29,23 @@ async fn a_real_server_is_a_process_of_an_installed_zookeeper() {
 #[tokio::test]
 async fn a_failed_start_returns_the_log_in_its_error() {
     let started = Instant::now();
-    let builder = TestingServer::builder().kind(ServerKind::Real).property("tickTime", "none");
+    let builder = TestingServer::builder()
+        .kind(ServerKind::Real)
+        .property("tickTime", "none");
     let error = builder.start().await.unwrap_err();
     assert!(matches!(error, Error::Ended { .. }), "{error}");
-    assert!(error.to_string().contains("NumberFormatException"), "{error}");
+    assert!(
+        error.to_string().contains("NumberFormatException"),
+        "{error}"
+    );
     assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]
 async fn the_log_of_a_server_contains_its_warnings() {
-    let builder = TestingServer::builder().kind(ServerKind::Real).property("forceSync", "no");
+    let builder = TestingServer::builder()
+        .kind(ServerKind::Real)
+        .property("forceSync", "no");
     let server = builder.start().await.unwrap();
     assert!(server.log().contains(" WARN "), "{}", server.log());
 }

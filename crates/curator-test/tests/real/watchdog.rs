@@ -26,7 +26,8 @@ async fn victim() {
     }
 }
 
-/// Starts the victim. Returns its process, its output, which must stay open, and the process id of its server.
+/// Starts the victim. Returns its process, its output, which must stay open, and the process id of
+/// its server.
 fn start_victim(ending: &str) -> (Child, impl Sized, u32) {
     let mut victim = Command::new(env::current_exe().unwrap())
         .args(["watchdog::victim", "--exact", "--nocapture"])
@@ -35,7 +36,9 @@ fn start_victim(ending: &str) -> (Child, impl Sized, u32) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(victim.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let id = lines.find_map(|line| line.strip_prefix(READY)?.parse().ok());
     (victim, lines, id.unwrap())
 }

@@ -1,6 +1,8 @@
 //! Sessions that another client ends.
 
-use curator_test::{Error, FaultProxy, SessionCredentials, TestingServer, close_session, unique_path, until};
+use curator_test::{
+    Error, FaultProxy, SessionCredentials, TestingServer, close_session, unique_path, until,
+};
 
 use crate::support::{EPHEMERAL, client};
 
@@ -12,9 +14,17 @@ async fn close_session_deletes_the_nodes_and_the_owner_gets_session_expired() {
     let other = client(server.address()).await;
     let path = unique_path("node");
     owner.create(&path, b"", &EPHEMERAL).await.unwrap();
-    close_session(server.address(), &proxy.sessions()[0]).await.unwrap();
+    close_session(server.address(), &proxy.sessions()[0])
+        .await
+        .unwrap();
     assert!(other.check_stat(&path).await.unwrap().is_none());
-    until(async || owner.get_data("/").await.is_err_and(|e| e == zookeeper_client::Error::SessionExpired)).await;
+    until(async || {
+        owner
+            .get_data("/")
+            .await
+            .is_err_and(|e| e == zookeeper_client::Error::SessionExpired)
+    })
+    .await;
     let again = close_session(server.address(), &proxy.sessions()[0]).await;
     assert!(matches!(again, Err(Error::NoSession(_))));
 }
@@ -23,9 +33,21 @@ async fn close_session_deletes_the_nodes_and_the_owner_gets_session_expired() {
 async fn a_wrong_password_does_not_close_the_session() {
     let server = TestingServer::shared().await;
     let owner = client(server.address()).await;
-    let wrong = SessionCredentials { session_id: owner.session_id().0, password: vec![0; 16] };
-    assert!(matches!(close_session(server.address(), &wrong).await, Err(Error::NoSession(_))));
+    let wrong = SessionCredentials {
+        session_id: owner.session_id().0,
+        password: vec![0; 16],
+    };
+    assert!(matches!(
+        close_session(server.address(), &wrong).await,
+        Err(Error::NoSession(_))
+    ));
     // The attempt breaks the owner's connection, and the session stays.
-    until(async || owner.create(&unique_path("node"), b"", &EPHEMERAL).await.is_ok()).await;
+    until(async || {
+        owner
+            .create(&unique_path("node"), b"", &EPHEMERAL)
+            .await
+            .is_ok()
+    })
+    .await;
     assert_eq!(owner.session_id().0, wrong.session_id);
 }

@@ -22,10 +22,14 @@ async fn starter() {
     }
 }
 
-/// The output of a process that starts a server with this variable, and without `PATH` or other variables.
+/// The output of a process that starts a server with this variable, and without `PATH` or other
+/// variables.
 fn start_with(kind: Option<&str>) -> String {
     let mut starter = Command::new(env::current_exe().unwrap());
-    starter.args(["kinds::starter", "--exact", "--nocapture"]).env_clear().env(STARTER, "1");
+    starter
+        .args(["kinds::starter", "--exact", "--nocapture"])
+        .env_clear()
+        .env(STARTER, "1");
     starter.envs(kind.map(|kind| (SERVER_VARIABLE, kind)));
     let Output { stdout, status, .. } = starter.output().unwrap();
     let printed = String::from_utf8(stdout).unwrap();
@@ -52,5 +56,8 @@ async fn the_environment_chooses_the_kind_of_each_server_that_does_not_specify_i
     let kind = ServerKind::from_environment().unwrap();
     assert_eq!(TestingServer::start().await.unwrap().kind(), kind);
     assert_eq!(TestingServer::shared().await.kind(), kind);
-    assert_eq!(TestingServer::embedded().await.unwrap().kind(), ServerKind::Embedded);
+    assert_eq!(
+        TestingServer::embedded().await.unwrap().kind(),
+        ServerKind::Embedded
+    );
 }

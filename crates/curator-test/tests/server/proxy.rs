@@ -61,14 +61,27 @@ async fn a_stretched_session_timeout_is_granted_but_not_kept_by_the_server() {
     proxy.stretch_session_timeouts(2.0);
     let slow = crate::support::client(proxy.address()).await;
     assert_eq!(slow.session_timeout(), granted * 2);
-    let cons = TestingServer::shared().await.four_letter_word("cons").await.unwrap();
+    let cons = TestingServer::shared()
+        .await
+        .four_letter_word("cons")
+        .await
+        .unwrap();
     let session = format!("sid=0x{:x},", slow.session_id().0);
     let line = cons.lines().find(|line| line.contains(&session)).unwrap();
-    assert!(line.contains(&format!("to={},", granted.as_millis())), "{line}");
+    assert!(
+        line.contains(&format!("to={},", granted.as_millis())),
+        "{line}"
+    );
     for end in [1.0, 0.0, f64::NAN, -1.0] {
         proxy.stretch_session_timeouts(2.0);
         proxy.stretch_session_timeouts(end);
-        assert_eq!(crate::support::client(proxy.address()).await.session_timeout(), granted, "{end}");
+        assert_eq!(
+            crate::support::client(proxy.address())
+                .await
+                .session_timeout(),
+            granted,
+            "{end}"
+        );
     }
 }
 
@@ -131,7 +144,10 @@ async fn round_trips_are_counted_exactly() {
     raw.send(&[OpCode::Sync]);
     raw.receive(1);
     assert_eq!((proxy.round_trips(), proxy.pings()), (1, 0));
-    assert_eq!(proxy.requests(), BTreeMap::from([(OpCode::Exists, 1), (OpCode::Sync, 2)]));
+    assert_eq!(
+        proxy.requests(),
+        BTreeMap::from([(OpCode::Exists, 1), (OpCode::Sync, 2)])
+    );
 }
 
 #[tokio::test]
@@ -146,7 +162,11 @@ async fn a_delay_applies_in_each_direction_and_does_not_add_up() {
     }
     assert!(begin.elapsed() >= 2 * delay);
     // In sequence they would take 80 s.
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begin.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -249,7 +269,12 @@ async fn held_replies_wait_for_their_release() {
 #[tokio::test]
 async fn four_letter_words_pass() {
     let (proxy, _client) = set_up().await;
-    assert_eq!(curator_test::four_letter_word(proxy.address(), "ruok").await.unwrap(), "imok");
+    assert_eq!(
+        curator_test::four_letter_word(proxy.address(), "ruok")
+            .await
+            .unwrap(),
+        "imok"
+    );
 }
 
 #[test]
@@ -289,6 +314,8 @@ async fn a_delayed_reply_also_delays_the_replies_behind_it() {
     (&mut reads[2]).await.unwrap();
     assert!(begin.elapsed() >= delay);
     // The delayed reply arrived before the third: replies keep their order.
-    let earlier = reads[1].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let earlier = reads[1]
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
     assert!(earlier.is_ready());
 }

@@ -1,6 +1,7 @@
 //! Clients of `curator-client` on simulated servers that serve over the network.
 //!
-//! Only this suite finds a simulated server that differs from others when it is paused, stopped or restarted.
+//! Only this suite finds a simulated server that differs from others when it is paused, stopped or
+//! restarted.
 #![allow(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 use std::time::Duration;
@@ -11,7 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 async fn simulated() -> TestingServer {
-    TestingServer::builder().kind(ServerKind::Simulated).start().await.unwrap()
+    TestingServer::builder()
+        .kind(ServerKind::Simulated)
+        .start()
+        .await
+        .unwrap()
 }
 
 /// Sends a four-letter word over the network.
@@ -27,9 +32,15 @@ async fn a_paused_server_answers_when_it_is_resumed() {
     server.pause().unwrap();
     let mut asked = ask(&server).await;
     let mut answer = String::new();
-    let early = tokio::time::timeout(Duration::from_millis(200), asked.read_to_string(&mut answer));
+    let early = tokio::time::timeout(
+        Duration::from_millis(200),
+        asked.read_to_string(&mut answer),
+    );
     assert!(early.await.is_err());
-    assert!(matches!(server.set_create_counters(&[("/", 7)]).await, Err(Error::Timeout { .. })));
+    assert!(matches!(
+        server.set_create_counters(&[("/", 7)]).await,
+        Err(Error::Timeout { .. })
+    ));
     server.resume().unwrap();
     soon(asked.read_to_string(&mut answer)).await.unwrap();
     assert_eq!(answer, "imok");
@@ -38,14 +49,26 @@ async fn a_paused_server_answers_when_it_is_resumed() {
 #[tokio::test]
 async fn a_stopped_server_keeps_its_nodes_and_sessions() {
     let server = simulated().await;
-    let client = CuratorClient::builder(server.connect_string()).connect().await.unwrap();
+    let client = CuratorClient::builder(server.connect_string())
+        .connect()
+        .await
+        .unwrap();
     client.create().for_path("/a", "data").await.unwrap();
     let session = client.session().await.unwrap().id();
     server.stop().await.unwrap();
     assert!(TcpStream::connect(server.address()).await.is_err());
-    assert!(matches!(server.set_create_counters(&[("/a", 7)]).await, Err(Error::NotRunning(_))));
+    assert!(matches!(
+        server.set_create_counters(&[("/a", 7)]).await,
+        Err(Error::NotRunning(_))
+    ));
     server.restart().await.unwrap();
-    until(async || client.get_data("/a").await.is_ok_and(|(data, _)| data == b"data")).await;
+    until(async || {
+        client
+            .get_data("/a")
+            .await
+            .is_ok_and(|(data, _)| data == b"data")
+    })
+    .await;
     assert_eq!(client.session().await.unwrap().id(), session);
     client.close().await.unwrap();
     until(async || server.sessions().await.unwrap().is_empty()).await;

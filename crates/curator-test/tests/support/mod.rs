@@ -1,6 +1,10 @@
 //! Clients, processes and handshakes that the tests of this package share.
 #![allow(dead_code, reason = "each test program uses only a part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is the test's failure")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failure here is the test's failure"
+)]
 
 use std::{
     fs, io,
@@ -14,8 +18,10 @@ use curator_client::codec::{ConnectRequest, RequestHeader, Writer, framed};
 use curator_test::{DEFAULT_TIMEOUT, OpCode};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
-pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
-pub(crate) const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+pub(crate) const PERSISTENT: CreateOptions<'static> =
+    CreateMode::Persistent.with_acls(Acls::anyone_all());
+pub(crate) const EPHEMERAL: CreateOptions<'static> =
+    CreateMode::Ephemeral.with_acls(Acls::anyone_all());
 
 /// A client of a server or of a proxy.
 pub(crate) async fn client(address: SocketAddr) -> Client {
@@ -43,7 +49,12 @@ impl RawClient {
     /// Connects and opens a session.
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut client = Self::silent(address);
-        client.0.write_all(&framed(&ConnectRequest::new(20_000, 0, vec![0; 16]).frame())).unwrap();
+        client
+            .0
+            .write_all(&framed(
+                &ConnectRequest::new(20_000, 0, vec![0; 16]).frame(),
+            ))
+            .unwrap();
         client.receive(1);
         client
     }
@@ -52,15 +63,24 @@ impl RawClient {
     pub(crate) fn send(&mut self, ops: &[OpCode]) {
         let request = |op: &OpCode| {
             let mut writer = Writer::default();
-            writer.write(&RequestHeader { xid: 1, op: *op }).string("/").boolean(false);
+            writer
+                .write(&RequestHeader { xid: 1, op: *op })
+                .string("/")
+                .boolean(false);
             framed(&writer.into_frame())
         };
-        self.0.write_all(&ops.iter().flat_map(request).collect::<Vec<_>>()).unwrap();
+        self.0
+            .write_all(&ops.iter().flat_map(request).collect::<Vec<_>>())
+            .unwrap();
     }
 
-    /// Sends these bytes and closes the sending half. The server may have closed the connection already.
+    /// Sends these bytes and closes the sending half. The server may have closed the connection
+    /// already.
     pub(crate) fn send_last(&mut self, bytes: &[u8]) {
-        let _sent = self.0.write_all(bytes).and_then(|()| self.0.shutdown(Shutdown::Write));
+        let _sent = self
+            .0
+            .write_all(bytes)
+            .and_then(|()| self.0.shutdown(Shutdown::Write));
     }
 
     /// Reads this many replies.
@@ -77,7 +97,11 @@ impl RawClient {
     pub(crate) fn receive_end(&mut self) {
         let end = self.0.read_to_end(&mut Vec::new());
         // The system resets a connection that is closed with unread data.
-        assert!(end.as_ref().map_or_else(|e| e.kind() == io::ErrorKind::ConnectionReset, |_| true), "{end:?}");
+        assert!(
+            end.as_ref()
+                .map_or_else(|e| e.kind() == io::ErrorKind::ConnectionReset, |_| true),
+            "{end:?}"
+        );
     }
 
     /// Whether the connection is still open.

@@ -23,11 +23,18 @@ pub const INDENT: &str = "       ";
 
 /// The transcripts that the conformance tests of `curator-test` have recorded.
 pub fn transcripts() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../curator-test/tests/conformance/transcripts");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../curator-test/tests/conformance/transcripts");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
-    files.iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+    files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect()
 }
 
 /// The lines of a transcript, each including the indented lines below it.
@@ -54,19 +61,27 @@ pub enum Recorded {
     },
 }
 
-/// What the clients of a transcript have received, except handshakes and what is not recorded byte by byte.
+/// What the clients of a transcript have received, except handshakes and what is not recorded byte
+/// by byte.
 pub fn recorded(transcript: &str) -> Vec<Recorded> {
     // The requests with parts whose replies follow, each after its client's name.
     let mut asked: Vec<(&str, &str)> = Vec::new();
     let mut received = Vec::new();
     let lines = lines(transcript);
     for line in &lines {
-        if let Some((client, request)) = line.split_once(" -> ").filter(|(_, request)| request.starts_with("multi")) {
+        if let Some((client, request)) = line
+            .split_once(" -> ")
+            .filter(|(_, request)| request.starts_with("multi"))
+        {
             asked.push((client, request));
         }
-        let Some((client, text)) = line.split_once(" <- ") else { continue };
+        let Some((client, text)) = line.split_once(" <- ") else {
+            continue;
+        };
         let text = text.strip_prefix("out of order, ").unwrap_or(text);
-        let place = asked.iter().position(|(its, _)| text.starts_with("multi") && *its == client);
+        let place = asked
+            .iter()
+            .position(|(its, _)| text.starts_with("multi") && *its == client);
         let request = place.map(|place| asked.remove(place).1);
         received.extend(Recorded::read(text, request.unwrap_or_default()));
     }
@@ -80,13 +95,21 @@ impl Recorded {
         let name = words.next();
         if name == "event" {
             let kind = EVENTS.number(words.next());
-            return Some(Self::Event(encoded(&Event { kind, state: 3, path: text(&mut words) })));
+            return Some(Self::Event(encoded(&Event {
+                kind,
+                state: 3,
+                path: text(&mut words),
+            })));
         }
         if name.starts_with("protocol=") || name == "reply" {
             return None;
         }
         let op = OpCode::from(OPERATIONS.number(name));
-        let error = if words.next() == "ok" { 0 } else { words.next().trim_matches(['(', ')']).parse().ok()? };
+        let error = if words.next() == "ok" {
+            0
+        } else {
+            words.next().trim_matches(['(', ')']).parse().ok()?
+        };
         assert_eq!(words.next(), "at", "{received}");
         words.next();
         let body = match op {
@@ -117,7 +140,11 @@ fn parts(request: &str, results: &str) -> Option<Vec<u8>> {
             }
             None => Words(part).next(),
         };
-        write_part(&mut writer, 0, &reply(OpCode::from(OPERATIONS.number(name)), &mut words)?);
+        write_part(
+            &mut writer,
+            0,
+            &reply(OpCode::from(OPERATIONS.number(name)), &mut words)?,
+        );
     }
     write_end(&mut writer);
     Some(writer.into_frame())
@@ -133,23 +160,49 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
 fn reply(op: OpCode, words: &mut Words<'_>) -> Option<Replies> {
     Some(match op {
         OpCode::Create => Reply::Create { path: text(words) },
-        OpCode::Create2 => Reply::Create2 { path: text(words), stat: stat(words)? },
-        OpCode::CreateContainer => Reply::CreateContainer { path: text(words), stat: stat(words)? },
-        OpCode::CreateTtl => Reply::CreateTtl { path: text(words), stat: stat(words)? },
+        OpCode::Create2 => Reply::Create2 {
+            path: text(words),
+            stat: stat(words)?,
+        },
+        OpCode::CreateContainer => Reply::CreateContainer {
+            path: text(words),
+            stat: stat(words)?,
+        },
+        OpCode::CreateTtl => Reply::CreateTtl {
+            path: text(words),
+            stat: stat(words)?,
+        },
         OpCode::Delete => Reply::Delete {},
         OpCode::Check => Reply::Check {},
         OpCode::SetData => Reply::SetData { stat: stat(words)? },
         OpCode::SetAcl => Reply::SetAcl { stat: stat(words)? },
         OpCode::Exists => Reply::Exists { stat: stat(words)? },
         OpCode::GetData if !words.0.starts_with(['"', 'n']) => return None,
-        OpCode::GetData => Reply::GetData { data: words.data(), stat: stat(words)? },
-        OpCode::GetChildren => Reply::GetChildren { children: texts(words) },
-        OpCode::GetChildren2 => Reply::GetChildren2 { children: texts(words), stat: stat(words)? },
-        OpCode::GetEphemerals => Reply::GetEphemerals { paths: texts(words) },
-        OpCode::GetAcl => Reply::GetAcl { acl: Some(acl(words)?), stat: stat(words)? },
-        OpCode::GetAllChildrenNumber => Reply::GetAllChildrenNumber { number: words.next().parse().ok()? },
+        OpCode::GetData => Reply::GetData {
+            data: words.data(),
+            stat: stat(words)?,
+        },
+        OpCode::GetChildren => Reply::GetChildren {
+            children: texts(words),
+        },
+        OpCode::GetChildren2 => Reply::GetChildren2 {
+            children: texts(words),
+            stat: stat(words)?,
+        },
+        OpCode::GetEphemerals => Reply::GetEphemerals {
+            paths: texts(words),
+        },
+        OpCode::GetAcl => Reply::GetAcl {
+            acl: Some(acl(words)?),
+            stat: stat(words)?,
+        },
+        OpCode::GetAllChildrenNumber => Reply::GetAllChildrenNumber {
+            number: words.next().parse().ok()?,
+        },
         OpCode::Sync => Reply::Sync { path: text(words) },
-        OpCode::AddWatch => Reply::AddWatch { error: i32::try_from(words.number("result")?).ok()? },
+        OpCode::AddWatch => Reply::AddWatch {
+            error: i32::try_from(words.number("result")?).ok()?,
+        },
         _ => return None,
     })
 }
@@ -174,7 +227,11 @@ fn acl(words: &mut Words<'_>) -> Option<Vec<AclEntry<String>>> {
     let entry = |entry: &str| {
         let ((scheme, rest), (_, permissions)) = (entry.split_once(':')?, entry.rsplit_once(':')?);
         let id = rest.rsplit_once(':')?.0.to_owned();
-        Some(AclEntry { permissions: names::bits(permissions), scheme: scheme.to_owned(), id })
+        Some(AclEntry {
+            permissions: names::bits(permissions),
+            scheme: scheme.to_owned(),
+            id,
+        })
     };
     enclosed(words, ('[', ']'))?.split(' ').map(entry).collect()
 }
@@ -182,7 +239,10 @@ fn acl(words: &mut Words<'_>) -> Option<Vec<AclEntry<String>>> {
 /// Times and owners are not recorded: any will do.
 fn stat(words: &mut Words<'_>) -> Option<Stat> {
     let mut stat = Stat::default();
-    for (name, value) in enclosed(words, ('{', '}'))?.split(' ').filter_map(|field| field.split_once('=')) {
+    for (name, value) in enclosed(words, ('{', '}'))?
+        .split(' ')
+        .filter_map(|field| field.split_once('='))
+    {
         let number: i64 = value.trim_start_matches("z+").parse().unwrap_or(1);
         let small = i32::try_from(number).ok()?;
         match name {

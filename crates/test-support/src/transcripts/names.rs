@@ -1,24 +1,35 @@
 //! ZooKeeper's names for its numbers, as far as the transcripts contain them.
 
-/// The names of one kind of numbers: the kind, and runs of names, each with the number of its first one.
+/// The names of one kind of numbers: the kind, and runs of names, each with the number of its first
+/// one.
 pub struct Names(&'static str, &'static [(i32, &'static str)]);
 
 impl Names {
     fn known(&self) -> impl Iterator<Item = (i32, &'static str)> {
-        self.1.iter().flat_map(|(first, names)| (*first..).zip(names.split(' ')))
+        self.1
+            .iter()
+            .flat_map(|(first, names)| (*first..).zip(names.split(' ')))
     }
 
     /// A number's name; without one, the kind and the number.
     pub fn name(&self, number: i32) -> String {
         let known = self.known().find(|(known, _)| *known == number);
-        known.map_or_else(|| format!("{}={number}", self.0), |(_, name)| name.to_owned())
+        known.map_or_else(
+            || format!("{}={number}", self.0),
+            |(_, name)| name.to_owned(),
+        )
     }
 
     /// The number of a name returned by [`Self::name`].
     pub fn number(&self, name: &str) -> i32 {
-        let known = self.known().find(|(_, known)| *known == name).map(|(number, _)| number);
+        let known = self
+            .known()
+            .find(|(_, known)| *known == name)
+            .map(|(number, _)| number);
         let number = || name.strip_prefix(self.0)?.strip_prefix('=')?.parse().ok();
-        known.or_else(number).unwrap_or_else(|| panic!("{name:?} names no {}", self.0))
+        known
+            .or_else(number)
+            .unwrap_or_else(|| panic!("{name:?} names no {}", self.0))
     }
 }
 
@@ -48,24 +59,45 @@ pub const OPERATIONS: Names = Names(
     "operation",
     &[
         (-11, "closeSession createSession"),
-        (0, "notification create delete exists getData setData getACL setACL getChildren sync"),
-        (11, "ping getChildren2 check multi create2 reconfig checkWatches removeWatches"),
+        (
+            0,
+            "notification create delete exists getData setData getACL setACL getChildren sync",
+        ),
+        (
+            11,
+            "ping getChildren2 check multi create2 reconfig checkWatches removeWatches",
+        ),
         (19, "createContainer deleteContainer createTTL multiRead"),
-        (100, "auth setWatches sasl getEphemerals getAllChildrenNumber setWatches2 addWatch whoAmI"),
+        (
+            100,
+            "auth setWatches sasl getEphemerals getAllChildrenNumber setWatches2 addWatch whoAmI",
+        ),
     ],
 );
 
 /// The flags of a create.
 pub const MODES: Names = Names(
     "flags",
-    &[(0, "persistent ephemeral persistent_sequential ephemeral_sequential container ttl ttl_sequential")],
+    &[(
+        0,
+        "persistent ephemeral persistent_sequential ephemeral_sequential container ttl ttl_sequential",
+    )],
 );
 
 /// The types of events.
-pub const EVENTS: Names = Names("event", &[(1, "NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged")]);
+pub const EVENTS: Names = Names(
+    "event",
+    &[(
+        1,
+        "NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged",
+    )],
+);
 
 /// The watch types in `removeWatches` and `checkWatches`.
-pub const WATCHES: Names = Names("type", &[(1, "children data any persistent persistent_recursive")]);
+pub const WATCHES: Names = Names(
+    "type",
+    &[(1, "children data any persistent persistent_recursive")],
+);
 
 /// The modes of `addWatch`.
 pub const WATCH_MODES: Names = Names("mode", &[(0, "persistent persistent_recursive")]);
@@ -81,11 +113,21 @@ pub fn permissions(bits: i32) -> String {
     if bits == 0 {
         return "nothing".to_owned();
     }
-    PERMISSIONS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, letter)| letter).collect()
+    PERMISSIONS
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, letter)| letter)
+        .collect()
 }
 
 /// The bits of [`permissions`].
 pub fn bits(permissions: &str) -> i32 {
-    let letters = || PERMISSIONS.iter().filter(|(_, letter)| permissions.contains(*letter)).map(|(bit, _)| bit).sum();
+    let letters = || {
+        PERMISSIONS
+            .iter()
+            .filter(|(_, letter)| permissions.contains(*letter))
+            .map(|(bit, _)| bit)
+            .sum()
+    };
     permissions.parse().unwrap_or_else(|_| letters())
 }

@@ -1,6 +1,8 @@
 //! Encodes requests: from a transcript's notation to the wire format.
 
-use curator_client::codec::{self, AclEntry, Control, NewNode, OpCode, PartHeader, SetWatches, Writer, write_end};
+use curator_client::codec::{
+    self, AclEntry, Control, NewNode, OpCode, PartHeader, SetWatches, Writer, write_end,
+};
 
 use super::{
     INDENT,
@@ -24,15 +26,22 @@ pub struct Op {
 impl Op {
     /// Parses a request in a transcript of a scenario that began with the zxid `base`.
     ///
-    /// Its name is followed by the words that `encode` expects, or the bytes of its body, in hexadecimal digits. The
-    /// parts of a `multi` follow, one per line, indented and with their numbers.
+    /// Its name is followed by the words that `encode` expects, or the bytes of its body, in
+    /// hexadecimal digits. The parts of a `multi` follow, one per line, indented and with their
+    /// numbers.
     pub fn read(text: &str, base: i64) -> Self {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = Words(first);
         let code = OPERATIONS.number(words.next()).into();
         let parts = parts(rest, base);
-        let body = words.bytes().unwrap_or_else(|| encode(code, &mut words, &parts, base));
-        Self { code, body, parts: parts.iter().map(|part| part.code).collect() }
+        let body = words
+            .bytes()
+            .unwrap_or_else(|| encode(code, &mut words, &parts, base));
+        Self {
+            code,
+            body,
+            parts: parts.iter().map(|part| part.code).collect(),
+        }
     }
 }
 
@@ -42,14 +51,19 @@ fn parts(lines: &str, base: i64) -> Vec<Op> {
     for line in lines.lines().filter_map(|line| line.strip_prefix(INDENT)) {
         match parts.last_mut() {
             Some(last) if line.starts_with(' ') => *last += &format!("\n{line}"),
-            _ => parts.push(line.split_once(": ").expect("a number before each part").1.to_owned()),
+            _ => parts.push(
+                line.split_once(": ")
+                    .expect("a number before each part")
+                    .1
+                    .to_owned(),
+            ),
         }
     }
     parts.iter().map(|part| Op::read(part, base)).collect()
 }
 
-/// `"/path" "data" mode`, optionally `ttl=` and `acl=`, is a create; open to all without an ACL. Words after a path are
-/// `watch`, data, a version, or the name of a number.
+/// `"/path" "data" mode`, optionally `ttl=` and `acl=`, is a create; open to all without an ACL.
+/// Words after a path are `watch`, data, a version, or the name of a number.
 fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8> {
     let mut writer = Writer::default();
     match op {
@@ -57,40 +71,80 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
             let (path, data, flags) = (words.text(), words.data(), MODES.number(words.next()));
             let ttl = words.number("ttl");
             let acl = acl(words.value("acl").unwrap_or("[world:anyone:cdrwa]"));
-            writer.write(&NewNode { path, data, acl, flags });
-            ttl.iter().fold(&mut writer, |writer, ttl| writer.write(ttl))
+            writer.write(&NewNode {
+                path,
+                data,
+                acl,
+                flags,
+            });
+            ttl.iter()
+                .fold(&mut writer, |writer, ttl| writer.write(ttl))
         }
         OpCode::Delete | OpCode::Check => writer.write(&(words.text(), version(words))),
-        OpCode::SetData => {
-            writer.write(&Write::SetData { path: words.text(), data: words.data(), version: version(words) })
-        }
+        OpCode::SetData => writer.write(&Write::SetData {
+            path: words.text(),
+            data: words.data(),
+            version: version(words),
+        }),
         OpCode::SetAcl => {
             let (path, acl) = (words.text(), acl(words.value("acl").expect("a list")));
-            writer.write(&Write::SetAcl { path, acl, version: version(words) })
+            writer.write(&Write::SetAcl {
+                path,
+                acl,
+                version: version(words),
+            })
         }
         OpCode::Exists | OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2 => {
             writer.write(&(words.text(), words.next() == "watch"))
         }
-        OpCode::GetAcl | OpCode::GetAllChildrenNumber | OpCode::GetEphemerals => writer.write(&words.text()),
+        OpCode::GetAcl | OpCode::GetAllChildrenNumber | OpCode::GetEphemerals => {
+            writer.write(&words.text())
+        }
         OpCode::Sync | OpCode::DeleteContainer => writer.write(&words.text()),
-        OpCode::CheckWatches | OpCode::RemoveWatches => writer.write(&(words.text(), WATCHES.number(words.next()))),
+        OpCode::CheckWatches | OpCode::RemoveWatches => {
+            writer.write(&(words.text(), WATCHES.number(words.next())))
+        }
         OpCode::AddWatch => writer.write(&(words.text(), WATCH_MODES.number(words.next()))),
-        OpCode::Auth => writer.write(&About::Auth { kind: 0, scheme: words.next().to_owned(), auth: words.data() }),
+        OpCode::Auth => writer.write(&About::Auth {
+            kind: 0,
+            scheme: words.next().to_owned(),
+            auth: words.data(),
+        }),
         // `since=z+3`, and a list for each kind of watch.
         OpCode::SetWatches | OpCode::SetWatches2 => {
             let since = words.zxid("since").expect("a zxid");
-            let [data, exists, children, persistent, recursive] =
-                ["data", "exist", "child", "persistent", "persistent_recursive"]
-                    .map(|kind| texts(words.value(kind).unwrap_or_default()));
-            let watches = SetWatches { relative_zxid: base + since, data, exists, children };
+            let [data, exists, children, persistent, recursive] = [
+                "data",
+                "exist",
+                "child",
+                "persistent",
+                "persistent_recursive",
+            ]
+            .map(|kind| texts(words.value(kind).unwrap_or_default()));
+            let watches = SetWatches {
+                relative_zxid: base + since,
+                data,
+                exists,
+                children,
+            };
             match op {
                 OpCode::SetWatches => writer.write(&About::SetWatches { watches }),
-                _ => writer.write(&About::SetWatches2 { watches, persistent, recursive }),
+                _ => writer.write(&About::SetWatches2 {
+                    watches,
+                    persistent,
+                    recursive,
+                }),
             }
         }
         OpCode::Multi | OpCode::MultiRead => {
             for part in parts {
-                writer.write(&PartHeader { op: part.code, is_end: false, error: -1 }).raw(&part.body);
+                writer
+                    .write(&PartHeader {
+                        op: part.code,
+                        is_end: false,
+                        error: -1,
+                    })
+                    .raw(&part.body);
             }
             write_end(&mut writer);
             &mut writer
@@ -102,7 +156,10 @@ fn encode(op: OpCode, words: &mut Words<'_>, parts: &[Op], base: i64) -> Vec<u8>
 }
 
 fn version(words: &mut Words<'_>) -> i32 {
-    words.number("version").and_then(|version| version.try_into().ok()).expect("a version")
+    words
+        .number("version")
+        .and_then(|version| version.try_into().ok())
+        .expect("a version")
 }
 
 /// A list such as `[world:anyone:cdrwa ip:127.0.0.1:r]`.
@@ -110,9 +167,16 @@ fn acl(list: &str) -> Vec<AclEntry<String>> {
     let entry = |entry: &str| {
         let (scheme, rest) = entry.split_once(':').expect("a scheme");
         let (id, permissions) = rest.rsplit_once(':').expect("permissions");
-        AclEntry { permissions: names::bits(permissions), scheme: scheme.to_owned(), id: id.to_owned() }
+        AclEntry {
+            permissions: names::bits(permissions),
+            scheme: scheme.to_owned(),
+            id: id.to_owned(),
+        }
     };
-    list.trim_matches(['[', ']']).split_whitespace().map(entry).collect()
+    list.trim_matches(['[', ']'])
+        .split_whitespace()
+        .map(entry)
+        .collect()
 }
 
 /// A list such as `["/a", "/b"]`.

@@ -14,11 +14,16 @@ impl<'a> Words<'a> {
     pub fn value(&mut self, name: &str) -> Option<&'a str> {
         let value = self.0.strip_prefix(name)?.strip_prefix('=')?;
         self.0 = value;
-        Some(if value.starts_with('[') { self.up_to(value.find(']')? + 1) } else { self.next() })
+        Some(if value.starts_with('[') {
+            self.up_to(value.find(']')? + 1)
+        } else {
+            self.next()
+        })
     }
 
     pub fn number(&mut self, name: &str) -> Option<i64> {
-        self.value(name).map(|number| number.parse().expect("a number"))
+        self.value(name)
+            .map(|number| number.parse().expect("a number"))
     }
 
     /// The offset from the initial zxid: 3 for `name=z+3`.
@@ -28,7 +33,10 @@ impl<'a> Words<'a> {
 
     /// Text in quotes.
     pub fn text(&mut self) -> String {
-        self.data().map(String::from_utf8).expect("not null").expect("text")
+        self.data()
+            .map(String::from_utf8)
+            .expect("not null")
+            .expect("text")
     }
 
     /// Text in quotes, or null.
@@ -59,11 +67,15 @@ impl<'a> Words<'a> {
         Some(self.lengthened((0..end).step_by(2).map(byte).collect()))
     }
 
-    /// A shortened text is followed by its full length. This extends it to that length, with its last byte.
+    /// A shortened text is followed by its full length. This extends it to that length, with its
+    /// last byte.
     fn lengthened(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if let Some(rest) = self.0.strip_prefix("…(") {
             let (length, rest) = rest.split_once(" bytes)").expect("a length");
-            bytes.resize(length.parse().expect("a length"), *bytes.last().expect("a last byte"));
+            bytes.resize(
+                length.parse().expect("a length"),
+                *bytes.last().expect("a last byte"),
+            );
             self.0 = rest;
         }
         self.up_to(0);
@@ -86,8 +98,15 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> char {
         Some('n') => '\n',
         Some('r') => '\r',
         Some('u') => {
-            let digits: String = chars.by_ref().skip(1).take_while(|char| *char != '}').collect();
-            u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).expect("a character")
+            let digits: String = chars
+                .by_ref()
+                .skip(1)
+                .take_while(|char| *char != '}')
+                .collect();
+            u32::from_str_radix(&digits, 16)
+                .ok()
+                .and_then(char::from_u32)
+                .expect("a character")
         }
         other => other.expect("a character"),
     }

@@ -1,4 +1,5 @@
-//! Turns what the doctor measured into findings: one sentence each, with the consequence and the remedy.
+//! Turns what the doctor measured into findings: one sentence each, with the consequence and the
+//! remedy.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +9,17 @@ use crate::clock::text;
 
 /// The first version with recursive watches, which caches need.
 const OLDEST: (u32, u32) = (3, 6);
-/// The smallest clock difference that is reported, in milliseconds. A smaller one does not matter in `zklock ls`.
+/// The smallest clock difference that is reported, in milliseconds. A smaller one does not matter
+/// in `zklock ls`.
 const SKEW: i64 = 2_000;
 /// Clock sources that are read without a system call and lose no time.
-const CLOCK_SOURCES: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen"];
+const CLOCK_SOURCES: [&str; 5] = [
+    "tsc",
+    "kvm-clock",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+    "xen",
+];
 
 pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
     let mut findings = Vec::new();
@@ -24,14 +32,20 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
             Ok(measurement) => of_server(name, measurement, &mut findings),
         }
     }
-    if let Some([(one, first), (other, second)]) = different(seen, |measurement| Some(text(measurement.granted))) {
+    if let Some([(one, first), (other, second)]) =
+        different(seen, |measurement| Some(text(measurement.granted)))
+    {
         findings.push(format!(
             "{one} grants {first} and {other} grants {second} as session timeout; a session that moves to the server with the \
              shorter timeout is given up: set the same minSessionTimeout and maxSessionTimeout on all servers"
         ));
     }
-    if let Some([(one, first), (other, second)]) = different(seen, |measurement| measurement.version.clone()) {
-        findings.push(format!("{one} runs ZooKeeper {first} and {other} runs {second}: finish the upgrade"));
+    if let Some([(one, first), (other, second)]) =
+        different(seen, |measurement| measurement.version.clone())
+    {
+        findings.push(format!(
+            "{one} runs ZooKeeper {first} and {other} runs {second}: finish the upgrade"
+        ));
     }
     let count = seen.servers.len();
     if count.is_multiple_of(2) {
@@ -52,7 +66,11 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
         }
         Ok(_) => {}
     }
-    if let Some(source) = seen.clock_source.as_deref().filter(|source| !CLOCK_SOURCES.contains(source)) {
+    if let Some(source) = seen
+        .clock_source
+        .as_deref()
+        .filter(|source| !CLOCK_SOURCES.contains(source))
+    {
         findings.push(format!(
             "the clock source of this machine is {source}: its clock may be slow to read or lose time, and leases depend on it; see \
              /sys/devices/system/clocksource/clocksource0"
@@ -62,7 +80,12 @@ pub(crate) fn findings(seen: &Measurements) -> Vec<String> {
 }
 
 fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<String>) {
-    let ServerMeasurement { requested, granted, round_trip, version } = measurement;
+    let ServerMeasurement {
+        requested,
+        granted,
+        round_trip,
+        version,
+    } = measurement;
     if granted < requested {
         findings.push(format!(
             "{name} grants a session timeout of {}, not {}: raise maxSessionTimeout, or ask for less with --session-timeout",
@@ -97,10 +120,18 @@ fn of_server(name: &str, measurement: &ServerMeasurement, findings: &mut Vec<Str
     }
 }
 
-/// The first two servers whose values differ, with these values. Servers without a value are skipped.
-fn different(seen: &Measurements, value: impl Fn(&ServerMeasurement) -> Option<String>) -> Option<[(&str, String); 2]> {
-    let answers = seen.servers.iter().filter_map(|(name, measurement)| Some((name, measurement.as_ref().ok()?)));
-    let mut values = answers.filter_map(|(name, measurement)| Some((name.as_str(), value(measurement)?)));
+/// The first two servers whose values differ, with these values. Servers without a value are
+/// skipped.
+fn different(
+    seen: &Measurements,
+    value: impl Fn(&ServerMeasurement) -> Option<String>,
+) -> Option<[(&str, String); 2]> {
+    let answers = seen
+        .servers
+        .iter()
+        .filter_map(|(name, measurement)| Some((name, measurement.as_ref().ok()?)));
+    let mut values =
+        answers.filter_map(|(name, measurement)| Some((name.as_str(), value(measurement)?)));
     let first = values.next()?;
     let other = values.find(|(_, value)| *value != first.1)?;
     Some([first, other])
@@ -115,7 +146,11 @@ fn number(version: &str) -> Option<(u32, u32)> {
 impl fmt::Display for ServerMeasurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.version.as_deref().unwrap_or("of an unknown version");
-        write!(f, "ZooKeeper {version}, session timeout {}, round trip ", text(self.granted))?;
+        write!(
+            f,
+            "ZooKeeper {version}, session timeout {}, round trip ",
+            text(self.granted)
+        )?;
         if self.round_trip.as_millis() == 0 {
             f.write_str("less than 1ms")
         } else {
@@ -131,14 +166,23 @@ mod tests {
     fn healthy() -> ServerMeasurement {
         let time = Duration::from_secs(40);
         let round_trip = Duration::from_millis(2);
-        ServerMeasurement { requested: time, granted: time, round_trip, version: Some("3.9.5".to_owned()) }
+        ServerMeasurement {
+            requested: time,
+            granted: time,
+            round_trip,
+            version: Some("3.9.5".to_owned()),
+        }
     }
 
     fn seen(servers: Vec<ServerMeasurement>) -> Measurements {
         let name = |index: usize| format!("zk{index}:2181");
         let server = |(index, measurement)| (name(index), Ok(measurement));
         let servers = servers.into_iter().enumerate().map(server).collect();
-        Measurements { servers, node: Ok(10), clock_source: Some("tsc".to_owned()) }
+        Measurements {
+            servers,
+            node: Ok(10),
+            clock_source: Some("tsc".to_owned()),
+        }
     }
 
     fn only_finding(found: &Measurements) -> String {
@@ -165,13 +209,22 @@ mod tests {
             finding_after(|measurement| measurement.granted = seconds(20))
                 .starts_with("zk0:2181 grants a session timeout of 20s, not 40s")
         );
-        assert!(finding_after(|measurement| measurement.requested = seconds(1)).contains("more than 1s"));
+        assert!(
+            finding_after(|measurement| measurement.requested = seconds(1))
+                .contains("more than 1s")
+        );
         assert!(
             finding_after(|measurement| measurement.round_trip = seconds(1))
                 .starts_with("a round trip to zk0:2181 takes 1s")
         );
-        assert!(finding_after(|measurement| measurement.version = None).contains("4lw.commands.whitelist"));
-        assert!(finding_after(|measurement| measurement.version = Some("3.5.9".to_owned())).contains("before 3.6"));
+        assert!(
+            finding_after(|measurement| measurement.version = None)
+                .contains("4lw.commands.whitelist")
+        );
+        assert!(
+            finding_after(|measurement| measurement.version = Some("3.5.9".to_owned()))
+                .contains("before 3.6")
+        );
     }
 
     #[test]
@@ -184,9 +237,13 @@ mod tests {
         );
         let mut other = healthy();
         other.version = Some("3.8.0".to_owned());
-        assert!(only_finding(&seen(vec![healthy(), healthy(), other])).contains("runs 3.8.0: finish the upgrade"));
         assert!(
-            only_finding(&seen(vec![healthy(), healthy()])).contains("2 servers survive no more failures than 1 do")
+            only_finding(&seen(vec![healthy(), healthy(), other]))
+                .contains("runs 3.8.0: finish the upgrade")
+        );
+        assert!(
+            only_finding(&seen(vec![healthy(), healthy()]))
+                .contains("2 servers survive no more failures than 1 do")
         );
         let mut broken = seen(vec![healthy(), healthy(), healthy()]);
         broken.servers[1].1 = Err("connection refused".to_owned());

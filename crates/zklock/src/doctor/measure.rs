@@ -19,7 +19,9 @@ const LONGEST_ANSWER: u64 = 16_384;
 
 /// Connects to one server, and measures its session timeout, its round trip and its version.
 pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
-    let builder = settings.builder(&Contender::this(None)).map_err(|error| error.to_string())?;
+    let builder = settings
+        .builder(&Contender::this(None))
+        .map_err(|error| error.to_string())?;
     step(format_args!("connecting to {}", settings.connect));
     let client = builder.connect().await.map_err(|error| error.to_string())?;
     step(format_args!("connected to {}", session_text(&client)));
@@ -37,8 +39,17 @@ pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurem
     let measurement: Result<_, ClientError> = measurement.await;
     let _ = client.close().await;
     let (granted, round_trip) = measurement.map_err(|error| error.to_string())?;
-    let version = if settings.is_plain() { version(&settings.connect).await } else { None };
-    Ok(ServerMeasurement { requested: settings.session_timeout, granted, round_trip, version })
+    let version = if settings.is_plain() {
+        version(&settings.connect).await
+    } else {
+        None
+    };
+    Ok(ServerMeasurement {
+        requested: settings.session_timeout,
+        granted,
+        round_trip,
+        version,
+    })
 }
 
 /// The server's version, by the command `srvr`; `None` if the server refuses it.
@@ -47,15 +58,21 @@ async fn version(server: &str) -> Option<String> {
         let mut stream = TcpStream::connect(server).await.ok()?;
         stream.write_all(b"srvr").await.ok()?;
         let mut answer = String::new();
-        stream.take(LONGEST_ANSWER).read_to_string(&mut answer).await.ok()?;
+        stream
+            .take(LONGEST_ANSWER)
+            .read_to_string(&mut answer)
+            .await
+            .ok()?;
         let version = answer.lines().next()?.strip_prefix("Zookeeper version: ")?;
         Some(version.split(['-', ' ', ',']).next()?.to_owned())
     };
-    tokio::time::timeout(Duration::from_secs(3), requested).await.ok()?
+    tokio::time::timeout(Duration::from_secs(3), requested)
+        .await
+        .ok()?
 }
 
-/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the leader's clock is ahead,
-/// in milliseconds.
+/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the
+/// leader's clock is ahead, in milliseconds.
 pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i64, String> {
     let mut root = root.trim_end_matches('/');
     // Locks create missing parents, so the node is created below the nearest node that exists.
@@ -70,18 +87,32 @@ pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i
             error => error.to_string(),
         }
     };
-    let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let created = client.create().with_mode(CreateMode::EphemeralSequential).for_path(&path, "").await;
+    let before = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let created = client
+        .create()
+        .with_mode(CreateMode::EphemeralSequential)
+        .for_path(&path, "")
+        .await;
     let node = created.map_err(|error| match error {
-        ClientError::NoNode { .. } => format!("{error}; the chroot of the connect string is missing: create it"),
+        ClientError::NoNode { .. } => {
+            format!("{error}; the chroot of the connect string is missing: create it")
+        }
         error => denied("give this client CREATE, or name another --root")(error),
     })?;
     let node = client.unresolve(&node).map_err(text)?;
     let found = client.check_exists(&node).await.map_err(text)?;
-    let listed = client.get_children(if root.is_empty() { "/" } else { root }).await;
+    let listed = client
+        .get_children(if root.is_empty() { "/" } else { root })
+        .await;
     let deleted = client.delete().for_path(&node).await;
-    deleted.map_err(denied("without DELETE, a lock is held until its session ends: give this client DELETE"))?;
-    listed.map_err(denied("without READ, a client cannot list the contenders before it: give this client READ"))?;
+    deleted.map_err(denied(
+        "without DELETE, a lock is held until its session ends: give this client DELETE",
+    ))?;
+    listed.map_err(denied(
+        "without READ, a client cannot list the contenders before it: give this client READ",
+    ))?;
     let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
     Ok(found.map_or(0, |stat| stat.ctime.saturating_sub(before)))
 }
@@ -89,5 +120,7 @@ pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i
 /// The kernel's clock source.
 pub(crate) fn read_clock_source() -> Option<String> {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    std::fs::read_to_string(file).ok().map(|source| source.trim().to_owned())
+    std::fs::read_to_string(file)
+        .ok()
+        .map(|source| source.trim().to_owned())
 }

@@ -1,4 +1,5 @@
-//! `zklock doctor`: checks the servers, the network, the permissions and this machine, and prints what is wrong.
+//! `zklock doctor`: checks the servers, the network, the permissions and this machine, and prints
+//! what is wrong.
 
 mod findings;
 mod measure;
@@ -15,8 +16,8 @@ use crate::settings::Connection;
 /// What was measured.
 pub(crate) struct Measurements {
     servers: Vec<Server>,
-    /// How far the leader's clock is ahead of this machine's, in milliseconds, by the stat of a node created below the
-    /// root of the locks; or why the node could not be created or deleted.
+    /// How far the leader's clock is ahead of this machine's, in milliseconds, by the stat of a
+    /// node created below the root of the locks; or why the node could not be created or deleted.
     node: Result<i64, String>,
     /// The kernel's clock source.
     clock_source: Option<String>,
@@ -34,7 +35,8 @@ pub(crate) struct ServerMeasurement {
     version: Option<String>,
 }
 
-/// Prints a line for each server, and a sentence for each problem. Returns the exit code: 1 if there is a problem.
+/// Prints a line for each server, and a sentence for each problem. Returns the exit code: 1 if
+/// there is a problem.
 pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Failure> {
     let mut settings = connection.settings()?;
     let connect = ConnectString::parse(&settings.connect).map_err(ClientError::from)?;
@@ -44,7 +46,9 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
         settings.connect = host.to_string();
         let measurement = measure_server(&settings).await;
         match &measurement {
-            Ok(measurement) => print(&(printable(&format!("{host}: {measurement}"), SENTENCE) + "\n"))?,
+            Ok(measurement) => {
+                print(&(printable(&format!("{host}: {measurement}"), SENTENCE) + "\n"))?
+            }
             Err(_) => print(&format!("{host}: cannot be used\n"))?,
         }
         servers.push((host.to_string(), measurement));
@@ -52,11 +56,17 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
     let is_any_usable = servers.iter().any(|(_, measurement)| measurement.is_ok());
     let node = if is_any_usable {
         settings.connect = all;
-        settings.with_client(async |client| measure_node(client, root).await).await?
+        settings
+            .with_client(async |client| measure_node(client, root).await)
+            .await?
     } else {
         Ok(0)
     };
-    let findings = findings(&Measurements { servers, node, clock_source: read_clock_source() });
+    let findings = findings(&Measurements {
+        servers,
+        node,
+        clock_source: read_clock_source(),
+    });
     for finding in &findings {
         print(&format!("- {}\n", printable(finding, SENTENCE)))?;
     }

@@ -11,7 +11,9 @@ pub(crate) enum ReadTls {}
 impl TlsFiles {
     #[expect(clippy::unused_self, reason = "with the feature, it reads the files")]
     pub(crate) fn read(&self) -> Result<ReadTls, Failure> {
-        Err(Failure::here("the configuration has a table [tls], and this zklock was built without the feature `tls`"))
+        Err(Failure::here(
+            "the configuration has a table [tls], and this zklock was built without the feature `tls`",
+        ))
     }
 }
 

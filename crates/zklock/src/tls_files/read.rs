@@ -1,5 +1,5 @@
-//! Reads the TLS files, and reads them again when they change, because authorities and certificates are rotated while zklock runs:
-//! a leader may run for years.
+//! Reads the TLS files, and reads them again when they change, because authorities and certificates
+//! are rotated while zklock runs: a leader may run for years.
 
 use std::time::Duration;
 
@@ -31,7 +31,11 @@ impl TlsFiles {
     pub(crate) fn read(&self) -> Result<ReadTls, Failure> {
         let texts = self.texts()?;
         self.key.iter().for_each(|key| warn_of_readable_key(key));
-        Ok(ReadTls { files: self.clone(), options: texts.options()?, texts })
+        Ok(ReadTls {
+            files: self.clone(),
+            options: texts.options()?,
+            texts,
+        })
     }
 
     fn texts(&self) -> Result<Texts, Failure> {
@@ -44,7 +48,10 @@ impl TlsFiles {
                 ));
             }
         };
-        Ok(Texts { ca: read_text(&self.ca)?, identity })
+        Ok(Texts {
+            ca: read_text(&self.ca)?,
+            identity,
+        })
     }
 }
 
@@ -54,11 +61,15 @@ impl ReadTls {
         client.tls(self.options.clone())
     }
 
-    /// From now on, reads the files again when they change, for the next connection of the clients with these options.
-    /// Files that cannot be used are reported once, and the previous ones stay in use.
+    /// From now on, reads the files again when they change, for the next connection of the clients
+    /// with these options. Files that cannot be used are reported once, and the previous ones stay
+    /// in use.
     pub(crate) fn reload_on_change(&self) {
         let (files, options) = (self.files.clone(), self.options.clone());
-        let mut reload = Reload { used: self.texts.clone(), failure: None };
+        let mut reload = Reload {
+            used: self.texts.clone(),
+            failure: None,
+        };
         // On a separate thread, because a file system may hang. It ends with the process.
         let started = std::thread::Builder::new().name("tls-files".to_owned()).spawn(move || {
             loop {
@@ -76,7 +87,9 @@ impl ReadTls {
             }
         });
         if let Err(error) = started {
-            warn(format_args!("the TLS files are not read again when they change: cannot start a thread: {error}"));
+            warn(format_args!(
+                "the TLS files are not read again when they change: cannot start a thread: {error}"
+            ));
         }
     }
 }
@@ -85,7 +98,9 @@ impl Texts {
     fn options(&self) -> Result<TlsOptions, Failure> {
         let options = TlsOptions::from_pem(&self.ca).map_err(ClientError::from)?;
         match &self.identity {
-            Some((certificate, key)) => Ok(options.with_identity(certificate, key).map_err(ClientError::from)?),
+            Some((certificate, key)) => Ok(options
+                .with_identity(certificate, key)
+                .map_err(ClientError::from)?),
             None => Ok(options),
         }
     }
@@ -101,8 +116,8 @@ struct Reload {
 impl Reload {
     /// Returns the new options when the files have changed, or a failure to report.
     ///
-    /// A certificate and its key are replaced one after the other, so a failure is reported when the second check has
-    /// the same.
+    /// A certificate and its key are replaced one after the other, so a failure is reported when
+    /// the second check has the same.
     fn check(&mut self, read: Result<Texts, Failure>) -> Option<Result<TlsOptions, String>> {
         if read.as_ref().is_ok_and(|texts| *texts == self.used) {
             self.failure = None;
@@ -110,7 +125,10 @@ impl Reload {
         }
         match read.and_then(|texts| Ok((texts.options()?, texts))) {
             Ok((options, texts)) => {
-                *self = Self { used: texts, failure: None };
+                *self = Self {
+                    used: texts,
+                    failure: None,
+                };
                 Some(Ok(options))
             }
             Err(failure) => {
@@ -132,14 +150,20 @@ mod tests {
 
     fn texts(ca: &TestingCa, certificate: &TestingCertificate, key: &TestingCertificate) -> Texts {
         let identity = Some((certificate.certificate_pem.clone(), key.key_pem.clone()));
-        Texts { ca: ca.pem().to_owned(), identity }
+        Texts {
+            ca: ca.pem().to_owned(),
+            identity,
+        }
     }
 
     #[test]
     fn changed_files_are_used_once_and_a_lasting_failure_is_reported_once() {
         let ca = TestingCa::new("tests").unwrap();
         let [old, new] = [(); 2].map(|()| ca.issue(&["client"]).unwrap());
-        let mut reload = Reload { used: texts(&ca, &old, &old), failure: None };
+        let mut reload = Reload {
+            used: texts(&ca, &old, &old),
+            failure: None,
+        };
         let mut shown = |read| match reload.check(read) {
             None => "nothing".to_owned(),
             Some(Ok(_)) => "new options".to_owned(),
@@ -152,8 +176,14 @@ mod tests {
         assert_eq!(shown(Ok(texts(&ca, &new, &new))), "nothing");
         let missing = || Err(Failure::here("cannot read ca.pem"));
         let checks = [(); 4].map(|()| shown(missing()));
-        assert_eq!(checks, ["nothing", "cannot read ca.pem", "nothing", "nothing"]);
-        assert!([(); 3].map(|()| shown(Ok(texts(&ca, &old, &new))))[1].contains("key"), "of another certificate");
+        assert_eq!(
+            checks,
+            ["nothing", "cannot read ca.pem", "nothing", "nothing"]
+        );
+        assert!(
+            [(); 3].map(|()| shown(Ok(texts(&ca, &old, &new))))[1].contains("key"),
+            "of another certificate"
+        );
         assert_eq!(shown(Ok(texts(&ca, &new, &new))), "nothing");
     }
 }

@@ -12,7 +12,8 @@ pub(crate) fn write(file: &Path, text: &str, mode: u32) {
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// `zklock tree` with these variables and without servers in the environment; a `None` removes the variable.
+/// `zklock tree` with these variables and without servers in the environment; a `None` removes the
+/// variable.
 pub(crate) async fn printed(variables: &[(&str, Option<&Path>)]) -> Printed {
     printed_by(&format!("tree {}", path("configured")), variables).await
 }

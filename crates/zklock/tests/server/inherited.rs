@@ -12,14 +12,25 @@ use crate::support::{Notes, delete_all_below, executed_by, finished, path, runs,
 
 async fn run(name: &str, prefix: &[&str], script: &str) -> Command {
     let server = TestingServer::shared().await;
-    executed_by(prefix, &zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script)))
+    executed_by(
+        prefix,
+        &zklock(
+            &server.connect_string(),
+            &format!("run --lock {}", path(name)),
+            Some(script),
+        ),
+    )
 }
 
-/// A process that ignores CHLD cannot wait for its child processes: zklock would release the lock while the command runs.
+/// A process that ignores CHLD cannot wait for its child processes: zklock would release the lock
+/// while the command runs.
 #[tokio::test]
 async fn a_parent_that_ignores_chld_does_not_make_zklock_release_the_lock_early() {
     let notes = Notes::new();
-    let script = format!("echo $$ > {}; read line; exit 5", notes.file("child").display());
+    let script = format!(
+        "echo $$ > {}; read line; exit 5",
+        notes.file("child").display()
+    );
     let mut child = run("chld", &["env", "--ignore-signal=CHLD"], &script).await;
     let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
     let process = notes.process("child").await;
@@ -31,12 +42,26 @@ async fn a_parent_that_ignores_chld_does_not_make_zklock_release_the_lock_early(
 
 #[tokio::test]
 async fn a_command_has_no_blocked_signals_and_ignores_only_the_others() {
-    let prefix = ["env", "--ignore-signal=CHLD,PIPE,HUP,USR1", "--block-signal=TERM,CHLD,USR2"];
-    let child = run("mask", &prefix, "exec grep -E 'SigBlk|SigIgn' /proc/self/status").await.spawn().unwrap();
+    let prefix = [
+        "env",
+        "--ignore-signal=CHLD,PIPE,HUP,USR1",
+        "--block-signal=TERM,CHLD,USR2",
+    ];
+    let child = run(
+        "mask",
+        &prefix,
+        "exec grep -E 'SigBlk|SigIgn' /proc/self/status",
+    )
+    .await
+    .spawn()
+    .unwrap();
     let printed = finished(child).await;
-    let masks = printed.out.lines().map(|line| u64::from_str_radix(line.split('\t').nth(1).unwrap(), 16).unwrap());
-    // Signals above 31 are those of the program that runs the tests. HUP is 1, which `zklock` of the tests does not
-    // ignore, and USR1 is 10.
+    let masks = printed
+        .out
+        .lines()
+        .map(|line| u64::from_str_radix(line.split('\t').nth(1).unwrap(), 16).unwrap());
+    // Signals above 31 are those of the program that runs the tests. HUP is 1, which `zklock` of
+    // the tests does not ignore, and USR1 is 10.
     let masks: Vec<_> = masks.map(|mask| mask & 0x7fff_ffff).collect();
     assert_eq!(masks, [0, 1 << 9], "{printed:?}");
 }
@@ -45,7 +70,10 @@ async fn a_command_has_no_blocked_signals_and_ignores_only_the_others() {
 async fn a_signal_that_the_parent_has_blocked_still_ends_the_command() {
     let notes = Notes::new();
     let script = format!("echo $$ > {}; sleep 1000", notes.file("child").display());
-    let child = run("blocked", &["env", "--block-signal=TERM,CHLD"], &script).await.spawn().unwrap();
+    let child = run("blocked", &["env", "--block-signal=TERM,CHLD"], &script)
+        .await
+        .spawn()
+        .unwrap();
     notes.process("child").await;
     signal(&child, Signal::TERM);
     assert_eq!(finished(child).await.code, Some(143));
@@ -54,9 +82,14 @@ async fn a_signal_that_the_parent_has_blocked_still_ends_the_command() {
 #[tokio::test]
 async fn a_command_inherits_no_file_of_zklock() {
     let files = "exec ls /proc/self/fd";
-    let (with, without) =
-        (run("files", &["env"], files).await.spawn(), executed_by(&["sh", "-c", files], &Command::new("x")).spawn());
-    let (with, without) = (finished(with.unwrap()).await, finished(without.unwrap()).await);
+    let (with, without) = (
+        run("files", &["env"], files).await.spawn(),
+        executed_by(&["sh", "-c", files], &Command::new("x")).spawn(),
+    );
+    let (with, without) = (
+        finished(with.unwrap()).await,
+        finished(without.unwrap()).await,
+    );
     assert_eq!((with.code, with.out), (Some(0), without.out));
 }
 
@@ -75,16 +108,30 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
         let note = notes.file(if is_lost { "lost" } else { "signalled" });
         let script = format!("echo $$ > {}; exec sleep 1000", note.display());
         let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--clear-groups"]).arg(&program).args(["run", "--lock", &lock]);
+        command
+            .args(["--reuid=65534", "--clear-groups"])
+            .arg(&program)
+            .args(["run", "--lock", &lock]);
         command
             .args(["--", "sh", "-c", &script])
             .env("ZOOKEEPER_CONNECT", server.connect_string())
             .env("ZKLOCK_CONFIG", "");
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let group = notes.process(note.file_name().unwrap().to_str().unwrap()).await;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let group = notes
+            .process(note.file_name().unwrap().to_str().unwrap())
+            .await;
         // A process of root joins the group, as `sudo` would.
-        let mut other =
-            Command::new("sleep").arg("1000").process_group(group.as_raw_pid()).kill_on_drop(true).spawn().unwrap();
+        let mut other = Command::new("sleep")
+            .arg("1000")
+            .process_group(group.as_raw_pid())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
         if is_lost {
             delete_all_below(&lock).await;
         } else {
@@ -95,10 +142,18 @@ async fn a_process_of_another_user_that_cannot_be_stopped_is_named() {
             "process {} (sleep) of the command runs as another user, and cannot be stopped",
             other.id().unwrap()
         );
-        while !soon(lines.next_line()).await.unwrap().unwrap().contains(&message) {}
+        while !soon(lines.next_line())
+            .await
+            .unwrap()
+            .unwrap()
+            .contains(&message)
+        {}
         soon(until(async || !runs(group))).await;
         other.kill().await.unwrap();
-        assert_eq!(finished(child).await.code, Some(if is_lost { 122 } else { 143 }));
+        assert_eq!(
+            finished(child).await.code,
+            Some(if is_lost { 122 } else { 143 })
+        );
     }
 }
 
@@ -113,17 +168,31 @@ async fn zklock_says_that_it_cannot_start_at_the_limit_of_processes() {
     let program = notes.file("zklock");
     copy_zklock(&program).await;
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--clear-groups", "prlimit", "--nproc=1:1"]).arg(&program).args(["ls", "/x"]);
-    let output = soon(command.env("ZOOKEEPER_CONNECT", "localhost:1").output()).await.unwrap();
+    command
+        .args(["--reuid=65534", "--clear-groups", "prlimit", "--nproc=1:1"])
+        .arg(&program)
+        .args(["ls", "/x"]);
+    let output = soon(command.env("ZOOKEEPER_CONNECT", "localhost:1").output())
+        .await
+        .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), error.lines().count()), (Some(125), 1), "{error}");
+    assert_eq!(
+        (output.status.code(), error.lines().count()),
+        (Some(125), 1),
+        "{error}"
+    );
     assert!(error.starts_with("zklock: cannot start: "), "{error}");
 }
 
 /// Copies the program to where another user can execute it.
 async fn copy_zklock(to: &Path) {
-    // Not in this process: another test could start a process in the meantime, which inherits the file open for writing,
-    // and then the file cannot be executed.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zklock")).arg(to).status().await.unwrap();
+    // Not in this process: another test could start a process in the meantime, which inherits the
+    // file open for writing, and then the file cannot be executed.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_zklock"))
+        .arg(to)
+        .status()
+        .await
+        .unwrap();
     assert!(copied.success());
 }

@@ -4,7 +4,9 @@ use curator_test::{TestingServer, soon, until, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::support::{Notes, PATIENCE, SHORT, finished, path, printed, proxy, runs, signal, zklock};
+use crate::support::{
+    Notes, PATIENCE, SHORT, finished, path, printed, proxy, runs, signal, zklock,
+};
 
 /// A script that appends a line to a file at each start.
 fn counted(notes: &Notes, name: &str) -> String {
@@ -12,17 +14,32 @@ fn counted(notes: &Notes, name: &str) -> String {
 }
 
 fn starts(notes: &Notes, name: &str) -> usize {
-    std::fs::read_to_string(notes.file(name)).unwrap_or_default().lines().count()
+    std::fs::read_to_string(notes.file(name))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
 #[tokio::test]
 async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
     let (leaders, notes, proxy) = (path("leaders"), Notes::new(), proxy().await);
     let options = format!("run --lock {leaders} --leader --session-timeout {SHORT} --grace 500ms");
-    let first = zklock(&proxy.connect_string(), &options, Some(&counted(&notes, "first"))).spawn().unwrap();
+    let first = zklock(
+        &proxy.connect_string(),
+        &options,
+        Some(&counted(&notes, "first")),
+    )
+    .spawn()
+    .unwrap();
     let process = notes.process("first").await;
     let server = TestingServer::shared().await;
-    let second = zklock(&server.connect_string(), &options, Some(&counted(&notes, "second"))).spawn().unwrap();
+    let second = zklock(
+        &server.connect_string(),
+        &options,
+        Some(&counted(&notes, "second")),
+    )
+    .spawn()
+    .unwrap();
     proxy.refuse(true).unwrap();
     proxy.cut();
     within(PATIENCE, async { notes.process("second").await }).await;
@@ -40,10 +57,19 @@ async fn a_cut_off_leader_is_replaced_and_leads_again_later() {
 
 #[tokio::test]
 async fn a_command_that_ends_is_run_again_after_a_pause() {
-    let (leaders, notes, server) = (path("leaders-again"), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $ZKLOCK_TOKEN >> {}; exit 3", notes.file("tokens").display());
+    let (leaders, notes, server) = (
+        path("leaders-again"),
+        Notes::new(),
+        TestingServer::shared().await,
+    );
+    let script = format!(
+        "echo $ZKLOCK_TOKEN >> {}; exit 3",
+        notes.file("tokens").display()
+    );
     let options = format!("run --lock {leaders} --leader");
-    let mut child = zklock(&server.connect_string(), &options, Some(&script)).spawn().unwrap();
+    let mut child = zklock(&server.connect_string(), &options, Some(&script))
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     for pause in ["1s", "2s"] {
         let pauses = format!("zklock: joining the election again in {pause}");
@@ -60,9 +86,16 @@ async fn a_command_that_ends_is_run_again_after_a_pause() {
 #[tokio::test]
 async fn a_command_that_cannot_be_run_ends_the_leader() {
     let leaders = path("leaders-none");
-    for (command, code) in [("/no/such/command", 127), ("/dev/null", 126), ("sh -c /no/such/command", 127)] {
+    for (command, code) in [
+        ("/no/such/command", 127),
+        ("/dev/null", 126),
+        ("sh -c /no/such/command", 127),
+    ] {
         let printed = printed(&format!("run --lock {leaders} --leader -- {command}"), None).await;
         assert_eq!(printed.code, Some(code), "{command}: {printed:?}");
-        assert!(!printed.error.contains("joining the election again"), "{printed:?}");
+        assert!(
+            !printed.error.contains("joining the election again"),
+            "{printed:?}"
+        );
     }
 }

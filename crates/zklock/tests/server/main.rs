@@ -1,6 +1,11 @@
-//! The built program on a server, embedded or real: its output, its exit codes, and the nodes and processes that it
-//! leaves. In real time, as processes and terminals have no simulation.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
+//! The built program on a server, embedded or real: its output, its exit codes, and the nodes and
+//! processes that it leaves. In real time, as processes and terminals have no simulation.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
 
 mod command_line;
 mod configuration;

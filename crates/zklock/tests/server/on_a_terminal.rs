@@ -1,4 +1,5 @@
-//! The program on a terminal: as a shell's job, and as the leader of a session, as with `ssh -t host zklock run ..`.
+//! The program on a terminal: as a shell's job, and as the leader of a session, as with `ssh -t
+//! host zklock run ..`.
 
 use std::process::Stdio;
 
@@ -14,7 +15,11 @@ const ASKS: &str = "read answer </dev/tty; echo got=$answer";
 
 async fn run(name: &str, script: &str) -> Command {
     let server = TestingServer::shared().await;
-    zklock(&server.connect_string(), &format!("run --lock {}", path(name)), Some(script))
+    zklock(
+        &server.connect_string(),
+        &format!("run --lock {}", path(name)),
+        Some(script),
+    )
 }
 
 async fn on(terminal: &PseudoTerminal, name: &str, script: &str) -> Child {
@@ -32,14 +37,23 @@ fn id(child: &Child) -> Option<Pid> {
 
 /// Waits until the command has the terminal.
 async fn until_given(terminal: &PseudoTerminal, before: Option<Pid>) {
-    soon(until(async || terminal.owner().is_some() && terminal.owner() != before)).await;
+    soon(until(async || {
+        terminal.owner().is_some() && terminal.owner() != before
+    }))
+    .await;
 }
 
 #[tokio::test]
 async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
     let terminal = PseudoTerminal::new();
     // A script without job control, which reads from the terminal itself afterwards.
-    let child = on_by(&terminal, r#""$0" "$@"; read line </dev/tty; echo then=$line"#, "asks", ASKS).await;
+    let child = on_by(
+        &terminal,
+        r#""$0" "$@"; read line </dev/tty; echo then=$line"#,
+        "asks",
+        ASKS,
+    )
+    .await;
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;
     terminal.type_text("more\n");
@@ -50,15 +64,41 @@ async fn a_command_that_reads_from_its_terminal_gets_it_and_gives_it_back() {
 /// An interactive shell gives the terminal to its own jobs.
 #[tokio::test]
 async fn the_terminal_of_a_killed_shell_is_taken_back() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
-    let mut run = zklock(&server.connect_string(), &format!("run --lock {}", path("killed-shell")), None);
+    let (terminal, notes, server) = (
+        PseudoTerminal::new(),
+        Notes::new(),
+        TestingServer::shared().await,
+    );
+    let mut run = zklock(
+        &server.connect_string(),
+        &format!("run --lock {}", path("killed-shell")),
+        None,
+    );
     run.args(["--", "bash", "--norc", "--noprofile", "-i"]);
-    let child = terminal.spawn(&executed_by(&["sh", "-c", r#""$0" "$@"; read line </dev/tty; echo then=$line"#], &run));
-    terminal.type_text(&format!("sh -c 'echo $$ > {}; exec sleep 1000'\n", notes.file("job").display()));
+    let child = terminal.spawn(&executed_by(
+        &[
+            "sh",
+            "-c",
+            r#""$0" "$@"; read line </dev/tty; echo then=$line"#,
+        ],
+        &run,
+    ));
+    terminal.type_text(&format!(
+        "sh -c 'echo $$ > {}; exec sleep 1000'\n",
+        notes.file("job").display()
+    ));
     let job = notes.process("job").await;
     soon(until(async || terminal.owner() == Some(job))).await;
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", job.as_raw_pid())).unwrap();
-    let shell = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    let shell = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
     kill_process(Pid::from_raw(shell).unwrap(), Signal::KILL).unwrap();
     terminal.type_text("more\n");
     terminal.shows("then=more").await;
@@ -69,7 +109,14 @@ async fn the_terminal_of_a_killed_shell_is_taken_back() {
 /// `top` handles TTOU, and then sends itself STOP.
 #[tokio::test]
 async fn a_command_that_stops_itself_when_it_needs_the_terminal_gets_it() {
-    if Command::new("top").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().await.is_err() {
+    if Command::new("top")
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .await
+        .is_err()
+    {
         eprintln!("not checked: this test needs top");
         return;
     }
@@ -80,7 +127,8 @@ async fn a_command_that_stops_itself_when_it_needs_the_terminal_gets_it() {
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// Ctrl-C is for the whole job, also if only the command has the terminal, and if the command is a zklock.
+/// Ctrl-C is for the whole job, also if only the command has the terminal, and if the command is a
+/// zklock.
 #[tokio::test]
 async fn ctrl_c_ends_the_script_that_runs_the_command() {
     let server = TestingServer::shared().await;
@@ -88,18 +136,40 @@ async fn ctrl_c_ends_the_script_that_runs_the_command() {
         for (name, asks) in [("needs", "stty -echo </dev/tty; "), ("other", "")] {
             for nested in [false, true] {
                 let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-                let script = format!("{asks}echo $$ > {}; exec sleep 1000", notes.file("child").display());
-                let mut run = zklock(&server.connect_string(), &format!("run --lock {}", path(name)), None);
+                let script = format!(
+                    "{asks}echo $$ > {}; exec sleep 1000",
+                    notes.file("child").display()
+                );
+                let mut run = zklock(
+                    &server.connect_string(),
+                    &format!("run --lock {}", path(name)),
+                    None,
+                );
                 if nested {
-                    run.args([env!("CARGO_BIN_EXE_zklock"), "run", "--lock", &path("inner")]);
+                    run.args([
+                        env!("CARGO_BIN_EXE_zklock"),
+                        "run",
+                        "--lock",
+                        &path("inner"),
+                    ]);
                 }
                 run.args(["sh", "-c", &script]);
-                let child = terminal.spawn(&executed_by(&[shell, "-c", r#""$0" "$@"; echo "next" step"#], &run));
+                let child = terminal.spawn(&executed_by(
+                    &[shell, "-c", r#""$0" "$@"; echo "next" step"#],
+                    &run,
+                ));
                 let command = notes.process("child").await;
-                soon(until(async || asks.is_empty() || terminal.owner() == Some(command))).await;
+                soon(until(async || {
+                    asks.is_empty() || terminal.owner() == Some(command)
+                }))
+                .await;
                 terminal.type_text(CTRL_C);
                 let (code, shown) = (finished(child).await.code, terminal.shown());
-                assert_eq!((code, shown.contains("next step")), (Some(130), false), "{shell} {name} {nested}: {shown}");
+                assert_eq!(
+                    (code, shown.contains("next step")),
+                    (Some(130), false),
+                    "{shell} {name} {nested}: {shown}"
+                );
             }
         }
     }
@@ -107,13 +177,29 @@ async fn ctrl_c_ends_the_script_that_runs_the_command() {
 
 #[tokio::test]
 async fn ctrl_c_ends_a_leader() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
-    let script = format!("echo $$ > {}; exec sleep 1000", notes.file("child").display());
-    let lead = zklock(&server.connect_string(), &format!("run --leader --lock {}", path("leader")), Some(&script));
+    let (terminal, notes, server) = (
+        PseudoTerminal::new(),
+        Notes::new(),
+        TestingServer::shared().await,
+    );
+    let script = format!(
+        "echo $$ > {}; exec sleep 1000",
+        notes.file("child").display()
+    );
+    let lead = zklock(
+        &server.connect_string(),
+        &format!("run --leader --lock {}", path("leader")),
+        Some(&script),
+    );
     let child = terminal.spawn(&lead);
     notes.process("child").await;
     terminal.type_text(CTRL_C);
-    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+    assert_eq!(
+        finished(child).await.code,
+        Some(130),
+        "{}",
+        terminal.shown()
+    );
 }
 
 /// As in a script that ignores the signal to clean up.
@@ -121,28 +207,62 @@ async fn ctrl_c_ends_a_leader() {
 async fn a_command_that_dies_of_a_signal_that_zklock_ignores_does_not_leave_the_lock_held() {
     let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
     let mut run = Command::new(env!("CARGO_BIN_EXE_zklock"));
-    run.args(["run", "--lock", &path("ignores"), "env", "--default-signal=QUIT", "sh", "-c", "kill -QUIT $$"]);
-    run.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
-    let child = terminal.spawn(&executed_by(&["sh", "-c", r#"trap '' QUIT; exec "$0" "$@""#], &run));
-    assert_eq!(finished(child).await.code, Some(131), "{}", terminal.shown());
+    run.args([
+        "run",
+        "--lock",
+        &path("ignores"),
+        "env",
+        "--default-signal=QUIT",
+        "sh",
+        "-c",
+        "kill -QUIT $$",
+    ]);
+    run.env("ZOOKEEPER_CONNECT", server.connect_string())
+        .env("ZKLOCK_CONFIG", "");
+    let child = terminal.spawn(&executed_by(
+        &["sh", "-c", r#"trap '' QUIT; exec "$0" "$@""#],
+        &run,
+    ));
+    assert_eq!(
+        finished(child).await.code,
+        Some(131),
+        "{}",
+        terminal.shown()
+    );
 }
 
 /// As from `kill`: the signal was not typed.
 #[tokio::test]
 async fn a_signal_to_zklock_does_not_reach_the_script_that_runs_it() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
-    let child = on_by(&terminal, r#"trap 'echo trapped' INT; "$0" "$@"; echo status=$?"#, "not-typed", &script).await;
+    let script = format!(
+        "stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000",
+        notes.file("zklock").display()
+    );
+    let child = on_by(
+        &terminal,
+        r#"trap 'echo trapped' INT; "$0" "$@"; echo status=$?"#,
+        "not-typed",
+        &script,
+    )
+    .await;
     kill_process(notes.process("zklock").await, Signal::INT).unwrap();
     terminal.shows("status=130").await;
     assert_eq!(finished(child).await.code, Some(0));
-    assert!(!terminal.shown().contains("trapped"), "{}", terminal.shown());
+    assert!(
+        !terminal.shown().contains("trapped"),
+        "{}",
+        terminal.shown()
+    );
 }
 
 #[tokio::test]
 async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let script = format!("stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000", notes.file("zklock").display());
+    let script = format!(
+        "stty -echo </dev/tty; echo $PPID > {}; exec sleep 1000",
+        notes.file("zklock").display()
+    );
     let words = r#""$0" "$@"; until read line </dev/tty; do sleep 0.1; done; echo then=$line"#;
     let child = on_by(&terminal, words, "killed-zklock", &script).await;
     kill_process(notes.process("zklock").await, Signal::KILL).unwrap();
@@ -155,7 +275,11 @@ async fn the_terminal_of_a_killed_zklock_returns_to_its_script() {
 /// In a script without job control, both are in one process group.
 #[tokio::test]
 async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_has_it() {
-    let (terminal, notes, server) = (PseudoTerminal::new(), Notes::new(), TestingServer::shared().await);
+    let (terminal, notes, server) = (
+        PseudoTerminal::new(),
+        Notes::new(),
+        TestingServer::shared().await,
+    );
     let given = notes.file("given");
     let given = given.display();
     let script = format!(
@@ -169,9 +293,15 @@ async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_ha
     );
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_zklock")]);
-    command.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
+    command
+        .env("ZOOKEEPER_CONNECT", server.connect_string())
+        .env("ZKLOCK_CONFIG", "");
     let child = terminal.spawn(&command);
-    terminal.shows("zklock: the command waits for the terminal, which the command of another zklock has").await;
+    terminal
+        .shows(
+            "zklock: the command waits for the terminal, which the command of another zklock has",
+        )
+        .await;
     terminal.type_text("first\n");
     terminal.shows("got=first").await;
     terminal.type_text("second\n");
@@ -183,7 +313,13 @@ async fn a_command_waits_for_the_terminal_while_the_command_of_another_zklock_ha
 #[tokio::test]
 async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
     let terminal = PseudoTerminal::new();
-    let child = on_by(&terminal, r#"stty tostop; exec "$0" "$@""#, "tostop", "echo a line").await;
+    let child = on_by(
+        &terminal,
+        r#"stty tostop; exec "$0" "$@""#,
+        "tostop",
+        "echo a line",
+    )
+    .await;
     terminal.shows("a line").await;
     assert_eq!(finished(child).await.code, Some(0));
 }
@@ -192,12 +328,24 @@ async fn a_command_may_print_on_a_terminal_that_stops_background_programs() {
 #[tokio::test]
 async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let child =
-        on(&terminal, "ctrl-z-sleep", &format!("echo $$ > {}; exec sleep 1000", notes.file("child").display())).await;
+    let child = on(
+        &terminal,
+        "ctrl-z-sleep",
+        &format!(
+            "echo $$ > {}; exec sleep 1000",
+            notes.file("child").display()
+        ),
+    )
+    .await;
     notes.process("child").await;
     terminal.type_text(CTRL_Z);
     terminal.type_text(CTRL_C);
-    assert_eq!(finished(child).await.code, Some(130), "{}", terminal.shown());
+    assert_eq!(
+        finished(child).await.code,
+        Some(130),
+        "{}",
+        terminal.shown()
+    );
 
     let terminal = PseudoTerminal::new();
     let child = on(&terminal, "ctrl-z-asks", ASKS).await;
@@ -212,11 +360,18 @@ async fn ctrl_z_without_a_shell_stops_neither_the_command_nor_zklock() {
 async fn shell(terminal: &PseudoTerminal, name: &str) -> Child {
     let server = TestingServer::shared().await;
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "--noprofile", "--noediting", "-i"]).env("PS1", "ready> ").env("HISTFILE", "/dev/null");
-    bash.env("ZOOKEEPER_CONNECT", server.connect_string()).env("ZKLOCK_CONFIG", "");
+    bash.args(["--norc", "--noprofile", "--noediting", "-i"])
+        .env("PS1", "ready> ")
+        .env("HISTFILE", "/dev/null");
+    bash.env("ZOOKEEPER_CONNECT", server.connect_string())
+        .env("ZKLOCK_CONFIG", "");
     let child = terminal.spawn(&bash);
     terminal.shows("ready> ").await;
-    let run = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path(name));
+    let run = format!(
+        "{} run --session-timeout 60s --lock {}",
+        env!("CARGO_BIN_EXE_zklock"),
+        path(name)
+    );
     terminal.type_text(&format!("z() {{ {run} -- sh -c \"$1\"; }}\n"));
     child
 }
@@ -226,17 +381,29 @@ async fn a_shell_suspends_and_continues_a_command_that_has_the_terminal() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "suspended").await;
     let before = terminal.owner();
-    terminal.type_text(&format!("z 'echo $$ > {}; {ASKS}' | cat\n", notes.file("child").display()));
+    terminal.type_text(&format!(
+        "z 'echo $$ > {}; {ASKS}' | cat\n",
+        notes.file("child").display()
+    ));
     let command = notes.process("child").await;
-    soon(until(async || terminal.owner() == Some(command) && state(command) != Some('T'))).await;
+    soon(until(async || {
+        terminal.owner() == Some(command) && state(command) != Some('T')
+    }))
+    .await;
     for _ in 0..2 {
         let shown = terminal.shown().len();
         terminal.type_text(CTRL_Z);
-        soon(until(async || terminal.shown()[shown..].contains("Stopped"))).await;
+        soon(until(async || {
+            terminal.shown()[shown..].contains("Stopped")
+        }))
+        .await;
         soon(until(async || terminal.owner() == before)).await;
         terminal.type_text("fg\n");
         // Before the command continues, the key would do nothing.
-        soon(until(async || terminal.owner() == Some(command) && state(command) != Some('T'))).await;
+        soon(until(async || {
+            terminal.owner() == Some(command) && state(command) != Some('T')
+        }))
+        .await;
     }
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;
@@ -248,9 +415,16 @@ async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "outer").await;
     let before = terminal.owner();
-    let inner = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path("inner"));
+    let inner = format!(
+        "{} run --session-timeout 60s --lock {}",
+        env!("CARGO_BIN_EXE_zklock"),
+        path("inner")
+    );
     let script = format!("echo $$ > {}; {ASKS}", notes.file("child").display());
-    terminal.type_text(&format!("z \"exec {inner} -- sh -c '{}'\"\n", script.replace('$', "\\$")));
+    terminal.type_text(&format!(
+        "z \"exec {inner} -- sh -c '{}'\"\n",
+        script.replace('$', "\\$")
+    ));
     let command = notes.process("child").await;
     soon(until(async || terminal.owner() == Some(command))).await;
     terminal.type_text(CTRL_Z);
@@ -263,11 +437,16 @@ async fn a_shell_suspends_and_continues_a_lock_within_a_lock() {
 }
 
 #[tokio::test]
-async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background() {
+async fn a_shell_suspends_a_command_that_has_not_used_the_terminal_and_continues_it_in_the_background()
+ {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "background").await;
     let (child, fifo) = (notes.file("child"), notes.fifo("go").await);
-    let script = format!(r#"echo $$ > {}; read line < {}; echo "end"ed"#, child.display(), fifo.display());
+    let script = format!(
+        r#"echo $$ > {}; read line < {}; echo "end"ed"#,
+        child.display(),
+        fifo.display()
+    );
     terminal.type_text(&format!("z '{script}'\n"));
     let process = notes.process("child").await;
     terminal.type_text(CTRL_Z);
@@ -286,7 +465,11 @@ async fn the_terminal_is_not_taken_from_a_shell_at_the_end_of_a_command_in_the_b
     let _shell = shell(&terminal, "not-taken").await;
     let before = terminal.owner();
     let fifo = notes.fifo("go").await;
-    let script = format!("echo $PPID > {}; read line < {}", notes.file("zklock").display(), fifo.display());
+    let script = format!(
+        "echo $PPID > {}; read line < {}",
+        notes.file("zklock").display(),
+        fifo.display()
+    );
     terminal.type_text(&format!("z '{script}'\n"));
     let zklock = notes.process("zklock").await;
     kill_process(zklock, Signal::STOP).unwrap();
@@ -305,15 +488,29 @@ async fn a_shell_suspends_and_continues_two_locks_in_a_pipeline() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "first").await;
     let script = |name: &str| format!("echo $$ > {}; exec sleep 1000", notes.file(name).display());
-    let second = format!("{} run --session-timeout 60s --lock {}", env!("CARGO_BIN_EXE_zklock"), path("second"));
-    terminal.type_text(&format!("z '{}' | {second} sh -c '{}'\n", script("first"), script("second")));
+    let second = format!(
+        "{} run --session-timeout 60s --lock {}",
+        env!("CARGO_BIN_EXE_zklock"),
+        path("second")
+    );
+    terminal.type_text(&format!(
+        "z '{}' | {second} sh -c '{}'\n",
+        script("first"),
+        script("second")
+    ));
     let commands = [notes.process("first").await, notes.process("second").await];
     for _ in 0..3 {
         let shown = terminal.shown().len();
         terminal.type_text(CTRL_Z);
-        soon(until(async || terminal.shown()[shown..].contains("Stopped"))).await;
+        soon(until(async || {
+            terminal.shown()[shown..].contains("Stopped")
+        }))
+        .await;
         terminal.type_text("fg\n");
-        soon(until(async || commands.iter().all(|command| state(*command) != Some('T')))).await;
+        soon(until(async || {
+            commands.iter().all(|command| state(*command) != Some('T'))
+        }))
+        .await;
     }
     terminal.type_text(CTRL_C);
     soon(until(async || !commands.into_iter().any(runs))).await;
@@ -323,22 +520,33 @@ async fn a_shell_suspends_and_continues_two_locks_in_a_pipeline() {
 async fn a_shell_suspends_a_command_that_is_already_stopped() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "stopped-before").await;
-    terminal.type_text(&format!("z 'echo $$ > {}; exec sleep 1000' | cat\n", notes.file("child").display()));
+    terminal.type_text(&format!(
+        "z 'echo $$ > {}; exec sleep 1000' | cat\n",
+        notes.file("child").display()
+    ));
     let command = notes.process("child").await;
     kill_process(command, Signal::STOP).unwrap();
-    terminal.shows("the command is stopped, and the lock is held").await;
+    terminal
+        .shows("the command is stopped, and the lock is held")
+        .await;
     terminal.type_text(CTRL_Z);
     terminal.shows("Stopped").await;
 }
 
 #[tokio::test]
-async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_and_gets_it_in_the_foreground() {
+async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_and_gets_it_in_the_foreground()
+ {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
     let _shell = shell(&terminal, "job").await;
-    terminal.type_text(&format!("z 'echo $PPID > {}; {ASKS}' &\n", notes.file("zklock").display()));
+    terminal.type_text(&format!(
+        "z 'echo $PPID > {}; {ASKS}' &\n",
+        notes.file("zklock").display()
+    ));
     let zklock = notes.process("zklock").await;
     soon(until(async || state(zklock) == Some('T'))).await;
-    terminal.shows("zklock: the command is stopped: it uses the terminal in the background").await;
+    terminal
+        .shows("zklock: the command is stopped: it uses the terminal in the background")
+        .await;
     // `fg` continues only a job that the shell knows to be stopped.
     let jobs = async || {
         terminal.type_text("jobs\n");
@@ -352,7 +560,11 @@ async fn a_background_job_that_reads_from_the_terminal_is_stopped_with_a_word_an
 
 #[tokio::test]
 async fn a_shell_suspends_and_continues_a_waiter() {
-    let (terminal, server, lock) = (PseudoTerminal::new(), TestingServer::shared().await, path("suspended-waiter"));
+    let (terminal, server, lock) = (
+        PseudoTerminal::new(),
+        TestingServer::shared().await,
+        path("suspended-waiter"),
+    );
     let (mut holder, _) = reading(&server.connect_string(), &format!("run --lock {lock}"), 0).await;
     let _shell = shell(&terminal, "other").await;
     terminal.type_text(&format!(
@@ -387,9 +599,18 @@ async fn the_terminal_stays_with_the_job_as_long_as_the_command_does_not_need_it
 #[tokio::test]
 async fn a_command_that_reads_from_the_terminal_where_no_shell_can_continue_it_is_hung_up() {
     let (terminal, notes) = (PseudoTerminal::new(), Notes::new());
-    let asks = run("orphaned", &format!("echo $$ > {}; {ASKS}", notes.file("child").display())).await;
-    let _leader = terminal.spawn(&executed_by(&["sh", "-m", "-c", r#"("$0" "$@" &); exec sleep 1000"#], &asks));
+    let asks = run(
+        "orphaned",
+        &format!("echo $$ > {}; {ASKS}", notes.file("child").display()),
+    )
+    .await;
+    let _leader = terminal.spawn(&executed_by(
+        &["sh", "-m", "-c", r#"("$0" "$@" &); exec sleep 1000"#],
+        &asks,
+    ));
     let process = notes.process("child").await;
-    terminal.shows("where no shell can continue it: sending HUP").await;
+    terminal
+        .shows("where no shell can continue it: sending HUP")
+        .await;
     soon(until(async || !runs(process))).await;
 }

@@ -1,4 +1,5 @@
-//! The program as the first process of a container, and process ids that are used again: in a PID namespace.
+//! The program as the first process of a container, and process ids that are used again: in a PID
+//! namespace.
 
 use curator_test::{TestingServer, soon, until};
 
@@ -6,13 +7,25 @@ use crate::pseudo_terminal::{CTRL_Z, PseudoTerminal};
 use crate::support::{Notes, executed_by, finished, path, zklock};
 
 /// Executes a command as the first process of a new PID namespace.
-const AS_PROCESS_ONE: [&str; 7] =
-    ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+const AS_PROCESS_ONE: [&str; 7] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+    "--kill-child",
+];
 
 /// Whether this machine permits new namespaces.
 async fn has_namespaces() -> bool {
     let [program, arguments @ ..] = AS_PROCESS_ONE;
-    let status = tokio::process::Command::new(program).args(arguments).arg("true").status().await.unwrap();
+    let status = tokio::process::Command::new(program)
+        .args(arguments)
+        .arg("true")
+        .status()
+        .await
+        .unwrap();
     if !status.success() {
         eprintln!("not checked: this test needs PID namespaces");
     }
@@ -28,9 +41,17 @@ async fn process_one_reaps_orphans_while_the_command_runs() {
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.01 &); (setsid sleep 0.01 &); done; \
                   until [ $(cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') . 1 ') = 2 ]; do sleep 0.05; done; echo reaped";
     let server = TestingServer::shared().await;
-    let command = zklock(&server.connect_string(), &format!("run --lock {}", path("orphans")), Some(script));
+    let command = zklock(
+        &server.connect_string(),
+        &format!("run --lock {}", path("orphans")),
+        Some(script),
+    );
     let printed = finished(executed_by(&AS_PROCESS_ONE, &command).spawn().unwrap()).await;
-    assert_eq!((printed.code, printed.out.as_str()), (Some(0), "reaped\n"), "{printed:?}");
+    assert_eq!(
+        (printed.code, printed.out.as_str()),
+        (Some(0), "reaped\n"),
+        "{printed:?}"
+    );
 }
 
 #[tokio::test]
@@ -40,7 +61,11 @@ async fn ctrl_z_does_not_stop_a_command_of_process_one() {
     }
     let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
     let asks = "read answer </dev/tty; echo got=$answer";
-    let command = zklock(&server.connect_string(), &format!("run --lock {}", path("one-ctrl-z")), Some(asks));
+    let command = zklock(
+        &server.connect_string(),
+        &format!("run --lock {}", path("one-ctrl-z")),
+        Some(asks),
+    );
     let child = terminal.spawn(&executed_by(&AS_PROCESS_ONE, &command));
     let leader = rustix::process::Pid::from_raw(child.id().unwrap().try_into().unwrap());
     soon(until(async || terminal.owner() != leader)).await;
@@ -58,16 +83,25 @@ async fn a_command_that_reads_from_its_terminal_gets_it_without_proc() {
     }
     let (terminal, server) = (PseudoTerminal::new(), TestingServer::shared().await);
     let asks = "read answer </dev/tty; echo got=$answer";
-    let command = zklock(&server.connect_string(), &format!("run --lock {}", path("no-proc")), Some(asks));
-    let without_proc = AS_PROCESS_ONE.into_iter().filter(|word| *word != "--mount-proc");
-    let words: Vec<_> = without_proc.chain(["sh", "-c", r#""$0" "$@"; exit $?"#]).collect();
+    let command = zklock(
+        &server.connect_string(),
+        &format!("run --lock {}", path("no-proc")),
+        Some(asks),
+    );
+    let without_proc = AS_PROCESS_ONE
+        .into_iter()
+        .filter(|word| *word != "--mount-proc");
+    let words: Vec<_> = without_proc
+        .chain(["sh", "-c", r#""$0" "$@"; exit $?"#])
+        .collect();
     let child = terminal.spawn(&executed_by(&words, &command));
     terminal.type_text("secret\n");
     terminal.shows("got=secret").await;
     assert_eq!(finished(child).await.code, Some(0));
 }
 
-/// The command ends in the grace period after the death of zklock, and another process gets its number.
+/// The command ends in the grace period after the death of zklock, and another process gets its
+/// number.
 #[tokio::test]
 async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_its_own() {
     if !has_namespaces().await {
@@ -76,11 +110,17 @@ async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_i
     let (notes, server) = (Notes::new(), TestingServer::shared().await);
     let command = zklock(
         &server.connect_string(),
-        &format!("run --lock {} --session-timeout 10s --grace 2s", path("number")),
-        Some(&format!("echo $$ > {}; exec sleep 1000", notes.file("group").display())),
+        &format!(
+            "run --lock {} --session-timeout 10s --grace 2s",
+            path("number")
+        ),
+        Some(&format!(
+            "echo $$ > {}; exec sleep 1000",
+            notes.file("group").display()
+        )),
     );
-    // With `stopped`, the guardian is stopped from before the death of zklock until the end of the lease, when it follows
-    // the orders that it has not read yet.
+    // With `stopped`, the guardian is stopped from before the death of zklock until the end of the
+    // lease, when it follows the orders that it has not read yet.
     let script = r#"
         notes=$0; stopped=$1; shift
         "$@" & zklock=$!
@@ -104,8 +144,15 @@ async fn a_guardian_does_not_kill_a_process_group_that_has_taken_the_number_of_i
     "#;
     let directory = notes.file(".");
     for stopped in ["no", "yes"] {
-        let words = [&AS_PROCESS_ONE[..], &["sh", "-c", script, directory.to_str().unwrap(), stopped]].concat();
+        let words = [
+            &AS_PROCESS_ONE[..],
+            &["sh", "-c", script, directory.to_str().unwrap(), stopped],
+        ]
+        .concat();
         let printed = finished(executed_by(&words, &command).spawn().unwrap()).await;
-        assert!(printed.out.ends_with("alive\n"), "stopped: {stopped}: {printed:?}");
+        assert!(
+            printed.out.ends_with("alive\n"),
+            "stopped: {stopped}: {printed:?}"
+        );
     }
 }

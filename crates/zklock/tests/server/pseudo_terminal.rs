@@ -32,35 +32,65 @@ impl PseudoTerminal {
     }
 
     pub(crate) fn of_size(rows: u16, columns: u16) -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        let controller =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
-        let device = PathBuf::from(std::ffi::OsStr::from_bytes(ptsname(&controller, Vec::new()).unwrap().as_bytes()));
-        tcsetwinsize(&controller, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let device = PathBuf::from(std::ffi::OsStr::from_bytes(
+            ptsname(&controller, Vec::new()).unwrap().as_bytes(),
+        ));
+        tcsetwinsize(
+            &controller,
+            Winsize {
+                ws_row: rows,
+                ws_col: columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            },
+        )
+        .unwrap();
         let controller = File::from(controller);
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut output, collected) = (controller.try_clone().unwrap(), shown.clone());
-        // The thread ends at the end of the terminal: with an error when no process has it open any more.
+        // The thread ends at the end of the terminal: with an error when no process has it open any
+        // more.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                collected.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+                collected
+                    .lock()
+                    .unwrap()
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        Self { controller, device, shown }
+        Self {
+            controller,
+            device,
+            shown,
+        }
     }
 
     /// The terminal's device, for standard streams.
     pub(crate) fn stream(&self) -> File {
-        OpenOptions::new().read(true).write(true).open(&self.device).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&self.device)
+            .unwrap()
     }
 
-    /// Starts a command as the leader of a session of this terminal, with all its standard streams on the terminal.
+    /// Starts a command as the leader of a session of this terminal, with all its standard streams
+    /// on the terminal.
     pub(crate) fn spawn(&self, command: &Command) -> Child {
         let stream = || Stdio::from(self.stream());
         // A shell that runs the tests in the background lets them ignore signals.
         let mut in_session = executed_by(&["setsid", "--ctty", "env", "--default-signal"], command);
-        in_session.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap()
+        in_session
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .unwrap()
     }
 
     /// The process group that has the terminal.
@@ -82,7 +112,10 @@ impl PseudoTerminal {
         let begun = Instant::now();
         until(async || {
             let shown = self.shown();
-            assert!(begun.elapsed() < DEFAULT_TIMEOUT / 2, "{text:?} is not in {shown:?}");
+            assert!(
+                begun.elapsed() < DEFAULT_TIMEOUT / 2,
+                "{text:?} is not in {shown:?}"
+            );
             shown.contains(text)
         })
         .await;
@@ -93,13 +126,20 @@ impl PseudoTerminal {
 pub(crate) fn executed_by(words: &[&str], command: &Command) -> Command {
     let command = command.as_std();
     let mut wrapped = Command::new(words[0]);
-    wrapped.args(&words[1..]).arg(command.get_program()).args(command.get_args());
+    wrapped
+        .args(&words[1..])
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(name, value),
             None => wrapped.env_remove(name),
         };
     }
-    wrapped.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    wrapped
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     wrapped
 }

@@ -10,8 +10,8 @@ use crate::support::{PATIENCE, finished, path, proxy, reading};
 /// Long enough that a loaded machine does not confirm the session too late.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The cuts are at different points between two probes. The lease is shortest a third of the session timeout later,
-/// before the second probe over the new connection is answered.
+/// The cuts are at different points between two probes. The lease is shortest a third of the
+/// session timeout later, before the second probe over the new connection is answered.
 #[tokio::test]
 async fn a_reconnect_at_any_time_does_not_stop_a_command_with_the_default_grace_period() {
     join_all([2, 4, 6].map(cut_after)).await;
@@ -20,7 +20,11 @@ async fn a_reconnect_at_any_time_does_not_stop_a_command_with_the_default_grace_
 /// Cuts the connection `eighths` of a probe interval after a probe.
 async fn cut_after(eighths: u32) {
     let proxy = proxy().await;
-    let options = format!("run --lock {} --session-timeout {}s", path("reconnect"), SESSION_TIMEOUT.as_secs());
+    let options = format!(
+        "run --lock {} --session-timeout {}s",
+        path("reconnect"),
+        SESSION_TIMEOUT.as_secs()
+    );
     let (mut child, _) = reading(&proxy.connect_string(), &options, 4).await;
     proxy.reset_counts();
     proxy.wait_for_reply(OpCode::Sync, 3).await.unwrap();

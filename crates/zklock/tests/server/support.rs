@@ -27,17 +27,26 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 
 /// `zklock` with these options, and with `sh -c SCRIPT` as its command, if there is a script.
 pub(crate) fn zklock(connect: &str, options: &str, script: Option<&str>) -> Command {
-    // If a shell runs the tests in the background, or under `nohup`, they ignore INT or HUP, which zklock would
-    // inherit.
+    // If a shell runs the tests in the background, or under `nohup`, they ignore INT or HUP, which
+    // zklock would inherit.
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_zklock")]);
-    command.args(words(options)).env("ZOOKEEPER_CONNECT", connect);
+    command.args([
+        "--default-signal=HUP,INT,QUIT,TERM",
+        env!("CARGO_BIN_EXE_zklock"),
+    ]);
+    command
+        .args(words(options))
+        .env("ZOOKEEPER_CONNECT", connect);
     // No configuration file, also not the one of the person who runs the tests.
     command.env("ZKLOCK_CONFIG", "");
     if let Some(script) = script {
         command.args(["--", "sh", "-c", script]);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     command
 }
 
@@ -53,19 +62,34 @@ pub(crate) async fn finished(child: Child) -> Printed {
     let output = soon(child.wait_with_output()).await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     // As a shell reports it.
-    let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
-    Printed { code, out: text(output.stdout), error: text(output.stderr) }
+    let code = output
+        .status
+        .code()
+        .or_else(|| output.status.signal().map(|signal| 128 + signal));
+    Printed {
+        code,
+        out: text(output.stdout),
+        error: text(output.stderr),
+    }
 }
 
 /// Runs zklock on the shared server.
 pub(crate) async fn printed(options: &str, script: Option<&str>) -> Printed {
     let server = TestingServer::shared().await;
-    finished(zklock(&server.connect_string(), options, script).spawn().unwrap()).await
+    finished(
+        zklock(&server.connect_string(), options, script)
+            .spawn()
+            .unwrap(),
+    )
+    .await
 }
 
 /// A client of the test.
 pub(crate) async fn client() -> CuratorClient {
-    CuratorClient::builder(TestingServer::shared().await.connect_string()).connect().await.unwrap()
+    CuratorClient::builder(TestingServer::shared().await.connect_string())
+        .connect()
+        .await
+        .unwrap()
 }
 
 pub(crate) async fn proxy() -> FaultProxy {
@@ -83,14 +107,25 @@ impl Notes {
     /// A directory in which every user can create files.
     pub(crate) fn open_to_all() -> Self {
         let notes = Self::new();
-        std::fs::set_permissions(notes.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(
+            notes.0.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o777),
+        )
+        .unwrap();
         notes
     }
 
     /// A file that a command reads until a test has written to it.
     pub(crate) async fn fifo(&self, name: &str) -> PathBuf {
         let fifo = self.file(name);
-        assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
         fifo
     }
 
@@ -115,17 +150,29 @@ impl Notes {
 /// A script that runs until a signal ends it.
 pub(crate) const LOOP: &str = "while :; do sleep 0.1; done";
 
-/// Starts zklock with a command that exits with `code` at the end of its input. Returns when the command runs, with the
-/// command's process.
+/// Starts zklock with a command that exits with `code` at the end of its input. Returns when the
+/// command runs, with the command's process.
 pub(crate) async fn reading(connect: &str, options: &str, code: i32) -> (Child, Pid) {
     started(connect, options, ":", &format!("read line; exit {code}")).await
 }
 
-/// Starts zklock with a script, whose input is a pipe. Returns when the script has executed `first`, with its process.
-pub(crate) async fn started(connect: &str, options: &str, first: &str, script: &str) -> (Child, Pid) {
+/// Starts zklock with a script, whose input is a pipe. Returns when the script has executed
+/// `first`, with its process.
+pub(crate) async fn started(
+    connect: &str,
+    options: &str,
+    first: &str,
+    script: &str,
+) -> (Child, Pid) {
     let notes = Notes::new();
-    let script = format!("{first}; echo $$ > {}; {script}", notes.file("child").display());
-    let child = zklock(connect, options, Some(&script)).stdin(Stdio::piped()).spawn().unwrap();
+    let script = format!(
+        "{first}; echo $$ > {}; {script}",
+        notes.file("child").display()
+    );
+    let child = zklock(connect, options, Some(&script))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     (child, notes.process("child").await)
 }
 
@@ -146,10 +193,20 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
 }
 
 /// Creates a contender's node with the name prefix of some client library. Returns the node's name.
-pub(crate) async fn contend(client: &CuratorClient, directory: &str, name: &str, data: &str) -> String {
+pub(crate) async fn contend(
+    client: &CuratorClient,
+    directory: &str,
+    name: &str,
+    data: &str,
+) -> String {
     let mode = CreateMode::EphemeralSequential;
     let create = client.create().with_mode(mode).creating_parent_containers();
-    create.for_path(format!("{directory}/{name}"), data).await.unwrap().name().to_owned()
+    create
+        .for_path(format!("{directory}/{name}"), data)
+        .await
+        .unwrap()
+        .name()
+        .to_owned()
 }
 
 /// The start of a node name of Curator in Java.
@@ -160,8 +217,16 @@ pub(crate) const HEX: &str = "8f2bb1a1f2f94c6c9f1f1b6f5a0e6a6b";
 /// The locks at a path, as `ls --json` prints them.
 pub(crate) async fn listed(lock: &str) -> Vec<Value> {
     let printed = printed(&format!("ls {lock} --json"), None).await;
-    assert_eq!((printed.code, printed.error.as_str()), (Some(0), ""), "{printed:?}");
-    printed.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    assert_eq!(
+        (printed.code, printed.error.as_str()),
+        (Some(0), ""),
+        "{printed:?}"
+    );
+    printed
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The limit for waits that last until a session expires or a grace period ends.
@@ -169,12 +234,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of this machine, as nodes show it.
 pub(crate) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 pub(crate) async fn delete_all_below(lock: &str) {
     let client = client().await;
     for node in client.get_children(lock).await.unwrap() {
-        client.delete().for_path(format!("{lock}/{node}")).await.unwrap();
+        client
+            .delete()
+            .for_path(format!("{lock}/{node}"))
+            .await
+            .unwrap();
     }
 }

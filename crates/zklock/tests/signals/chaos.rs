@@ -1,8 +1,8 @@
 //! Random signals to random targets, and which of them zklock promises to survive.
 //!
-//! Either of zklock and its guardian protects the lock; "if both are killed at the same time, the command continues".
-//! So a signal that would disable one while the other is disabled is sent only in some rounds, and then overlaps of
-//! this round are counted separately, as not promised.
+//! Either of zklock and its guardian protects the lock; "if both are killed at the same time, the
+//! command continues". So a signal that would disable one while the other is disabled is sent only
+//! in some rounds, and then overlaps of this round are counted separately, as not promised.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,8 +20,10 @@ const SIGNALS: [(&str, Signal); 7] = [
     ("HUP", Signal::HUP),
     ("KILL", Signal::KILL),
 ];
-const TARGETS: [&str; 10] =
-    ["zklock", "zklock", "zklock", "zklock", "guardian", "guardian", "group", "group", "member", "member"];
+const TARGETS: [&str; 10] = [
+    "zklock", "zklock", "zklock", "zklock", "guardian", "guardian", "group", "group", "member",
+    "member",
+];
 
 /// What chaos has done to a contender.
 #[derive(Debug, Default)]
@@ -48,7 +50,13 @@ pub(crate) struct Chaos {
 impl Chaos {
     pub(crate) fn new(may_disable_both: bool) -> Self {
         let (sent, unprotected, done, log) = Default::default();
-        Self { sent, may_disable_both, unprotected, done, log }
+        Self {
+            sent,
+            may_disable_both,
+            unprotected,
+            done,
+            log,
+        }
     }
 
     /// Whether zklock got KILL.
@@ -60,9 +68,13 @@ impl Chaos {
     pub(crate) fn strike(&mut self, processes: &[Process], rng: &mut Rng) {
         // Mostly those whose command works; the others wait, and signals would only end them.
         let is_rare = rng.u8(0..5) == 0;
-        let chosen = processes.iter().filter(|process| is_rare || process.role == Role::Member);
+        let chosen = processes
+            .iter()
+            .filter(|process| is_rare || process.role == Role::Member);
         let numbers: BTreeSet<_> = chosen.filter_map(|process| process.number).collect();
-        let Some(number) = rng.choice(numbers) else { return };
+        let Some(number) = rng.choice(numbers) else {
+            return;
+        };
         let (target, (name, signal)) = (TARGETS[rng.usize(..10)], SIGNALS[rng.usize(..7)]);
         // It is the guardian's turn; more signals would end what it has to end.
         if self.is_zklock_off(processes, number) && target != "zklock" && rng.u8(0..8) > 0 {
@@ -73,26 +85,52 @@ impl Chaos {
             "guardian" => Role::Guardian,
             _ => Role::Member,
         };
-        let candidates: Vec<_> = processes.iter().filter(|process| process.is(number, role)).collect();
-        let Some(process) = rng.choice(candidates) else { return };
-        let id = if target == "group" { process.group } else { process.id };
+        let candidates: Vec<_> = processes
+            .iter()
+            .filter(|process| process.is(number, role))
+            .collect();
+        let Some(process) = rng.choice(candidates) else {
+            return;
+        };
+        let id = if target == "group" {
+            process.group
+        } else {
+            process.id
+        };
         if self.permits(processes, number, target, signal, id) {
             self.send(number, target, name, signal, id);
         }
     }
 
     /// Whether zklock is promised to survive this, or need not.
-    fn permits(&mut self, processes: &[Process], number: usize, target: &str, signal: Signal, id: i32) -> bool {
-        let guardians: Vec<_> =
-            processes.iter().filter(|one| one.is(number, Role::Guardian)).map(|one| one.id).collect();
+    fn permits(
+        &mut self,
+        processes: &[Process],
+        number: usize,
+        target: &str,
+        signal: Signal,
+        id: i32,
+    ) -> bool {
+        let guardians: Vec<_> = processes
+            .iter()
+            .filter(|one| one.is(number, Role::Guardian))
+            .map(|one| one.id)
+            .collect();
         let works = processes.iter().any(|one| one.is(number, Role::Member));
         let is_off = self.is_zklock_off(processes, number);
         let done = self.done.entry(number).or_default();
-        let is_guarded = !guardians.is_empty() && !guardians.iter().any(|guardian| done.hit.contains_key(guardian));
+        let is_guarded = !guardians.is_empty()
+            && !guardians
+                .iter()
+                .any(|guardian| done.hit.contains_key(guardian));
         let both = match target {
             "guardian" => signal != Signal::CONT && is_off,
             // A terminal's TSTP may stop zklock with its command.
-            "zklock" => is_stop(signal) | (signal == Signal::KILL) && !is_guarded && (works || !guardians.is_empty()),
+            "zklock" => {
+                is_stop(signal) | (signal == Signal::KILL)
+                    && !is_guarded
+                    && (works || !guardians.is_empty())
+            }
             _ => is_stop(signal) && !is_guarded,
         };
         if both && self.may_disable_both {
@@ -103,7 +141,9 @@ impl Chaos {
         }
         match (target, signal) {
             ("zklock", Signal::KILL) => done.is_killed = true,
-            ("guardian", Signal::CONT) => done.hit.retain(|guardian, may_end| *guardian != id || *may_end),
+            ("guardian", Signal::CONT) => done
+                .hit
+                .retain(|guardian, may_end| *guardian != id || *may_end),
             ("guardian", _) => *done.hit.entry(id).or_default() |= !is_stop(signal),
             (_, Signal::CONT) => done.is_stopped = false,
             (_, stop) if is_stop(stop) => done.is_stopped = true,
@@ -116,7 +156,9 @@ impl Chaos {
     /// Whether a key that stops the foreground group may be pressed.
     pub(crate) fn permits_key(&mut self, processes: &[Process], number: usize) -> bool {
         let done = self.done.entry(number).or_default();
-        let hit = processes.iter().any(|one| one.is(number, Role::Guardian) && done.hit.contains_key(&one.id));
+        let hit = processes
+            .iter()
+            .any(|one| one.is(number, Role::Guardian) && done.hit.contains_key(&one.id));
         let works = processes.iter().any(|one| one.is(number, Role::Member));
         let is_guarded = processes.iter().any(|one| one.is(number, Role::Guardian)) && !hit;
         let permits = is_guarded || !works;
@@ -127,22 +169,41 @@ impl Chaos {
     fn is_zklock_off(&self, processes: &[Process], number: usize) -> bool {
         let zklock = processes.iter().find(|one| one.is(number, Role::Zklock));
         zklock.is_none_or(|zklock| zklock.state == 'T')
-            || self.done.get(&number).is_some_and(|done| done.is_killed || done.is_stopped)
+            || self
+                .done
+                .get(&number)
+                .is_some_and(|done| done.is_killed || done.is_stopped)
     }
 
     fn send(&mut self, number: usize, target: &str, name: &str, signal: Signal, id: i32) {
         let Some(id) = Pid::from_raw(id) else { return };
-        let sent = if target == "group" { kill_process_group(id, signal) } else { kill_process(id, signal) };
+        let sent = if target == "group" {
+            kill_process_group(id, signal)
+        } else {
+            kill_process(id, signal)
+        };
         *self.sent.entry(format!("{name} {target}")).or_default() += 1;
-        self.log.push(format!("{} {name} to {target} {} of {number}: {sent:?}", now(), id.as_raw_nonzero()));
+        self.log.push(format!(
+            "{} {name} to {target} {} of {number}: {sent:?}",
+            now(),
+            id.as_raw_nonzero()
+        ));
     }
 
-    /// Notes contenders without protection: zklock may stop itself, with its job, while the guardian is disabled.
+    /// Notes contenders without protection: zklock may stop itself, with its job, while the
+    /// guardian is disabled.
     pub(crate) fn observe(&mut self, processes: &[Process]) {
         for guardian in processes.iter().filter(|one| one.role == Role::Guardian) {
-            let Some(number) = guardian.number else { continue };
-            let is_hit = self.done.get(&number).is_some_and(|done| done.hit.contains_key(&guardian.id));
-            let stopped = processes.iter().any(|one| one.is(number, Role::Zklock) && one.state == 'T');
+            let Some(number) = guardian.number else {
+                continue;
+            };
+            let is_hit = self
+                .done
+                .get(&number)
+                .is_some_and(|done| done.hit.contains_key(&guardian.id));
+            let stopped = processes
+                .iter()
+                .any(|one| one.is(number, Role::Zklock) && one.state == 'T');
             if is_hit && stopped {
                 self.unprotected.insert(number);
             }
@@ -151,8 +212,13 @@ impl Chaos {
 
     /// Continues what a signal, rather than a terminal, may have stopped.
     pub(crate) fn continue_stopped(&mut self, processes: &[Process]) {
-        for process in processes.iter().filter(|process| process.role != Role::Other && process.state == 'T') {
-            let Some(number) = process.number else { continue };
+        for process in processes
+            .iter()
+            .filter(|process| process.role != Role::Other && process.state == 'T')
+        {
+            let Some(number) = process.number else {
+                continue;
+            };
             if self.done.get(&number).is_some_and(|done| done.has_stopped) {
                 let _ = Pid::from_raw(process.id).map(|id| kill_process(id, Signal::CONT));
                 self.log.push(format!("{} CONT to {process}", now()));
@@ -169,5 +235,11 @@ fn is_stop(signal: Signal) -> bool {
 pub(crate) fn now() -> String {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let seconds = since.as_secs() % 86_400;
-    format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, since.subsec_millis())
+    format!(
+        "{:02}:{:02}:{:02}.{:03}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        since.subsec_millis()
+    )
 }

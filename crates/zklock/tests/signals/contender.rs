@@ -35,7 +35,8 @@ pub(crate) enum Place {
 }
 
 /// What starts a program as process 1 of a namespace, and what a user needs who is not root.
-pub(crate) const NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+pub(crate) const NAMESPACE: [&str; 5] =
+    ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
 pub(crate) const AS_ROOT: [&str; 2] = ["--user", "--map-root-user"];
 
 pub(crate) struct Contender {
@@ -44,7 +45,8 @@ pub(crate) struct Contender {
     /// Which signal ends it: one that it neither ignores nor blocks.
     pub(crate) ending: &'static str,
     pub(crate) terminal: Option<PseudoTerminal>,
-    /// Whether the command uses the terminal: then it may have to wait until it is in the foreground, and until Ctrl-Q.
+    /// Whether the command uses the terminal: then it may have to wait until it is in the
+    /// foreground, and until Ctrl-Q.
     pub(crate) uses_terminal: bool,
     pub(crate) child: Child,
     output: PathBuf,
@@ -85,7 +87,11 @@ impl Stage<'_> {
         };
         let flavor = flavors[rng.usize(..flavors.len())];
         // Some commands outlive a session, and some would outlive the round; those end after TERM.
-        let most = if !self.is_short && ending == "TERM" { 4 } else { 3 };
+        let most = if !self.is_short && ending == "TERM" {
+            4
+        } else {
+            3
+        };
         let work = ["0.1", "0.7", "7", "1000"][rng.usize(..most)].to_owned();
         let mut words = inherited.clone();
         words.extend([self.program.to_owned(), "run".to_owned()]);
@@ -105,22 +111,43 @@ impl Stage<'_> {
         }
         let is_proxied = rng.bool();
         let mut command = Command::new("bash");
-        let files: Vec<_> = locks.iter().map(|lock| self.file(lock).to_string_lossy().into_owned()).collect();
+        let files: Vec<_> = locks
+            .iter()
+            .map(|lock| self.file(lock).to_string_lossy().into_owned())
+            .collect();
         command
             .env(NUMBER, number.to_string())
             .env("SIGNALS_NOTES", self.file("notes"))
             .env("SIGNALS_FILES", files.join(" "))
-            .envs([("SIGNALS_MODE", mode), ("SIGNALS_FLAVOR", flavor), ("SIGNALS_WORK", &work)])
+            .envs([
+                ("SIGNALS_MODE", mode),
+                ("SIGNALS_FLAVOR", flavor),
+                ("SIGNALS_WORK", &work),
+            ])
             .env("ZOOKEEPER_CONNECT", &self.connect[usize::from(is_proxied)])
             .env("ZKLOCK_CONFIG", "");
-        let description = format!("{number}: {place:?}, proxied: {is_proxied}, {flavor} {work}: {line}");
+        let description =
+            format!("{number}: {place:?}, proxied: {is_proxied}, {flavor} {work}: {line}");
         let output = self.file(&format!("{number}.output"));
         let (child, terminal) = match place {
             Place::Plain | Place::FirstProcess => {
                 let stream = |file: File| Stdio::from(file);
-                let open = || OpenOptions::new().create(true).append(true).open(&output).unwrap();
-                command.args(["-c", &line]).stdin(Stdio::null()).stdout(stream(open())).stderr(stream(open()));
-                (command.process_group(0).kill_on_drop(true).spawn().unwrap(), None)
+                let open = || {
+                    OpenOptions::new()
+                        .create(true)
+                        .append(true)
+                        .open(&output)
+                        .unwrap()
+                };
+                command
+                    .args(["-c", &line])
+                    .stdin(Stdio::null())
+                    .stdout(stream(open()))
+                    .stderr(stream(open()));
+                (
+                    command.process_group(0).kill_on_drop(true).spawn().unwrap(),
+                    None,
+                )
             }
             Place::SessionLeader => {
                 let terminal = PseudoTerminal::new();
@@ -134,7 +161,18 @@ impl Stage<'_> {
             }
         };
         let uses_terminal = flavor == "terminal";
-        (Contender { number, place, ending, terminal, uses_terminal, child, output }, description)
+        (
+            Contender {
+                number,
+                place,
+                ending,
+                terminal,
+                uses_terminal,
+                child,
+                output,
+            },
+            description,
+        )
     }
 
     /// The options, the locks, and the mode of `flock` that has the same meaning.
@@ -149,13 +187,25 @@ impl Stage<'_> {
             Kind::Leader => (one, "--exclusive", " --leader"),
         };
         let paths: Vec<_> = locks.iter().map(|lock| format!("--lock /{lock}")).collect();
-        let mut options =
-            format!("{}{kind} --session-timeout {}ms", paths.join(" "), crate::round::SESSION.as_millis());
+        let mut options = format!(
+            "{}{kind} --session-timeout {}ms",
+            paths.join(" "),
+            crate::round::SESSION.as_millis()
+        );
         if rng.u8(0..3) == 0 {
             options += " --on-lost kill";
         }
         if self.kind != Kind::Leader {
-            options += ["", "", "", "", "", " --at-least 1s", " --wait 3s", " --no-wait"][rng.usize(..8)];
+            options += [
+                "",
+                "",
+                "",
+                "",
+                "",
+                " --at-least 1s",
+                " --wait 3s",
+                " --no-wait",
+            ][rng.usize(..8)];
         }
         (options, locks, mode)
     }
@@ -166,7 +216,9 @@ fn inherited(rng: &mut Rng) -> (Vec<String>, &'static str) {
     // Without this, zklock inherits what the test ignores, such as HUP under `nohup`.
     let mut words = vec!["env".to_owned(), "--default-signal".to_owned()];
     let mut endings = vec!["TERM", "INT", "HUP"];
-    for signal in ["CHLD", "TERM", "INT", "HUP", "PIPE", "TSTP", "TTOU", "TTIN", "CONT"] {
+    for signal in [
+        "CHLD", "TERM", "INT", "HUP", "PIPE", "TSTP", "TTOU", "TTIN", "CONT",
+    ] {
         // CHLD more often, as all waiting depends on it.
         let most = if signal == "CHLD" { 4 } else { 10 };
         let how = match rng.u8(0..most) {
@@ -192,7 +244,11 @@ impl Contender {
 
     /// Types what a person does who wants a stopped job to go on.
     pub(crate) fn type_to_continue(&self) {
-        self.type_text(if self.place == Place::Shell { "\x11fg\n" } else { "\x11" });
+        self.type_text(if self.place == Place::Shell {
+            "\x11fg\n"
+        } else {
+            "\x11"
+        });
     }
 
     pub(crate) fn type_text(&self, text: &str) {

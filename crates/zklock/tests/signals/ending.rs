@@ -16,7 +16,8 @@ use crate::round::{Round, Seen};
 const PAUSE: usize = 20;
 
 impl Round<'_> {
-    /// Ends the round: the locks have to become free, and all processes and nodes have to disappear.
+    /// Ends the round: the locks have to become free, and all processes and nodes have to
+    /// disappear.
     pub(crate) async fn end(&mut self, drains: bool) {
         self.is_ending = true;
         for lock in LOCKS {
@@ -43,7 +44,10 @@ impl Round<'_> {
             .arg(format!("/{lock}"))
             .args(options.split(' '))
             .args(["--", "sh", "-c", script]);
-        command.env("ZOOKEEPER_CONNECT", &self.stage.connect[0]).env("ZKLOCK_CONFIG", "").kill_on_drop(true);
+        command
+            .env("ZOOKEEPER_CONNECT", &self.stage.connect[0])
+            .env("ZKLOCK_CONFIG", "")
+            .kill_on_drop(true);
         self.probe = Some(command.stdin(Stdio::null()).spawn().unwrap());
         let (mut status, mut count) = (None, 0_usize);
         self.wait(async |round: &mut Self, processes: &[Process]| {
@@ -51,36 +55,61 @@ impl Round<'_> {
                 round.signal_last(processes);
             }
             // The others must not keep the lock, whatever was typed.
-            for contender in round.contenders.iter().filter(|contender| contender.uses_terminal) {
+            for contender in round
+                .contenders
+                .iter()
+                .filter(|contender| contender.uses_terminal)
+            {
                 if count.is_multiple_of(PAUSE) {
                     contender.type_to_continue();
                 }
             }
             count += 1;
-            status = round.probe.as_mut().and_then(|probe| probe.try_wait().unwrap());
+            status = round
+                .probe
+                .as_mut()
+                .and_then(|probe| probe.try_wait().unwrap());
             status.is_some()
         })
         .await;
         // 122: it had the lock, and a busy machine has made it lose it.
-        if !status.and_then(|status| status.code()).is_some_and(|code| [expected, 122].contains(&code)) {
+        if !status
+            .and_then(|status| status.code())
+            .is_some_and(|code| [expected, 122].contains(&code))
+        {
             let living = self.living().join(" | ");
-            self.left_over.push(format!("{} LOCK left over: the next zklock for {lock}: {status:?}; {living}", now()));
+            self.left_over.push(format!(
+                "{} LOCK left over: the next zklock for {lock}: {status:?}; {living}",
+                now()
+            ));
         }
         self.probe = None;
     }
 
     /// Sends each zklock a signal that it has to end after.
     fn signal_last(&mut self, processes: &[Process]) {
-        for zklock in processes.iter().filter(|process| process.role == Role::Zklock && process.lives()) {
-            let contender = self.contenders.iter().find(|contender| Some(contender.number) == zklock.number);
-            let Some(contender) = contender.filter(|_| self.ended.insert(zklock.id)) else { continue };
+        for zklock in processes
+            .iter()
+            .filter(|process| process.role == Role::Zklock && process.lives())
+        {
+            let contender = self
+                .contenders
+                .iter()
+                .find(|contender| Some(contender.number) == zklock.number);
+            let Some(contender) = contender.filter(|_| self.ended.insert(zklock.id)) else {
+                continue;
+            };
             let signal = match contender.ending {
                 "TERM" => Signal::TERM,
                 "INT" => Signal::INT,
                 _ => Signal::HUP,
             };
             let _ = Pid::from_raw(zklock.id).map(|id| kill_process(id, signal));
-            self.chaos.log.push(format!("{} the last signal, {}, to {zklock}", now(), contender.ending));
+            self.chaos.log.push(format!(
+                "{} the last signal, {}, to {zklock}",
+                now(),
+                contender.ending
+            ));
         }
     }
 
@@ -103,9 +132,12 @@ impl Round<'_> {
         });
         if !is_over.await {
             for process in descendants() {
-                let is_promised = process.number.is_none_or(|number| !self.chaos.unprotected.contains(&number));
+                let is_promised = process
+                    .number
+                    .is_none_or(|number| !self.chaos.unprotected.contains(&number));
                 if is_promised && !self.bystanders.ids().any(|id| id == process.id) {
-                    self.left_over.push(format!("{} LEFT OVER at the end: {process}", now()));
+                    self.left_over
+                        .push(format!("{} LEFT OVER at the end: {process}", now()));
                 }
             }
         }
@@ -114,7 +146,9 @@ impl Round<'_> {
     /// The processes that have to end.
     fn living(&self) -> Vec<String> {
         let bystanders: HashSet<_> = self.bystanders.ids().collect();
-        let processes = descendants().into_iter().filter(|process| !bystanders.contains(&process.id));
+        let processes = descendants()
+            .into_iter()
+            .filter(|process| !bystanders.contains(&process.id));
         processes.map(|process| process.to_string()).collect()
     }
 
@@ -122,21 +156,31 @@ impl Round<'_> {
         let mut locks = Vec::from(["/a", "/b"]);
         let (program, connect) = (self.stage.program, self.stage.connect[0].clone());
         let is_free = self.wait(async |_: &mut Self, _: &[Process]| {
-            let Some(lock) = locks.last() else { return true };
+            let Some(lock) = locks.last() else {
+                return true;
+            };
             // Exit code 1: no contenders.
-            let listed = Command::new(program).args(["ls", lock]).env("ZOOKEEPER_CONNECT", &connect).output().await;
+            let listed = Command::new(program)
+                .args(["ls", lock])
+                .env("ZOOKEEPER_CONNECT", &connect)
+                .output()
+                .await;
             if listed.is_ok_and(|listed| listed.status.code() == Some(1)) {
                 locks.pop();
             }
             false
         });
         if !is_free.await {
-            self.left_over.push(format!("{} NODE left over below one of {locks:?}", now()));
+            self.left_over
+                .push(format!("{} NODE left over below one of {locks:?}", now()));
         }
     }
 
     /// Waits for a condition. Returns `false` if it does not become true.
-    async fn wait(&mut self, mut condition: impl AsyncFnMut(&mut Self, &[Process]) -> bool) -> bool {
+    async fn wait(
+        &mut self,
+        mut condition: impl AsyncFnMut(&mut Self, &[Process]) -> bool,
+    ) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < self.patience {
             let processes = self.tick();
@@ -151,19 +195,37 @@ impl Round<'_> {
     /// A zklock that was not killed ends after all processes of its command.
     pub(crate) fn check_ended(&mut self, processes: &[Process]) {
         for (&number, seen) in &mut self.zklocks {
-            let lives = processes.iter().any(|process| process.id == seen.id && process.lives());
+            let lives = processes
+                .iter()
+                .any(|process| process.id == seen.id && process.lives());
             // Only if it had ended before the processes were read.
             if seen.has_ended && !seen.is_reported && !self.chaos.has_killed(number) {
-                let members = processes.iter().filter(|process| process.is(number, Role::Member));
-                let text = |process| format!("{} LEFT OVER after zklock {number} has ended: {process}", now());
+                let members = processes
+                    .iter()
+                    .filter(|process| process.is(number, Role::Member));
+                let text = |process| {
+                    format!(
+                        "{} LEFT OVER after zklock {number} has ended: {process}",
+                        now()
+                    )
+                };
                 self.left_over.extend(members.map(text));
-                seen.is_reported = processes.iter().any(|process| process.is(number, Role::Member));
+                seen.is_reported = processes
+                    .iter()
+                    .any(|process| process.is(number, Role::Member));
             }
             seen.has_ended |= !lives;
         }
-        for zklock in processes.iter().filter(|process| process.role == Role::Zklock && process.lives()) {
+        for zklock in processes
+            .iter()
+            .filter(|process| process.role == Role::Zklock && process.lives())
+        {
             if let Some(number) = zklock.number {
-                self.zklocks.entry(number).or_insert(Seen { id: zklock.id, has_ended: false, is_reported: false });
+                self.zklocks.entry(number).or_insert(Seen {
+                    id: zklock.id,
+                    has_ended: false,
+                    is_reported: false,
+                });
             }
         }
     }

@@ -32,8 +32,19 @@ pub(crate) struct Process {
 
 impl std::fmt::Display for Process {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { id, parent, group, state, arguments, .. } = self;
-        write!(formatter, "{id} (parent {parent}, group {group}, state {state}, {:?}: {arguments})", self.role)
+        let Self {
+            id,
+            parent,
+            group,
+            state,
+            arguments,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "{id} (parent {parent}, group {group}, state {state}, {:?}: {arguments})",
+            self.role
+        )
     }
 }
 
@@ -69,16 +80,25 @@ impl Process {
         let words = |file| {
             let text = fs::read(format!("/proc/{}/{file}", self.id)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            text.split_terminator('\0').map(str::to_owned).collect::<Vec<_>>()
+            text.split_terminator('\0')
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         let (arguments, environment) = (words("cmdline"), words("environ"));
-        let value = |name: &str| environment.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+        let value = |name: &str| {
+            environment
+                .iter()
+                .find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
+        };
         self.number = value(NUMBER).and_then(|number| number.parse().ok());
         // A script that takes the place of zklock has an interpreter before it.
         let runs = |pair: &[String]| pair[0].contains("zklock") && pair[1] == "run";
         self.role = if value("ZKLOCK_TOKEN").is_some() {
             Role::Member
-        } else if arguments.first().is_some_and(|first| first == "lock-guardian") {
+        } else if arguments
+            .first()
+            .is_some_and(|first| first == "lock-guardian")
+        {
             Role::Guardian
         } else if arguments[..arguments.len().min(3)].windows(2).any(runs) {
             Role::Zklock
@@ -103,8 +123,9 @@ pub(crate) fn descendants() -> Vec<Process> {
     let (mut found, mut parents): (Vec<Process>, _) = (Vec::new(), HashSet::from([own_id()]));
     // A parent may have a higher number than its child.
     loop {
-        let (mut children, rest): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|process| parents.contains(&process.parent));
+        let (mut children, rest): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .partition(|process| parents.contains(&process.parent));
         if children.is_empty() {
             break;
         }
@@ -114,15 +135,26 @@ pub(crate) fn descendants() -> Vec<Process> {
         others = rest;
     }
     // Between fork and exec, a child looks as its parent does.
-    let zklocks: HashSet<_> = found.iter().filter(|process| process.role == Role::Zklock).map(|one| one.id).collect();
-    let copies = |process: &mut Process| process.role == Role::Zklock && zklocks.contains(&process.parent);
-    found.iter_mut().filter_map(|process| copies(process).then_some(process)).for_each(|copy| copy.role = Role::Other);
+    let zklocks: HashSet<_> = found
+        .iter()
+        .filter(|process| process.role == Role::Zklock)
+        .map(|one| one.id)
+        .collect();
+    let copies =
+        |process: &mut Process| process.role == Role::Zklock && zklocks.contains(&process.parent);
+    found
+        .iter_mut()
+        .filter_map(|process| copies(process).then_some(process))
+        .for_each(|copy| copy.role = Role::Other);
     found
 }
 
-/// Reaps the orphans that have come to this process, but not the children that it has started itself.
+/// Reaps the orphans that have come to this process, but not the children that it has started
+/// itself.
 pub(crate) fn reap_orphans(processes: &[Process], children: &HashSet<i32>) {
-    let orphans = processes.iter().filter(|process| process.state == 'Z' && process.parent == own_id());
+    let orphans = processes
+        .iter()
+        .filter(|process| process.state == 'Z' && process.parent == own_id());
     for orphan in orphans.filter(|process| !children.contains(&process.id)) {
         let _ = waitpid(Pid::from_raw(orphan.id), WaitOptions::NOHANG);
     }

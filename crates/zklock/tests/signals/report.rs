@@ -17,8 +17,8 @@ pub(crate) struct Report {
     pub(crate) innocent: u64,
     /// The bystanders that had the number of a command's group.
     pub(crate) reused: u64,
-    /// The rounds whose overlaps do not count, since both zklock and its guardian were disabled, or the machine stood
-    /// still.
+    /// The rounds whose overlaps do not count, since both zklock and its guardian were disabled, or
+    /// the machine stood still.
     pub(crate) unprotected: u64,
     pub(crate) stalled: u64,
     pub(crate) not_promised: u64,
@@ -32,7 +32,10 @@ impl AddAssign for Report {
         self.rounds += other.rounds;
         self.starts += other.starts;
         self.works += other.works;
-        other.sent.into_iter().for_each(|(signal, count)| *self.sent.entry(signal).or_default() += count);
+        other
+            .sent
+            .into_iter()
+            .for_each(|(signal, count)| *self.sent.entry(signal).or_default() += count);
         self.overlaps += other.overlaps;
         self.left_over += other.left_over;
         self.innocent += other.innocent;

@@ -1,7 +1,9 @@
-//! One round: some zklocks contend for a lock while they get signals, and then all of them have to end.
+//! One round: some zklocks contend for a lock while they get signals, and then all of them have to
+//! end.
 //!
-//! The process of a round is process 1 of a PID namespace, if the machine permits it: so it sees and reaps all
-//! processes of the round, can select the number of the next process, and nothing outlives it.
+//! The process of a round is process 1 of a PID namespace, if the machine permits it: so it sees
+//! and reaps all processes of the round, can select the number of the next process, and nothing
+//! outlives it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use crate::report::Report;
 
 /// The session timeout of all contenders.
 pub(crate) const SESSION: Duration = Duration::from_secs(4);
-/// zklock needs this time before the end of a lease: if the machine stands still for longer, a round is not judged.
+/// zklock needs this time before the end of a lease: if the machine stands still for longer, a
+/// round is not judged.
 const MARGIN: Duration = Duration::from_millis(400);
 const CTRL_Q: &str = "\x11";
 
@@ -47,16 +50,27 @@ pub(crate) struct Round<'a> {
     pub(crate) patience: Duration,
 }
 
-/// Runs a round. The seed determines all choices, but not the moment at which a process makes its next step.
+/// Runs a round. The seed determines all choices, but not the moment at which a process makes its
+/// next step.
 pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report {
     let _ = rustix::process::set_child_subreaper(Pid::from_raw(own_id()));
     let mut rng = Rng::with_seed(seed);
     let stall = watch_for_stalls();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("work.sh"), include_str!("work.sh")).unwrap();
-    let server = TestingServer::builder().kind(ServerKind::Embedded).start().await.unwrap();
+    let server = TestingServer::builder()
+        .kind(ServerKind::Embedded)
+        .start()
+        .await
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let kinds = [Kind::Mutex, Kind::Mutex, Kind::ReadWrite, Kind::Semaphore, Kind::Leader];
+    let kinds = [
+        Kind::Mutex,
+        Kind::Mutex,
+        Kind::ReadWrite,
+        Kind::Semaphore,
+        Kind::Leader,
+    ];
     let kind = kinds[rng.usize(..5)];
     // Then the queue has to become empty without TERM.
     let drains = kind != Kind::Leader && rng.u8(0..3) == 0;
@@ -81,7 +95,9 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
         left_over: Vec::new(),
         patience,
     };
-    let mut log = vec![format!("seed {seed}: {kind:?}, drains: {drains}, both may be disabled: {may_disable_both}")];
+    let mut log = vec![format!(
+        "seed {seed}: {kind:?}, drains: {drains}, both may be disabled: {may_disable_both}"
+    )];
     round.disturb(&proxy, &mut rng, &mut log).await;
     proxy.heal();
     let _ = proxy.refuse(false);
@@ -89,9 +105,17 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
     let processes = round.tick();
     let innocent = round.bystanders.harmed(&processes);
     let notes = std::fs::read_to_string(folder.path().join("notes")).unwrap_or_default();
-    let noted = |word: &'static str| notes.lines().filter(move |line| line.contains(word)).map(str::to_owned);
+    let noted = |word: &'static str| {
+        notes
+            .lines()
+            .filter(move |line| line.contains(word))
+            .map(str::to_owned)
+    };
     round.left_over.extend(noted("ZOMBIES"));
-    let (overlaps, stall) = (Vec::from_iter(noted("OVERLAP")), Duration::from_millis(stall.load(Ordering::Relaxed)));
+    let (overlaps, stall) = (
+        Vec::from_iter(noted("OVERLAP")),
+        Duration::from_millis(stall.load(Ordering::Relaxed)),
+    );
     let is_judged = round.chaos.unprotected.is_empty() && stall < MARGIN;
     let mut report = Report {
         rounds: 1,
@@ -107,14 +131,32 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
         not_promised: if is_judged { 0 } else { overlaps.len() as u64 },
         ..Report::default()
     };
-    let found = round.left_over.iter().chain(&innocent).chain(overlaps.iter().filter(|_| is_judged));
-    report.findings = found.map(|finding| format!("seed {seed}: {finding}")).collect();
+    let found = round
+        .left_over
+        .iter()
+        .chain(&innocent)
+        .chain(overlaps.iter().filter(|_| is_judged));
+    report.findings = found
+        .map(|finding| format!("seed {seed}: {finding}"))
+        .collect();
     if !report.findings.is_empty() {
-        let mut events: Vec<_> = notes.lines().map(str::to_owned).chain(std::mem::take(&mut round.chaos.log)).collect();
+        let mut events: Vec<_> = notes
+            .lines()
+            .map(str::to_owned)
+            .chain(std::mem::take(&mut round.chaos.log))
+            .collect();
         events.sort();
         log.extend(events);
-        log.push(format!("without protection: {:?}; longest stall: {stall:?}", round.chaos.unprotected));
-        log.extend(round.contenders.iter().map(|one| format!("printed by {}:\n{}", one.number, one.printed())));
+        log.push(format!(
+            "without protection: {:?}; longest stall: {stall:?}",
+            round.chaos.unprotected
+        ));
+        log.extend(
+            round
+                .contenders
+                .iter()
+                .map(|one| format!("printed by {}:\n{}", one.number, one.printed())),
+        );
         report.log = log.join("\n") + "\n\n";
     }
     report
@@ -122,11 +164,16 @@ pub(crate) async fn run(seed: u64, program: &str, patience: Duration) -> Report 
 
 /// Whether a program can be started by these words.
 pub(crate) async fn can_start(words: &[&str]) -> bool {
-    let status = Command::new(words[0]).args(&words[1..]).arg("true").output().await;
+    let status = Command::new(words[0])
+        .args(&words[1..])
+        .arg("true")
+        .output()
+        .await;
     status.is_ok_and(|output| output.status.success())
 }
 
-/// The longest time, in milliseconds, for which a thread of this process did not run although it should have.
+/// The longest time, in milliseconds, for which a thread of this process did not run although it
+/// should have.
 fn watch_for_stalls() -> Arc<AtomicU64> {
     let (longest, pause) = (Arc::new(AtomicU64::new(0)), Duration::from_millis(50));
     let kept = longest.clone();
@@ -147,7 +194,11 @@ impl Round<'_> {
         let (most, steps) = (rng.usize(4..=8), rng.usize(150..300));
         for _ in 0..steps {
             let processes = self.tick();
-            let active = self.contenders.iter().filter(|contender| contender.child.id().is_some()).count();
+            let active = self
+                .contenders
+                .iter()
+                .filter(|contender| contender.child.id().is_some())
+                .count();
             if active < most && rng.u8(0..8) == 0 {
                 let (contender, description) = self.stage.start(self.contenders.len(), rng);
                 log.push(format!("{} {description}", now()));
@@ -166,7 +217,9 @@ impl Round<'_> {
                     ];
                     let chosen = rng.usize(..5);
                     faults[chosen]();
-                    self.chaos.log.push(format!("{} fault {chosen} of the network", now()));
+                    self.chaos
+                        .log
+                        .push(format!("{} fault {chosen} of the network", now()));
                 }
                 _ => {}
             }
@@ -176,16 +229,33 @@ impl Round<'_> {
     }
 
     fn press_key(&mut self, processes: &[Process], rng: &mut Rng) {
-        let Some(contender) = rng.choice(&self.contenders) else { return };
+        let Some(contender) = rng.choice(&self.contenders) else {
+            return;
+        };
         if contender.terminal.is_none() {
             return;
         }
-        let keys = [CTRL_Z, CTRL_Z, CTRL_C, CTRL_S, CTRL_Q, "fg\n", "bg\n", "an answer\n"];
+        let keys = [
+            CTRL_Z,
+            CTRL_Z,
+            CTRL_C,
+            CTRL_S,
+            CTRL_Q,
+            "fg\n",
+            "bg\n",
+            "an answer\n",
+        ];
         let key = keys[rng.usize(..keys.len())];
         if key != CTRL_Z || self.chaos.permits_key(processes, contender.number) {
             contender.type_text(key);
-            *self.chaos.sent.entry(format!("key {}", key.escape_debug())).or_default() += 1;
-            self.chaos.log.push(format!("{} key {key:?} to {}", now(), contender.number));
+            *self
+                .chaos
+                .sent
+                .entry(format!("key {}", key.escape_debug()))
+                .or_default() += 1;
+            self.chaos
+                .log
+                .push(format!("{} key {key:?} to {}", now(), contender.number));
         }
     }
 
@@ -193,14 +263,22 @@ impl Round<'_> {
     pub(crate) fn tick(&mut self) -> Vec<Process> {
         let processes = descendants();
         for contender in &mut self.contenders {
-            let has_ended = self.zklocks.get(&contender.number).is_some_and(|seen| seen.has_ended);
+            let has_ended = self
+                .zklocks
+                .get(&contender.number)
+                .is_some_and(|seen| seen.has_ended);
             if contender.place == Place::Shell && has_ended {
                 let _ = contender.child.start_kill();
             }
             let _ = contender.child.try_wait();
         }
-        let children = self.contenders.iter().filter_map(|contender| contender.child.id());
-        let children = children.chain(self.probe.as_ref().and_then(Child::id)).filter_map(|id| id.try_into().ok());
+        let children = self
+            .contenders
+            .iter()
+            .filter_map(|contender| contender.child.id());
+        let children = children
+            .chain(self.probe.as_ref().and_then(Child::id))
+            .filter_map(|id| id.try_into().ok());
         reap_orphans(&processes, &children.chain(self.bystanders.ids()).collect());
         self.bystanders.follow(&processes);
         self.chaos.observe(&processes);

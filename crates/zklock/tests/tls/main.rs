@@ -1,6 +1,15 @@
 //! The built program with TLS files in its configuration.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test, a panic is the way to fail")]
-#![allow(dead_code, unused_imports, reason = "the tests use a part of what those of the target `server` use")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test, a panic is the way to fail"
+)]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "the tests use a part of what those of the target `server` use"
+)]
 
 #[path = "../server/configuration.rs"]
 mod configuration;

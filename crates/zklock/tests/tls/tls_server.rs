@@ -1,4 +1,5 @@
-//! A server that speaks TLS: a proxy before the shared server, whose certificate a test can replace.
+//! A server that speaks TLS: a proxy before the shared server, whose certificate a test can
+//! replace.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,11 @@ impl TlsServer {
                 tokio::spawn(serve(stream, upstream, configs.clone(), accepting.clone()));
             }
         });
-        Self { address, config, accepted }
+        Self {
+            address,
+            config,
+            accepted,
+        }
     }
 
     /// Presents another certificate from now on, and ends all connections.
@@ -49,10 +54,15 @@ impl TlsServer {
         *self.accepted.borrow()
     }
 
-    /// Writes a configuration file for this server, which trusts the authority in `ca.pem` of the same directory.
+    /// Writes a configuration file for this server, which trusts the authority in `ca.pem` of the
+    /// same directory.
     pub(crate) fn write_config(&self, directory: &Path) -> PathBuf {
         let (file, ca) = (directory.join("config.toml"), directory.join("ca.pem"));
-        let text = format!("connect = \"{}\"\n[tls]\nca = \"{}\"\n", self.address, ca.display());
+        let text = format!(
+            "connect = \"{}\"\n[tls]\nca = \"{}\"\n",
+            self.address,
+            ca.display()
+        );
         std::fs::write(&file, text).unwrap();
         file
     }
@@ -60,10 +70,15 @@ impl TlsServer {
 
 fn issued_by(ca: &TestingCa) -> Arc<ServerConfig> {
     let issued = ca.issue(&["127.0.0.1"]).unwrap();
-    let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes()).map(Result::unwrap).collect();
+    let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes())
+        .map(Result::unwrap)
+        .collect();
     let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(default_provider().into());
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
     Arc::new(config.with_single_cert(chain, key).unwrap())
 }
 
@@ -75,10 +90,14 @@ async fn serve(
     accepting: watch::Sender<usize>,
 ) {
     let config = Arc::clone(&configs.borrow_and_update());
-    let Ok(stream) = TlsAcceptor::from(config).accept(stream).await else { return };
+    let Ok(stream) = TlsAcceptor::from(config).accept(stream).await else {
+        return;
+    };
     accepting.send_modify(|accepted| *accepted += 1);
     let (from_client, mut to_client) = stream.split();
-    let Ok(upstream) = TcpStream::connect(upstream).await else { return };
+    let Ok(upstream) = TcpStream::connect(upstream).await else {
+        return;
+    };
     let (mut from_server, mut to_server) = (upstream.clone(), upstream);
     tokio::select! {
         _ = copy(from_client, &mut to_server) => {}

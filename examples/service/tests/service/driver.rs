@@ -45,11 +45,17 @@ impl Service {
         let mut address = None;
         until(async || {
             let printed = printed.lock().unwrap();
-            address = printed.iter().find_map(|line| line.strip_prefix("Listening on http://").map(str::to_owned));
+            address = printed
+                .iter()
+                .find_map(|line| line.strip_prefix("Listening on http://").map(str::to_owned));
             address.is_some()
         })
         .await;
-        Self { process, address: address.unwrap(), printed }
+        Self {
+            process,
+            address: address.unwrap(),
+            printed,
+        }
     }
 
     /// Sends a request on a new connection. Returns the status and the body of the response.
@@ -57,9 +63,14 @@ impl Service {
         Connection::to(&self.address).await.ask(request, body).await
     }
 
-    /// Repeats a request until the response has this status and its body begins with `beginning`. Returns the rest of
-    /// the body.
-    pub(crate) async fn wait_for_answer(&self, request: &str, status: u16, beginning: &str) -> String {
+    /// Repeats a request until the response has this status and its body begins with `beginning`.
+    /// Returns the rest of the body.
+    pub(crate) async fn wait_for_answer(
+        &self,
+        request: &str,
+        status: u16,
+        beginning: &str,
+    ) -> String {
         let mut rest = String::new();
         until(async || {
             let (answered, body) = self.ask(request, "").await;
@@ -73,8 +84,13 @@ impl Service {
 
     /// Waits until the job of this process has its lock, and returns the token.
     pub(crate) async fn wait_for_term(&self) -> i64 {
-        let leads = self.wait_for_answer("GET /job", 200, "leads with token ").await;
-        leads.split_once(':').and_then(|(token, _)| token.parse().ok()).unwrap_or_else(|| panic!("{leads}"))
+        let leads = self
+            .wait_for_answer("GET /job", 200, "leads with token ")
+            .await;
+        leads
+            .split_once(':')
+            .and_then(|(token, _)| token.parse().ok())
+            .unwrap_or_else(|| panic!("{leads}"))
     }
 
     /// Sends SIGTERM, as a container runtime does.
@@ -98,20 +114,24 @@ pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
     pub(crate) async fn to(address: &str) -> Self {
-        Self(BufReader::new(soon(TcpStream::connect(address)).await.unwrap()))
+        Self(BufReader::new(
+            soon(TcpStream::connect(address)).await.unwrap(),
+        ))
     }
 
-    /// Sends a request, and returns the status and the body of the response. `request` is a method, a path, and any
-    /// headers, as in `PUT /orders/7\r\nFencing-Token: 12`.
+    /// Sends a request, and returns the status and the body of the response. `request` is a method,
+    /// a path, and any headers, as in `PUT /orders/7\r\nFencing-Token: 12`.
     pub(crate) async fn ask(&mut self, request: &str, body: &str) -> (u16, String) {
-        self.send(&head(request, body.len(), "User-Agent: test")).await;
+        self.send(&head(request, body.len(), "User-Agent: test"))
+            .await;
         self.send(body).await;
         self.answer().await
     }
 
     /// Sends the head of a request, and waits until the handler requests the body.
     pub(crate) async fn begin(&mut self, request: &str, length: usize) {
-        self.send(&head(request, length, "Expect: 100-continue")).await;
+        self.send(&head(request, length, "Expect: 100-continue"))
+            .await;
         assert_eq!(self.answer().await, (100, String::new()), "{request}");
     }
 
@@ -133,8 +153,15 @@ impl Connection {
                 line => head.push(line.to_ascii_lowercase()),
             }
         }
-        let status = head.first().and_then(|line| line.split(' ').nth(1)).expect("an answer").parse().unwrap();
-        let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+        let status = head
+            .first()
+            .and_then(|line| line.split(' ').nth(1))
+            .expect("an answer")
+            .parse()
+            .unwrap();
+        let length = head
+            .iter()
+            .find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         self.0.read_exact(&mut body).await?;
         Ok((status, String::from_utf8(body).unwrap()))
@@ -142,6 +169,10 @@ impl Connection {
 }
 
 fn head(request: &str, length: usize, header: &str) -> String {
-    let (line, headers) = request.split_once("\r\n").unwrap_or((request, "Accept: */*"));
-    format!("{line} HTTP/1.1\r\nHost: service\r\nContent-Length: {length}\r\n{header}\r\n{headers}\r\n\r\n")
+    let (line, headers) = request
+        .split_once("\r\n")
+        .unwrap_or((request, "Accept: */*"));
+    format!(
+        "{line} HTTP/1.1\r\nHost: service\r\nContent-Length: {length}\r\n{header}\r\n{headers}\r\n\r\n"
+    )
 }

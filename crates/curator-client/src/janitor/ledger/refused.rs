@@ -1,4 +1,5 @@
-//! The janitor's deletes that the server refuses: guaranteed deletes, and those of dropped guards' nodes.
+//! The janitor's deletes that the server refuses: guaranteed deletes, and those of dropped guards'
+//! nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -8,15 +9,16 @@ use super::{Entry, Ledger, PendingDelete};
 use crate::session::Session;
 use crate::source::watch;
 
-/// The maximum number of refused deletes that are kept of those without a session, such as guaranteed deletes. No
-/// session's end removes them, so a service whose deletes are refused repeatedly would collect them without a limit.
-/// Each one was logged when it was given up.
+/// The maximum number of refused deletes that are kept of those without a session, such as
+/// guaranteed deletes. No session's end removes them, so a service whose deletes are refused
+/// repeatedly would collect them without a limit. Each one was logged when it was given up.
 const MAX_WITHOUT_SESSION: usize = 1_000;
 
 /// Below this number of entries, `add` does not remove those of sessions that are over.
 const FEW: usize = 1_000;
 
-/// The deletes that were given up, by id: those of a session until it is over; of the others, the latest ones.
+/// The deletes that were given up, by id: those of a session until it is over; of the others, the
+/// latest ones.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     of_sessions: BTreeMap<u64, (Session, PendingDelete)>,
@@ -26,7 +28,13 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn add(&mut self, id: u64, Entry { delete, session, .. }: Entry) {
+    pub(super) fn add(
+        &mut self,
+        id: u64,
+        Entry {
+            delete, session, ..
+        }: Entry,
+    ) {
         match session {
             Some(session) => {
                 self.of_sessions.insert(id, (session, delete));
@@ -47,11 +55,15 @@ impl Refused {
 
     /// Removes the entries of sessions that are over, whose nodes are gone.
     pub(super) fn prune(&mut self) {
-        self.of_sessions.retain(|_, (session, _)| session.end().is_none());
+        self.of_sessions
+            .retain(|_, (session, _)| session.end().is_none());
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &PendingDelete)> {
-        let of_sessions = self.of_sessions.iter().map(|(id, (_, delete))| (*id, delete));
+        let of_sessions = self
+            .of_sessions
+            .iter()
+            .map(|(id, (_, delete))| (*id, delete));
         of_sessions.chain(self.of_no_session.iter().map(|(id, delete)| (*id, delete)))
     }
 
@@ -60,18 +72,24 @@ impl Refused {
     }
 
     pub(super) fn of(&self, session: &Session) -> Vec<PendingDelete> {
-        let of_session = self.of_sessions.values().filter(|(owner, _)| owner.is_same(session));
+        let of_session = self
+            .of_sessions
+            .values()
+            .filter(|(owner, _)| owner.is_same(session));
         of_session.map(|(_, delete)| delete.clone()).collect()
     }
 
     pub(super) fn forget(&mut self, session: &Session, path: &str) {
-        self.of_sessions.retain(|_, (owner, delete)| !(owner.is_same(session) && delete.path == path));
+        self.of_sessions
+            .retain(|_, (owner, delete)| !(owner.is_same(session) && delete.path == path));
     }
 }
 
-/// The deletes of one session that the server refuses; made by [`Janitor::refusals`](crate::Janitor::refusals).
+/// The deletes of one session that the server refuses; made by
+/// [`Janitor::refusals`](crate::Janitor::refusals).
 ///
-/// For tasks that may be waiting for the removal of one of these nodes: this client will not delete them.
+/// For tasks that may be waiting for the removal of one of these nodes: this client will not delete
+/// them.
 #[derive(Clone)]
 pub struct Refusals {
     ledger: Arc<Ledger>,
@@ -81,23 +99,30 @@ pub struct Refusals {
 
 impl std::fmt::Debug for Refusals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Refusals").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("Refusals")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
     }
 }
 
 impl Refusals {
     pub(in crate::janitor) fn new(ledger: &Arc<Ledger>, session: &Session) -> Self {
-        Self { ledger: Arc::clone(ledger), session: session.clone(), changes: ledger.refusals.subscribe() }
+        Self {
+            ledger: Arc::clone(ledger),
+            session: session.clone(),
+            changes: ledger.refusals.subscribe(),
+        }
     }
 
-    /// The deletes that were given up, oldest first. A delete that is given up later completes the next
-    /// [`changed`](Self::changed).
+    /// The deletes that were given up, oldest first. A delete that is given up later completes the
+    /// next [`changed`](Self::changed).
     pub fn current(&mut self) -> Vec<PendingDelete> {
         self.changes.mark_unchanged();
         self.ledger.lock().refused.of(&self.session)
     }
 
-    /// Waits until this client gives up another delete, in any session, after the last [`current`](Self::current).
+    /// Waits until this client gives up another delete, in any session, after the last
+    /// [`current`](Self::current).
     ///
     /// # Cancel safety
     ///
@@ -129,7 +154,16 @@ mod tests {
             ledger.give_up(id);
             assert_eq!(ledger.pending(), 0);
         }
-        let left: Vec<_> = ledger.deletes().into_iter().map(|delete| delete.path).collect();
-        assert_eq!(left, (7..MAX_WITHOUT_SESSION + 7).map(|number| number.to_string()).collect::<Vec<_>>());
+        let left: Vec<_> = ledger
+            .deletes()
+            .into_iter()
+            .map(|delete| delete.path)
+            .collect();
+        assert_eq!(
+            left,
+            (7..MAX_WITHOUT_SESSION + 7)
+                .map(|number| number.to_string())
+                .collect::<Vec<_>>()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Simulates the servers and the network between them, with any delays that the assumptions allow. See [`Scenario`].
+//! Simulates the servers and the network between them, with any delays that the assumptions allow.
+//! See [`Scenario`].
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,11 +16,13 @@ const GAP: u64 = T / 16 * 5;
 struct Scenario {
     connections: Vec<Connection>,
     succession: Option<Succession>,
-    /// How long the client takes to read each reply, in a cycle; so replies are read late and out of order.
+    /// How long the client takes to read each reply, in a cycle; so replies are read late and out
+    /// of order.
     reading: Vec<u64>,
 }
 
-/// A new leader takes over; the old leader keeps answering for a while, but what it hears no longer counts.
+/// A new leader takes over; the old leader keeps answering for a while, but what it hears no longer
+/// counts.
 #[derive(Debug, Clone)]
 struct Succession {
     at: u64,
@@ -28,20 +31,22 @@ struct Succession {
 
 #[derive(Debug, Clone)]
 struct Connection {
-    /// Whether the connection is to the leader itself; otherwise it is to a different follower each time.
+    /// Whether the connection is to the leader itself; otherwise it is to a different follower each
+    /// time.
     to_leader: bool,
-    /// Whether the connection, after a succession, is to the old leader or one of its followers, as long as they
-    /// answer.
+    /// Whether the connection, after a succession, is to the old leader or one of its followers, as
+    /// long as they answer.
     to_deposed: bool,
-    /// Whether the follower accepts the connect by the leader's reply about an earlier connect, whose connection was
-    /// given up.
+    /// Whether the follower accepts the connect by the leader's reply about an earlier connect,
+    /// whose connection was given up.
     is_mistaken: bool,
-    /// Whether the first probe includes a write, so that it is answered only after a quorum has committed the write.
-    /// Otherwise the server refuses the write, and the leader alone answers.
+    /// Whether the first probe includes a write, so that it is answered only after a quorum has
+    /// committed the write. Otherwise the server refuses the write, and the leader alone answers.
     writes: bool,
     /// The time from the end of the last connection until the client sends its connect.
     pause: u64,
-    /// The time from the connect until the leader hears of it, and from then until the client is connected.
+    /// The time from the connect until the leader hears of it, and from then until the client is
+    /// connected.
     connecting: (u64, u64),
     /// The time from the follower's last report until the leader hears of the session.
     last_report: u64,
@@ -63,10 +68,15 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is how the session has
-    /// moved to this connection, if it has.
-    Probe { sent: u64, answered: u64, moved: Option<Moved> },
-    /// The connect of a session that moves; the client is connected at `answered`, unless the session is over.
+    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is how
+    /// the session has moved to this connection, if it has.
+    Probe {
+        sent: u64,
+        answered: u64,
+        moved: Option<Moved>,
+    },
+    /// The connect of a session that moves; the client is connected at `answered`, unless the
+    /// session is over.
     Accepted { sent: u64, answered: u64 },
 }
 
@@ -77,7 +87,8 @@ struct Moved {
     by: ConfirmedBy,
 }
 
-/// An answered probe or connect: the times that the client knows, and the end that only an outside observer knows.
+/// An answered probe or connect: the times that the client knows, and the end that only an outside
+/// observer knows.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     is_connect: bool,
@@ -88,8 +99,8 @@ struct Answer {
     expires: u64,
 }
 
-/// A rule for leases: computes how long the session is certainly alive from the times at which probes were sent and
-/// their replies read.
+/// A rule for leases: computes how long the session is certainly alive from the times at which
+/// probes were sent and their replies read.
 trait Rule {
     fn valid_until(&self) -> u64;
     fn probe_answered(&mut self, sent: u64, now: u64);
@@ -111,8 +122,8 @@ impl Rule for LeaseArithmetic {
     }
 }
 
-/// A wrong rule for sessions that move: counts from the time that `since` returns, given how the session has moved, and
-/// when the reply was read.
+/// A wrong rule for sessions that move: counts from the time that `since` returns, given how the
+/// session has moved, and when the reply was read.
 struct Moving {
     lease: LeaseArithmetic,
     since: fn(Moved, now: u64) -> u64,
@@ -120,7 +131,10 @@ struct Moving {
 
 impl Moving {
     fn boxed(connect_sent: u64, since: fn(Moved, u64) -> u64) -> Box<dyn Rule> {
-        Box::new(Self { lease: lease(connect_sent), since })
+        Box::new(Self {
+            lease: lease(connect_sent),
+            since,
+        })
     }
 }
 
@@ -134,12 +148,13 @@ impl Rule for Moving {
     }
 
     fn moved(&mut self, moved: Moved, now: u64) {
-        self.lease.moved(at((self.since)(moved, now)), at(now), ConfirmedBy::Quorum);
+        self.lease
+            .moved(at((self.since)(moved, now)), at(now), ConfirmedBy::Quorum);
     }
 }
 
-/// A wrong rule: when a session moves, counts from the accepted connect, before a request over the new connection is
-/// answered.
+/// A wrong rule: when a session moves, counts from the accepted connect, before a request over the
+/// new connection is answered.
 struct OnAcceptance(LeaseArithmetic);
 
 impl Rule for OnAcceptance {
@@ -167,7 +182,11 @@ struct Newest {
 
 impl Newest {
     fn boxed(connect_sent: u64, bound: fn(u64, u64) -> u64) -> Box<dyn Rule> {
-        Box::new(Self { sent: connect_sent, valid_until: connect_sent + T / 16 * 15, bound })
+        Box::new(Self {
+            sent: connect_sent,
+            valid_until: connect_sent + T / 16 * 15,
+            bound,
+        })
     }
 }
 
@@ -204,28 +223,51 @@ fn check(scenario: &Scenario, rule: impl Fn(u64) -> Box<dyn Rule>) -> Result<(),
             rule.accepted(answer.sent, answer.read);
         } else {
             rule.probe_answered(answer.sent, answer.read);
-            answer.moved.into_iter().for_each(|moved| rule.moved(moved, answer.read));
+            answer
+                .moved
+                .into_iter()
+                .for_each(|moved| rule.moved(moved, answer.read));
         }
         // The client may have read the replies in another order.
         expires = answer.expires.max(expires);
-        prop_assert!(rule.valid_until() <= expires, "{} > {expires} after {answer:?}", rule.valid_until());
+        prop_assert!(
+            rule.valid_until() <= expires,
+            "{} > {expires} after {answer:?}",
+            rule.valid_until()
+        );
     }
     Ok(())
 }
 
 impl Connection {
-    /// Adds the messages that reach the leader, each with the time at which its sender connected to the leader, and
-    /// whether that leader may be deposed. Returns the time at which the client leaves the connection.
-    fn simulate(&self, is_move: bool, begin: u64, arrivals: &mut Vec<(u64, u64, bool, Arrival)>) -> u64 {
+    /// Adds the messages that reach the leader, each with the time at which its sender connected to
+    /// the leader, and whether that leader may be deposed. Returns the time at which the client
+    /// leaves the connection.
+    fn simulate(
+        &self,
+        is_move: bool,
+        begin: u64,
+        arrivals: &mut Vec<(u64, u64, bool, Arrival)>,
+    ) -> u64 {
         let connect = begin + self.pause;
         let heard = connect + self.connecting.0;
-        let accepted = if self.is_mistaken && is_move && !self.to_leader { connect } else { heard };
+        let accepted = if self.is_mistaken && is_move && !self.to_leader {
+            connect
+        } else {
+            heard
+        };
         // A quorum confirms a new session, which a deposed leader does not have.
         let to_deposed = self.to_deposed && is_move;
         let mut arrives = |time, arrival| arrivals.push((time, heard, to_deposed, arrival));
         arrives(heard, Arrival::Heard);
         if is_move {
-            arrives(accepted, Arrival::Accepted { sent: connect, answered: accepted + self.connecting.1 });
+            arrives(
+                accepted,
+                Arrival::Accepted {
+                    sent: connect,
+                    answered: accepted + self.connecting.1,
+                },
+            );
         }
         // Every channel is a queue: messages do not overtake each other.
         let (mut sent, mut received) = (accepted + self.connecting.1, accepted);
@@ -237,7 +279,10 @@ impl Connection {
         }
         let left = sent + T / 8;
 
-        let mut queue: Vec<_> = passed_on.iter().map(|(time, sent, probe)| (*time, Some((*sent, *probe)), 0)).collect();
+        let mut queue: Vec<_> = passed_on
+            .iter()
+            .map(|(time, sent, probe)| (*time, Some((*sent, *probe)), 0))
+            .collect();
         if !self.to_leader {
             let mut report = heard - self.last_report;
             for (gap, delay) in self.reports.iter().cycle() {
@@ -247,7 +292,10 @@ impl Connection {
                     break;
                 }
                 // A probe at the exact time of a report counts for the next report.
-                if passed_on.iter().any(|(received, _, _)| last <= *received && *received < report) {
+                if passed_on
+                    .iter()
+                    .any(|(received, _, _)| last <= *received && *received < report)
+                {
                     queue.push((report, None, *delay));
                 }
             }
@@ -269,10 +317,18 @@ impl Connection {
             }
             answered = answered.max(arrived + probe.delays[2]);
             if answered <= left {
-                let by = if self.writes { ConfirmedBy::Quorum } else { ConfirmedBy::Leader };
+                let by = if self.writes {
+                    ConfirmedBy::Quorum
+                } else {
+                    ConfirmedBy::Leader
+                };
                 arrives(
                     arrived,
-                    Arrival::Probe { sent, answered, moved: is_move.then_some(Moved { sent: connect, by }) },
+                    Arrival::Probe {
+                        sent,
+                        answered,
+                        moved: is_move.then_some(Moved { sent: connect, by }),
+                    },
                 );
             }
         }
@@ -281,7 +337,11 @@ impl Connection {
 }
 
 /// The replies that the client gets, in the order in which the client reads them.
-fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arrival)]) -> Vec<Answer> {
+fn answers(
+    scenario: &Scenario,
+    created: u64,
+    arrivals: &[(u64, u64, bool, Arrival)],
+) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut reading = scenario.reading.iter().cycle();
     let mut expires = created + T;
@@ -301,27 +361,52 @@ fn answers(scenario: &Scenario, created: u64, arrivals: &[(u64, u64, bool, Arriv
         if expires <= *time {
             break;
         }
-        let until = |successor: &Succession| successor.at + if *to_deposed { successor.overlap } else { 0 };
-        let of_the_old_leader = deposed.as_ref().filter(|successor| *connected < until(successor));
+        let until =
+            |successor: &Succession| successor.at + if *to_deposed { successor.overlap } else { 0 };
+        let of_the_old_leader = deposed
+            .as_ref()
+            .filter(|successor| *connected < until(successor));
         if of_the_old_leader.is_some_and(|successor| *time >= successor.at + successor.overlap) {
             continue;
         }
         match *arrival {
             Arrival::Heard if of_the_old_leader.is_none() => expires = time + T,
             Arrival::Heard => {}
-            // The followers have left the deposed leader: nobody commits the write. A probe is answered that follows an
-            // earlier write.
-            Arrival::Probe { moved: Some(Moved { sent: connect, by: ConfirmedBy::Quorum }), .. }
-                if of_the_old_leader.is_some() && written != Some(connect) => {}
-            Arrival::Probe { sent, answered, moved } => {
+            // The followers have left the deposed leader: nobody commits the write. A probe is
+            // answered that follows an earlier write.
+            Arrival::Probe {
+                moved:
+                    Some(Moved {
+                        sent: connect,
+                        by: ConfirmedBy::Quorum,
+                    }),
+                ..
+            } if of_the_old_leader.is_some() && written != Some(connect) => {}
+            Arrival::Probe {
+                sent,
+                answered,
+                moved,
+            } => {
                 // The earliest moment at which a quorum may have committed it.
                 written = moved.map(|moved| moved.sent);
                 let read = answered + reading.next().unwrap_or(&0);
-                answers.push(Answer { is_connect: false, sent, moved, read, expires });
+                answers.push(Answer {
+                    is_connect: false,
+                    sent,
+                    moved,
+                    read,
+                    expires,
+                });
             }
             Arrival::Accepted { sent, answered } => {
                 let read = answered + reading.next().unwrap_or(&0);
-                answers.push(Answer { is_connect: true, sent, moved: None, read, expires });
+                answers.push(Answer {
+                    is_connect: true,
+                    sent,
+                    moved: None,
+                    read,
+                    expires,
+                });
             }
         }
     }
@@ -336,16 +421,28 @@ fn delay(most: u64) -> impl Strategy<Value = u64> {
 
 fn probe() -> impl Strategy<Value = Probe> {
     let after = prop_oneof![2 => T / 6..=T / 6 + T / 32, 2 => 1..=T / 2, 1 => 1..=T / 32];
-    (after, [delay(T / 8), delay(T / 4), delay(T / 8)]).prop_map(|(after, delays)| Probe { after, delays })
+    (after, [delay(T / 8), delay(T / 4), delay(T / 8)])
+        .prop_map(|(after, delays)| Probe { after, delays })
 }
 
 fn connection(gap: u64) -> impl Strategy<Value = Connection> {
     (
-        (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.3), any::<bool>()),
+        (
+            prop::bool::weighted(0.2),
+            any::<bool>(),
+            prop::bool::weighted(0.3),
+            any::<bool>(),
+        ),
         delay(T / 2),
         (delay(T / 4), delay(T / 4)),
         0..gap,
-        vec((prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap], delay(T / 2)), 1..6),
+        vec(
+            (
+                prop_oneof![Just(gap - 1), gap / 2..gap, gap / 16..gap],
+                delay(T / 2),
+            ),
+            1..6,
+        ),
         (delay(T / 4), vec(probe(), 0..12)),
     )
         .prop_map(
@@ -358,7 +455,10 @@ fn connection(gap: u64) -> impl Strategy<Value = Connection> {
                 (first, mut probes),
             )| {
                 // The client sends the first probe over a new connection immediately.
-                probes.first_mut().into_iter().for_each(|probe| probe.after = first.max(1));
+                probes
+                    .first_mut()
+                    .into_iter()
+                    .for_each(|probe| probe.after = first.max(1));
                 Connection {
                     to_leader,
                     to_deposed,
@@ -374,13 +474,17 @@ fn connection(gap: u64) -> impl Strategy<Value = Connection> {
         )
 }
 
-/// A succession is often shortly before or after a connect, because a leader that was deposed before a session moves to
-/// it is the most dangerous one.
+/// A succession is often shortly before or after a connect, because a leader that was deposed
+/// before a session moves to it is the most dangerous one.
 fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
     let connect = |connections: &[Connection], number: usize| {
         let mut now = 10 * T;
         let mut connect = 0;
-        for (number, connection) in connections.iter().enumerate().take(number % connections.len() + 1) {
+        for (number, connection) in connections
+            .iter()
+            .enumerate()
+            .take(number % connections.len() + 1)
+        {
             connect = now + connection.pause;
             now = connection.simulate(number > 0, now, &mut Vec::new());
         }
@@ -389,15 +493,28 @@ fn scenario(gap: u64, overlap: u64) -> impl Strategy<Value = Scenario> {
     let near = prop_oneof![1 => Just(None), 3 => (0..4_usize, 0..=T / 2).prop_map(Some)];
     let overlap_time = prop_oneof![Just(overlap), 0..=overlap];
     let succession = proptest::option::of((10 * T..14 * T, near, overlap_time));
-    (vec(connection(gap), 1..4), succession, vec(delay(T / 2), 1..8)).prop_map(
-        move |(connections, succession, reading)| {
-            let succession = succession.filter(|_| overlap > 0).map(|(anywhere, near, overlap)| {
-                let at = near.map(|(number, before)| connect(&connections, number) + T / 8 - before);
-                Succession { at: at.unwrap_or(anywhere), overlap }
-            });
-            Scenario { connections, succession, reading }
-        },
+    (
+        vec(connection(gap), 1..4),
+        succession,
+        vec(delay(T / 2), 1..8),
     )
+        .prop_map(move |(connections, succession, reading)| {
+            let succession = succession
+                .filter(|_| overlap > 0)
+                .map(|(anywhere, near, overlap)| {
+                    let at =
+                        near.map(|(number, before)| connect(&connections, number) + T / 8 - before);
+                    Succession {
+                        at: at.unwrap_or(anywhere),
+                        overlap,
+                    }
+                });
+            Scenario {
+                connections,
+                succession,
+                reading,
+            }
+        })
 }
 
 fn real_rule(connect_sent: u64) -> Box<dyn Rule> {
@@ -440,24 +557,48 @@ fn weaker_rules_are_refuted() {
         |previous, sent| (previous + T).min(sent + T / 4 * 3),
     ];
     for (number, bound) in bounds.into_iter().enumerate() {
-        assert!(is_refuted(|connect| Newest::boxed(connect, bound), gap, 0), "bound {number}");
+        assert!(
+            is_refuted(|connect| Newest::boxed(connect, bound), gap, 0),
+            "bound {number}"
+        );
     }
-    // A committed write proves that the leader has heard of the session since the connect, but not since the write.
-    let from_reply =
-        |connect| Moving::boxed(connect, |moved, now| if moved.by == ConfirmedBy::Quorum { now } else { 0 });
-    assert!(is_refuted(from_reply, gap, 0), "from the reply to the write");
+    // A committed write proves that the leader has heard of the session since the connect, but not
+    // since the write.
+    let from_reply = |connect| {
+        Moving::boxed(connect, |moved, now| {
+            if moved.by == ConfirmedBy::Quorum {
+                now
+            } else {
+                0
+            }
+        })
+    };
+    assert!(
+        is_refuted(from_reply, gap, 0),
+        "from the reply to the write"
+    );
 }
 
 #[test]
 fn the_assumptions_are_needed() {
-    assert!(is_refuted(real_rule, 2 * GAP, 0), "reports that are farther apart");
-    assert!(is_refuted(real_rule, GAP, T), "a deposed leader that goes on answering");
-    // The lease may count from the connect without the write that a quorum commits only if the leader never changes.
+    assert!(
+        is_refuted(real_rule, 2 * GAP, 0),
+        "reports that are farther apart"
+    );
+    assert!(
+        is_refuted(real_rule, GAP, T),
+        "a deposed leader that goes on answering"
+    );
+    // The lease may count from the connect without the write that a quorum commits only if the
+    // leader never changes.
     let from_connect = |connect| Moving::boxed(connect, |moved, _| moved.sent);
     assert!(
         !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),
         "a move to a deposed leader"
     );
     let on_acceptance = |connect| Box::new(OnAcceptance(lease(connect))) as Box<dyn Rule>;
-    assert!(is_refuted(on_acceptance, GAP, 0), "a connect that is accepted for an earlier one");
+    assert!(
+        is_refuted(on_acceptance, GAP, 0),
+        "a connect that is accepted for an earlier one"
+    );
 }

@@ -4,7 +4,8 @@
 //! 2. The client responds with a digest of its password, the server's nonce and its own.
 //! 3. The server proves by another digest that it knows the password too: `rspauth`.
 //!
-//! Any bytes are a challenge or a [`Failure`]. The messages after the exchange are not protected (`qop=auth`).
+//! Any bytes are a challenge or a [`Failure`]. The messages after the exchange are not protected
+//! (`qop=auth`).
 
 use std::fmt::Write as _;
 
@@ -43,20 +44,31 @@ impl Login {
         digest_uri: &str,
     ) -> Result<(Vec<u8>, Proof), Failure> {
         let directives = Directives::parse(challenge)?;
-        let nonce = directives.one("nonce")?.ok_or(Failure("the challenge has no nonce"))?;
+        let nonce = directives
+            .one("nonce")?
+            .ok_or(Failure("the challenge has no nonce"))?;
         if directives.one("algorithm")? != Some(b"md5-sess".as_slice()) {
             return Err(Failure("the algorithm is not md5-sess"));
         }
-        let mut qop = directives.one("qop")?.unwrap_or(b"auth").split(|byte| *byte == b',');
+        let mut qop = directives
+            .one("qop")?
+            .unwrap_or(b"auth")
+            .split(|byte| *byte == b',');
         if !qop.any(|option| option.trim_ascii() == b"auth") {
-            return Err(Failure("the server does not offer authentication alone (`qop=auth`)"));
+            return Err(Failure(
+                "the server does not offer authentication alone (`qop=auth`)",
+            ));
         }
         let is_utf_8 = match directives.one("charset")? {
             None => false,
             Some(b"utf-8") => true,
             Some(_) => return Err(Failure("the charset is not utf-8")),
         };
-        let user = if is_utf_8 { self.user.as_bytes().to_vec() } else { latin_1(&self.user).ok_or(NOT_LATIN_1)? };
+        let user = if is_utf_8 {
+            self.user.as_bytes().to_vec()
+        } else {
+            latin_1(&self.user).ok_or(NOT_LATIN_1)?
+        };
         if !is_utf_8 && latin_1(&self.password).is_none() {
             return Err(NOT_LATIN_1);
         }
@@ -64,15 +76,32 @@ impl Login {
         let realm = directives.all("realm").next();
 
         let secret = self.secret(realm.unwrap_or_default(), is_utf_8)?;
-        let session_key = hex(&hash(&[&secret, b":", nonce, b":", client_nonce.as_bytes()]));
+        let session_key = hex(&hash(&[
+            &secret,
+            b":",
+            nonce,
+            b":",
+            client_nonce.as_bytes(),
+        ]));
         let digest = |of: &str| {
             let target = hex(&hash(&[of.as_bytes(), b":", digest_uri.as_bytes()]));
             let count = NONCE_COUNT.as_bytes();
-            let parts = [session_key.as_bytes(), nonce, count, client_nonce.as_bytes(), b"auth", target.as_bytes()];
+            let parts = [
+                session_key.as_bytes(),
+                nonce,
+                count,
+                client_nonce.as_bytes(),
+                b"auth",
+                target.as_bytes(),
+            ];
             hex(&hash(&[&parts.join(&b':')]))
         };
 
-        let mut response = if is_utf_8 { b"charset=utf-8,".to_vec() } else { Vec::new() };
+        let mut response = if is_utf_8 {
+            b"charset=utf-8,".to_vec()
+        } else {
+            Vec::new()
+        };
         response.extend([b"username=".to_vec(), quoted(&user)].concat());
         if let Some(realm) = realm {
             response.extend([b",realm=".to_vec(), quoted(realm)].concat());
@@ -86,14 +115,21 @@ impl Login {
         Ok((response, Proof(digest(""))))
     }
 
-    /// The hash of user, realm and password, each as Latin-1 if it can be (2.1.2.1), also in a response in UTF-8.
+    /// The hash of user, realm and password, each as Latin-1 if it can be (2.1.2.1), also in a
+    /// response in UTF-8.
     fn secret(&self, realm: &[u8], is_utf_8: bool) -> Result<[u8; 16], Failure> {
         let realm = if is_utf_8 {
             hashed_form(std::str::from_utf8(realm).map_err(|_| Failure("the realm is not UTF-8"))?)
         } else {
             realm.to_vec()
         };
-        Ok(hash(&[&hashed_form(&self.user), b":", &realm, b":", &hashed_form(&self.password)]))
+        Ok(hash(&[
+            &hashed_form(&self.user),
+            b":",
+            &realm,
+            b":",
+            &hashed_form(&self.password),
+        ]))
     }
 }
 
@@ -108,15 +144,18 @@ impl Proof {
     }
 }
 
-const NOT_LATIN_1: Failure =
-    Failure("the server accepts only Latin-1 text, which the user or the password of this client is not");
+const NOT_LATIN_1: Failure = Failure(
+    "the server accepts only Latin-1 text, which the user or the password of this client is not",
+);
 
 fn hashed_form(text: &str) -> Vec<u8> {
     latin_1(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 fn latin_1(text: &str) -> Option<Vec<u8>> {
-    text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+    text.chars()
+        .map(|character| u8::try_from(u32::from(character)).ok())
+        .collect()
 }
 
 fn hash(parts: &[&[u8]]) -> [u8; 16] {
@@ -140,16 +179,29 @@ pub(in crate::wire) mod tests {
     use super::*;
 
     fn login(user: &str, password: &str) -> Login {
-        Login { user: user.to_owned(), password: password.to_owned() }
+        Login {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        }
     }
 
-    fn respond(login: &Login, challenge: &str, client_nonce: &str, digest_uri: &str) -> (String, Proof) {
-        let (response, proof) = login.respond(challenge.as_bytes(), client_nonce, digest_uri).unwrap();
+    fn respond(
+        login: &Login,
+        challenge: &str,
+        client_nonce: &str,
+        digest_uri: &str,
+    ) -> (String, Proof) {
+        let (response, proof) = login
+            .respond(challenge.as_bytes(), client_nonce, digest_uri)
+            .unwrap();
         (String::from_utf8(response).unwrap(), proof)
     }
 
     fn refusal(challenge: &[u8]) -> &'static str {
-        login("alice", "secret").respond(challenge, "nonce", DIGEST_URI).unwrap_err().0
+        login("alice", "secret")
+            .respond(challenge, "nonce", DIGEST_URI)
+            .unwrap_err()
+            .0
     }
 
     /// RFC 2831, section 4.
@@ -171,14 +223,23 @@ pub(in crate::wire) mod tests {
                 "rspauth=2f0b3d7c3c2e486600ef710726aa2eae",
             ),
         ] {
-            let (sent, expected) = respond(&login("chris", "secret"), challenge, client_nonce, digest_uri);
+            let (sent, expected) = respond(
+                &login("chris", "secret"),
+                challenge,
+                client_nonce,
+                digest_uri,
+            );
             assert!(sent.contains(&format!("response={response}")), "{sent}");
             assert_eq!(expected.is_in(proof.as_bytes()), Ok(true));
         }
     }
 
     /// What a server that knows the password sends last.
-    pub(in crate::wire) fn final_message(login: &Login, challenge: &[u8], client_nonce: &str) -> Vec<u8> {
+    pub(in crate::wire) fn final_message(
+        login: &Login,
+        challenge: &[u8],
+        client_nonce: &str,
+    ) -> Vec<u8> {
         let (_, proof) = login.respond(challenge, client_nonce, DIGEST_URI).unwrap();
         format!("rspauth={}", proof.0).into_bytes()
     }
@@ -186,16 +247,23 @@ pub(in crate::wire) mod tests {
     /// Recorded from Java 17, whose implementation ZooKeeper uses.
     #[test]
     fn the_challenge_of_zookeeper_is_answered() {
-        let challenge =
-            r#"realm="zk-sasl-md5",nonce="JFV1P1ymInPOv8tVbZcubPTE+ks3x6bqt4nDheTP",charset=utf-8,algorithm=md5-sess"#;
-        let (response, proof) = respond(&login("alice", "wonderland"), challenge, "0123456789abcdef", DIGEST_URI);
+        let challenge = r#"realm="zk-sasl-md5",nonce="JFV1P1ymInPOv8tVbZcubPTE+ks3x6bqt4nDheTP",charset=utf-8,algorithm=md5-sess"#;
+        let (response, proof) = respond(
+            &login("alice", "wonderland"),
+            challenge,
+            "0123456789abcdef",
+            DIGEST_URI,
+        );
         let expected = concat!(
             r#"charset=utf-8,username="alice",realm="zk-sasl-md5",nonce="JFV1P1ymInPOv8tVbZcubPTE+ks3x6bqt4nDheTP","#,
             r#"nc=00000001,cnonce="0123456789abcdef",digest-uri="zookeeper/zk-sasl-md5","#,
             "response=224d3a9ba993ba2ea59a43dc6322137d,qop=auth"
         );
         assert_eq!(response, expected);
-        assert_eq!(proof.is_in(b"rspauth=be6eb86a509dbc5fdadd669745b3c843"), Ok(true));
+        assert_eq!(
+            proof.is_in(b"rspauth=be6eb86a509dbc5fdadd669745b3c843"),
+            Ok(true)
+        );
     }
 
     #[test]
@@ -212,7 +280,10 @@ pub(in crate::wire) mod tests {
         ] {
             assert_eq!(proof.is_in(message.as_bytes()), is_right, "{message}");
         }
-        for message in ["rspauth", "rspauth=ea40f60335c427b5527b84dbabcdfffd,rspauth=x"] {
+        for message in [
+            "rspauth",
+            "rspauth=ea40f60335c427b5527b84dbabcdfffd,rspauth=x",
+        ] {
             proof.is_in(message.as_bytes()).unwrap_err();
         }
     }
@@ -220,8 +291,12 @@ pub(in crate::wire) mod tests {
     /// The response to the client's own digest is no proof: an impostor could send it back.
     #[test]
     fn the_proof_of_the_server_differs_from_the_response_of_the_client() {
-        let (response, proof) =
-            respond(&login("a", "b"), r#"nonce="n",algorithm=md5-sess,charset=utf-8"#, "c", DIGEST_URI);
+        let (response, proof) = respond(
+            &login("a", "b"),
+            r#"nonce="n",algorithm=md5-sess,charset=utf-8"#,
+            "c",
+            DIGEST_URI,
+        );
         assert!(!response.contains(&proof.0), "{response}");
     }
 
@@ -234,17 +309,27 @@ pub(in crate::wire) mod tests {
         let secret = hash(&[b"j\xfcrgen::gr\xf6\xdfe"]);
         let key = hex(&hash(&[&secret, b":n:c"]));
         let target = hex(&hash(&[b":zookeeper/zk-sasl-md5"]));
-        let expected = hex(&hash(&[format!("{key}:n:00000001:c:auth:{target}").as_bytes()]));
+        let expected = hex(&hash(&[
+            format!("{key}:n:00000001:c:auth:{target}").as_bytes()
+        ]));
         assert_eq!(proof, Proof(expected));
     }
 
     #[test]
     fn a_server_without_utf_8_gets_latin_1_or_nothing() {
         let challenge = br#"realm="r",nonce="n",algorithm=md5-sess"#;
-        let (response, _) = login("jürgen", "").respond(challenge, "c", DIGEST_URI).unwrap();
-        assert!(response.starts_with(b"username=\"j\xfcrgen\",realm=\"r\""), "{response:?}");
+        let (response, _) = login("jürgen", "")
+            .respond(challenge, "c", DIGEST_URI)
+            .unwrap();
+        assert!(
+            response.starts_with(b"username=\"j\xfcrgen\",realm=\"r\""),
+            "{response:?}"
+        );
         for (user, password) in [("алиса", ""), ("alice", "≥")] {
-            assert_eq!(login(user, password).respond(challenge, "c", DIGEST_URI), Err(NOT_LATIN_1));
+            assert_eq!(
+                login(user, password).respond(challenge, "c", DIGEST_URI),
+                Err(NOT_LATIN_1)
+            );
         }
     }
 
@@ -252,7 +337,10 @@ pub(in crate::wire) mod tests {
     fn quotes_in_the_servers_values_are_sent_back_quoted_and_hashed_as_they_are() {
         let challenge = r#"realm="a\"b\\c",nonce="\n",algorithm=md5-sess,charset=utf-8"#;
         let (response, proof) = respond(&login("u", "p"), challenge, "c", DIGEST_URI);
-        assert!(response.contains(r#"realm="a\"b\\c",nonce="n""#), "{response}");
+        assert!(
+            response.contains(r#"realm="a\"b\\c",nonce="n""#),
+            "{response}"
+        );
         let plain = r#"realm="a\"b\\c",nonce=n,algorithm=md5-sess,charset=utf-8"#;
         assert_eq!(respond(&login("u", "p"), plain, "c", DIGEST_URI).1, proof);
     }
@@ -264,16 +352,27 @@ pub(in crate::wire) mod tests {
             (b"algorithm=md5-sess", "the challenge has no nonce"),
             (b"nonce=n", "the algorithm is not md5-sess"),
             (b"nonce=n,algorithm=md5", "the algorithm is not md5-sess"),
-            (b"nonce=n,algorithm=md5-sess,charset=latin1", "the charset is not utf-8"),
+            (
+                b"nonce=n,algorithm=md5-sess,charset=latin1",
+                "the charset is not utf-8",
+            ),
             (
                 b"nonce=n,algorithm=md5-sess,qop=\"auth-int,auth-conf\"",
                 "the server does not offer authentication alone (`qop=auth`)",
             ),
-            (b"nonce=n,algorithm=md5-sess,charset=utf-8,realm=\"\xff\"", "the realm is not UTF-8"),
+            (
+                b"nonce=n,algorithm=md5-sess,charset=utf-8,realm=\"\xff\"",
+                "the realm is not UTF-8",
+            ),
         ] {
             assert_eq!(refusal(challenge), why, "{challenge:?}");
         }
-        respond(&login("u", "p"), r#"nonce=n,algorithm=md5-sess,qop="auth-int, auth""#, "c", DIGEST_URI);
+        respond(
+            &login("u", "p"),
+            r#"nonce=n,algorithm=md5-sess,qop="auth-int, auth""#,
+            "c",
+            DIGEST_URI,
+        );
     }
 
     proptest! {

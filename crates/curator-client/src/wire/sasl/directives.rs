@@ -1,4 +1,5 @@
-//! The messages of DIGEST-MD5: a list of directives, `name=value,name="value"` (RFC 2831, 7.1). No I/O.
+//! The messages of DIGEST-MD5: a list of directives, `name=value,name="value"` (RFC 2831, 7.1). No
+//! I/O.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,9 @@ impl<'a> Directives<'a> {
                 return Ok(Self(directives));
             }
             let (name, after) = token(rest).ok_or(Failure("a directive has no name"))?;
-            let after = trim_start(after, is_space).strip_prefix(b"=").ok_or(Failure("a directive has no value"))?;
+            let after = trim_start(after, is_space)
+                .strip_prefix(b"=")
+                .ok_or(Failure("a directive has no value"))?;
             let (value, after) = value(trim_start(after, is_space))?;
             directives.push((String::from_utf8_lossy(name), value));
             rest = trim_start(after, is_space);
@@ -38,14 +41,21 @@ impl<'a> Directives<'a> {
 
     /// The values of a directive. The case of its name does not matter.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+        self.0
+            .iter()
+            .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| &**value)
     }
 
     /// The value of a directive that may occur once.
     pub(super) fn one(&self, name: &str) -> Result<Option<&[u8]>, Failure> {
         let mut values = self.all(name);
         let value = values.next();
-        if values.next().is_some() { Err(Failure("a directive is repeated")) } else { Ok(value) }
+        if values.next().is_some() {
+            Err(Failure("a directive is repeated"))
+        } else {
+            Ok(value)
+        }
     }
 }
 
@@ -82,8 +92,12 @@ fn value(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), Failure> {
 
 /// Splits off a token, which is not empty.
 fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = text.iter().position(|byte| !is_of_token(*byte)).unwrap_or(text.len());
-    text.split_at_checked(end).filter(|(token, _)| !token.is_empty())
+    let end = text
+        .iter()
+        .position(|byte| !is_of_token(*byte))
+        .unwrap_or(text.len());
+    text.split_at_checked(end)
+        .filter(|(token, _)| !token.is_empty())
 }
 
 fn is_of_token(byte: u8) -> bool {
@@ -95,7 +109,10 @@ fn is_space(byte: u8) -> bool {
 }
 
 fn trim_start(text: &[u8], is_omitted: impl Fn(u8) -> bool) -> &[u8] {
-    let start = text.iter().position(|byte| !is_omitted(*byte)).unwrap_or(text.len());
+    let start = text
+        .iter()
+        .position(|byte| !is_omitted(*byte))
+        .unwrap_or(text.len());
     text.get(start..).unwrap_or_default()
 }
 
@@ -131,7 +148,11 @@ mod tests {
             (b"a=\"1\"2", "a directive does not end with a comma"),
             (&[b','; LONGEST], "the message is too long"),
         ] {
-            assert_eq!(Directives::parse(message).err(), Some(Failure(why)), "{message:?}");
+            assert_eq!(
+                Directives::parse(message).err(),
+                Some(Failure(why)),
+                "{message:?}"
+            );
         }
         assert!(Directives::parse(&[b','; LONGEST - 1]).is_ok());
     }
@@ -140,7 +161,10 @@ mod tests {
     fn a_quoted_value_is_read_as_it_was() {
         for value in [&b""[..], b"a", b"\"", b"\\", b"a\\\"b,c=\xff"] {
             let message = [b"a=".to_vec(), quoted(value)].concat();
-            assert_eq!(Directives::parse(&message).unwrap().one("a"), Ok(Some(value)));
+            assert_eq!(
+                Directives::parse(&message).unwrap().one("a"),
+                Ok(Some(value))
+            );
         }
     }
 }

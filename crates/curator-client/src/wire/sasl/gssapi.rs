@@ -11,8 +11,8 @@ use super::{SaslFailure, Step};
 use crate::ticket;
 use crate::transport::Unauthenticated;
 
-/// The bit of a server that offers to continue without a security layer, and the client's choice of that. The other
-/// bytes are the longest message, which is 0 without a layer.
+/// The bit of a server that offers to continue without a security layer, and the client's choice of
+/// that. The other bytes are the longest message, which is 0 without a layer.
 const NO_LAYER: u8 = 1;
 
 pub(in crate::wire) struct Gssapi {
@@ -34,7 +34,10 @@ impl Gssapi {
     /// Starts with the server of this name. Also returns the first token. Blocks.
     pub(in crate::wire) fn begin(name: &str) -> Result<(Self, Vec<u8>), SaslFailure> {
         let (context, token) = ticket::begin(name).map_err(failed)?;
-        let mut client = Self { context, stage: Stage::Context };
+        let mut client = Self {
+            context,
+            stage: Stage::Context,
+        };
         client.complete()?;
         Ok((client, token.map_or_else(Vec::new, |token| token.to_vec())))
     }
@@ -42,36 +45,54 @@ impl Gssapi {
     /// Handles the server's next token. Blocks.
     pub(in crate::wire) fn step(&mut self, token: &[u8]) -> Result<Step, SaslFailure> {
         match self.stage {
-            // A server without SASL, and one that admits clients whose authentication has failed, sends no token.
+            // A server without SASL, and one that admits clients whose authentication has failed,
+            // sends no token.
             Stage::Context | Stage::Layers if token.is_empty() => {
                 Err(SaslFailure::Unauthenticated(Unauthenticated::Client))
             }
             Stage::Context => {
                 let response = self.context.step(Some(token), None).map_err(failed)?;
                 self.complete()?;
-                Ok(Step::Respond(response.map_or_else(Vec::new, |response| response.to_vec())))
+                Ok(Step::Respond(
+                    response.map_or_else(Vec::new, |response| response.to_vec()),
+                ))
             }
             Stage::Layers => {
                 let offered = self.context.unwrap(token).map_err(failed)?;
                 let &[layers, _, _, _] = &*offered else {
-                    return Err(SaslFailure::Failed("the offer of security layers does not have 4 bytes".to_owned()));
+                    return Err(SaslFailure::Failed(
+                        "the offer of security layers does not have 4 bytes".to_owned(),
+                    ));
                 };
                 if layers & NO_LAYER == 0 {
-                    return Err(SaslFailure::Failed("the server requires a security layer".to_owned()));
+                    return Err(SaslFailure::Failed(
+                        "the server requires a security layer".to_owned(),
+                    ));
                 }
-                let choice = self.context.wrap(false, &[NO_LAYER, 0, 0, 0]).map_err(failed)?;
+                let choice = self
+                    .context
+                    .wrap(false, &[NO_LAYER, 0, 0, 0])
+                    .map_err(failed)?;
                 self.stage = Stage::End;
                 Ok(Step::Respond(choice.to_vec()))
             }
             Stage::End if token.is_empty() => Ok(Step::Done),
-            Stage::End => Err(SaslFailure::Failed("the server has sent a token after the last one".to_owned())),
+            Stage::End => Err(SaslFailure::Failed(
+                "the server has sent a token after the last one".to_owned(),
+            )),
         }
     }
 
-    /// Goes on to the security layers if the context is complete. Then the server must be authenticated too.
+    /// Goes on to the security layers if the context is complete. Then the server must be
+    /// authenticated too.
     fn complete(&mut self) -> Result<(), SaslFailure> {
         if self.context.is_complete() {
-            if !self.context.flags().map_err(failed)?.contains(CtxFlags::GSS_C_MUTUAL_FLAG) {
+            if !self
+                .context
+                .flags()
+                .map_err(failed)?
+                .contains(CtxFlags::GSS_C_MUTUAL_FLAG)
+            {
                 return Err(SaslFailure::Unauthenticated(Unauthenticated::Server));
             }
             self.stage = Stage::Layers;

@@ -54,14 +54,21 @@ pub(super) type Read = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) fn open() -> (Arc<Pipe>, Link, Arc<Connection>, Read) {
     let pipe = Arc::<Pipe>::default();
-    let connection = Connection::new(socket(End(Arc::clone(&pipe))), Duration::from_secs(60), Duration::from_secs(60));
+    let connection = Connection::new(
+        socket(End(Arc::clone(&pipe))),
+        Duration::from_secs(60),
+        Duration::from_secs(60),
+    );
     let key = SessionKey {
         route: Route::Simulated(Arc::new(Nowhere)),
         session_id: 7,
         password: [0; 16].into(),
         timeout: Duration::from_secs(9),
     };
-    let server = crate::connect_string::ConnectString::parse("one:1").unwrap().hosts()[0].clone();
+    let server = crate::connect_string::ConnectString::parse("one:1")
+        .unwrap()
+        .hosts()[0]
+        .clone();
     let link = Link::new(Arc::clone(&connection), key, server, false, false);
     let read = Box::pin(Arc::clone(&connection).read(Timer::new(Handle::current())));
     (pipe, link, connection, read)
@@ -74,7 +81,9 @@ fn feed(pipe: &Pipe, read: &mut Read, frame: Vec<u8>) {
 /// The op codes that were sent.
 fn ops(pipe: &Pipe) -> Vec<i32> {
     let sent = pipe.sent.lock().unwrap();
-    sent.iter().map(|frame| i32::from_be_bytes(frame[4..8].try_into().unwrap())).collect()
+    sent.iter()
+        .map(|frame| i32::from_be_bytes(frame[4..8].try_into().unwrap()))
+        .collect()
 }
 fn data_reply(xid: i32) -> Vec<u8> {
     [frame![int(xid), long(1), int(0), string("x")], stat()].concat()
@@ -90,11 +99,15 @@ async fn a_recursive_watch_is_removed_although_a_later_request_of_it_is_refused(
     let second = link.watch_recursive(&path("/a"));
     drop(watch);
     feed(&pipe, &mut read, frame![int(2), long(1), int(-127)]);
-    assert!(matches!(second.now_or_never(), Some(Err(RequestError::Code(ErrorCode::THROTTLED)))));
+    assert!(matches!(
+        second.now_or_never(),
+        Some(Err(RequestError::Code(ErrorCode::THROTTLED)))
+    ));
     assert_eq!(ops(&pipe), [106, 106, REMOVE]);
 }
 
-/// A task of tokio that polls very often is told that nothing has arrived, so that it gives way to other tasks.
+/// A task of tokio that polls very often is told that nothing has arrived, so that it gives way to
+/// other tasks.
 #[tokio::test]
 async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived() {
     let (pipe, link, _connection, mut read) = open();
@@ -107,7 +120,11 @@ async fn a_task_that_has_used_up_its_share_of_the_runtime_finds_what_has_arrived
     let reading = link.get_data(&path("/a"));
     for _ in 0..3 {
         // The node's data has changed.
-        feed(&pipe, &mut read, frame![int(-1), long(-1), int(0), int(3), int(3), string("/a")]);
+        feed(
+            &pipe,
+            &mut read,
+            frame![int(-1), long(-1), int(0), int(3), int(3), string("/a")],
+        );
     }
     feed(&pipe, &mut read, data_reply(3));
     while coop::has_budget_remaining() {
@@ -141,13 +158,20 @@ async fn a_waker_may_use_the_connection() {
         .collect();
     let [mut a, b] = <[Watch; 2]>::try_from(watches).ok().unwrap();
     let waker = Arc::new(DropsOnWake(Mutex::new(Some(b)), AtomicBool::new(false)));
-    assert!(a.poll_fired(&mut Context::from_waker(&Waker::from(Arc::clone(&waker)))).is_pending());
+    assert!(
+        a.poll_fired(&mut Context::from_waker(&Waker::from(Arc::clone(&waker))))
+            .is_pending()
+    );
     // On a thread of its own: if the reader is stuck, the test fails in place of waiting.
     let (fed, is_fed) = tokio::sync::oneshot::channel();
     let runtime = Handle::current();
     std::thread::spawn(move || {
         let _inside = runtime.enter();
-        feed(&pipe, &mut read, frame![int(-1), long(1), int(0), int(3), int(3), string("/a")]);
+        feed(
+            &pipe,
+            &mut read,
+            frame![int(-1), long(1), int(0), int(3), int(3), string("/a")],
+        );
         drop((a, link, fed.send(())));
     });
     curator_test::soon(is_fed).await.unwrap();
@@ -207,8 +231,8 @@ async fn a_connection_ends_with_its_client() {
     assert_eq!(connection.end(), Some(LinkEnd::Lost));
 }
 
-/// The server removes the watch on a path for all who have requested it: a removal after the second request would leave its
-/// caller without events.
+/// The server removes the watch on a path for all who have requested it: a removal after the second
+/// request would leave its caller without events.
 #[tokio::test]
 async fn a_dropped_watch_is_not_removed_after_another_thread_has_requested_the_same() {
     for round in 0..20_000 {

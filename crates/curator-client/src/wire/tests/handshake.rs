@@ -38,13 +38,20 @@ impl Conversation {
     }
 
     fn write(&mut self, frame: &[u8]) -> std::io::Result<()> {
-        self.stream.write_all(&u32::try_from(frame.len()).unwrap().to_be_bytes())?;
+        self.stream
+            .write_all(&u32::try_from(frame.len()).unwrap().to_be_bytes())?;
         self.stream.write_all(frame)
     }
 
     fn grant_session(&mut self) -> std::io::Result<()> {
         self.read()?;
-        self.write(&frame![int(0), int(60_000), long(7), buffer(&[7; 16]), boolean(false)])
+        self.write(&frame![
+            int(0),
+            int(60_000),
+            long(7),
+            buffer(&[7; 16]),
+            boolean(false)
+        ])
     }
 
     /// Waits until the client closes the connection.
@@ -53,8 +60,8 @@ impl Conversation {
     }
 }
 
-/// Starts a server that handles the connections in this order, and later ones like the last. Returns a client of it, and
-/// the requests.
+/// Starts a server that handles the connections in this order, and later ones like the last.
+/// Returns a client of it, and the requests.
 fn serve<const N: usize>(talks: [Talk; N]) -> (CuratorClientBuilder, Arc<Mutex<Vec<Vec<u8>>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = CuratorClient::builder(listener.local_addr().unwrap().to_string());
@@ -63,12 +70,20 @@ fn serve<const N: usize>(talks: [Talk; N]) -> (CuratorClientBuilder, Arc<Mutex<V
     // It ends with the process.
     std::thread::spawn(move || {
         for (stream, number) in listener.incoming().zip(0..) {
-            let mut conversation = Conversation { stream: stream.unwrap(), requests: Arc::clone(&seen) };
+            let mut conversation = Conversation {
+                stream: stream.unwrap(),
+                requests: Arc::clone(&seen),
+            };
             // The client may have closed the connection.
             let _: std::io::Result<()> = talks[N.min(number + 1) - 1](&mut conversation);
         }
     });
-    (client.transport(Transport::Native).session_timeout(Duration::from_secs(60)), requests)
+    (
+        client
+            .transport(Transport::Native)
+            .session_timeout(Duration::from_secs(60)),
+        requests,
+    )
 }
 
 /// How long a client tries to connect, in real time, to a server that never accepts it.
@@ -77,7 +92,14 @@ const BRIEF: Duration = Duration::from_secs(1);
 /// The cause why a client finds no server.
 async fn cause_of_failure(client: CuratorClientBuilder) -> String {
     let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-    match soon(client.connection_timeout(BRIEF).retry_policy(once).connect()).await {
+    match soon(
+        client
+            .connection_timeout(BRIEF)
+            .retry_policy(once)
+            .connect(),
+    )
+    .await
+    {
         Err(Error::ConnectFailed { cause, .. }) => cause,
         other => panic!("{other:?}"),
     }
@@ -92,7 +114,9 @@ async fn a_long_reply_to_the_handshake_is_not_awaited() {
     })]);
     let cause = cause_of_failure(client).await;
     assert!(
-        cause.contains("its reply to the handshake cannot be read (a frame of 65537 bytes, where at most"),
+        cause.contains(
+            "its reply to the handshake cannot be read (a frame of 65537 bytes, where at most"
+        ),
         "{cause}"
     );
 }
@@ -116,7 +140,14 @@ async fn a_new_session_is_closed_over_another_connection_if_the_server_ends_the_
         }),
     ]);
     let connecting = tokio::spawn(client.authorization("digest", "alice:wonderland").connect());
-    until(async || requests.lock().unwrap().iter().any(|request| closes_session(request))).await;
+    until(async || {
+        requests
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|request| closes_session(request))
+    })
+    .await;
     connecting.abort();
 }
 
@@ -132,7 +163,10 @@ async fn a_refusal_is_reported_although_the_server_does_not_end_the_session() {
         talk(Conversation::wait_for_end),
     ]);
     let hours = Duration::from_secs(10_000);
-    let client = client.authorization("digest", "alice:wonderland").connection_timeout(hours).session_timeout(hours);
+    let client = client
+        .authorization("digest", "alice:wonderland")
+        .connection_timeout(hours)
+        .session_timeout(hours);
     let error = soon(client.connect()).await.unwrap_err();
     assert!(!error.is_retryable(), "{error}");
 }
@@ -151,7 +185,8 @@ mod sasl {
     const UNIMPLEMENTED: i32 = -6;
 
     /// As that of Java.
-    const CHALLENGE: &[u8] = br#"realm="zk-sasl-md5",nonce="JFV1P1ym/nPOv8+=",charset=utf-8,algorithm=md5-sess"#;
+    const CHALLENGE: &[u8] =
+        br#"realm="zk-sasl-md5",nonce="JFV1P1ym/nPOv8+=",charset=utf-8,algorithm=md5-sess"#;
 
     fn alice(client: CuratorClientBuilder) -> CuratorClientBuilder {
         client.sasl(SaslOptions::digest_md5("alice", "wonderland"))
@@ -163,7 +198,13 @@ mod sasl {
 
     /// The codes of the requests that are not the first of their connection.
     fn ops(requests: &Mutex<Vec<Vec<u8>>>) -> Vec<i32> {
-        requests.lock().unwrap().iter().map(|frame| int_at(frame, 4)).filter(|op| *op != 0).collect()
+        requests
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|frame| int_at(frame, 4))
+            .filter(|op| *op != 0)
+            .collect()
     }
 
     /// What the client has sent as its nonce.
@@ -178,7 +219,12 @@ mod sasl {
             let request = self.read()?;
             assert_eq!(int_at(&request, 4), SASL);
             let answer = answer(&request[12..]);
-            self.write(&frame![int(int_at(&request, 0)), long(0), int(0), buffer(&answer)])
+            self.write(&frame![
+                int(int_at(&request, 0)),
+                long(0),
+                int(0),
+                buffer(&answer)
+            ])
         }
 
         fn challenge(&mut self, challenge: &[u8]) -> std::io::Result<()> {
@@ -194,14 +240,21 @@ mod sasl {
             self.challenge(CHALLENGE)?;
             self.answer_token(|response| {
                 let response = std::str::from_utf8(response).unwrap();
-                assert!(response.contains("username=\"alice\",realm=\"zk-sasl-md5\""), "{response}");
-                let alice = Login { user: "alice".to_owned(), password: password.to_owned() };
+                assert!(
+                    response.contains("username=\"alice\",realm=\"zk-sasl-md5\""),
+                    "{response}"
+                );
+                let alice = Login {
+                    user: "alice".to_owned(),
+                    password: password.to_owned(),
+                };
                 let nonce = client_nonce(response);
                 digest_md5::tests::final_message(&alice, CHALLENGE, nonce)
             })
         }
 
-        /// Confirms the session, and answers what follows until the client has made this many requests.
+        /// Confirms the session, and answers what follows until the client has made this many
+        /// requests.
         fn answer_requests(&mut self, count: usize) -> std::io::Result<()> {
             for _ in 0..count {
                 let request = self.read()?;
@@ -226,7 +279,13 @@ mod sasl {
                 // What an impostor knows: the client's digest.
                 conversation.answer_token(|response| {
                     let response = std::str::from_utf8(response).unwrap();
-                    let digest = response.split_once("response=").unwrap().1.split(',').next().unwrap();
+                    let digest = response
+                        .split_once("response=")
+                        .unwrap()
+                        .1
+                        .split(',')
+                        .next()
+                        .unwrap();
                     format!("rspauth={digest}").into_bytes()
                 })
             }),
@@ -237,13 +296,18 @@ mod sasl {
         ] {
             let (client, _) = serve([talk]);
             let error = soon(alice(client).connect()).await.unwrap_err();
-            let Error::ConnectRefused { cause, .. } = &error else { panic!("{error}") };
-            assert!(cause.contains("the server has not proven by SASL who it is"), "{cause}");
+            let Error::ConnectRefused { cause, .. } = &error else {
+                panic!("{error}")
+            };
+            assert!(
+                cause.contains("the server has not proven by SASL who it is"),
+                "{cause}"
+            );
         }
     }
 
-    /// With credentials of another scheme, only the exchange of SASL shows it. The server does not get them, and the
-    /// session that it has opened is closed.
+    /// With credentials of another scheme, only the exchange of SASL shows it. The server does not
+    /// get them, and the session that it has opened is closed.
     #[tokio::test]
     async fn a_server_that_sends_no_token_has_not_authenticated_the_client() {
         for (talk, sent) in [
@@ -266,8 +330,13 @@ mod sasl {
             let (client, requests) = serve([talk]);
             let client = alice(client).authorization("digest", "alice:wonderland");
             let error = soon(client.connect()).await.unwrap_err();
-            let Error::ConnectRefused { cause, .. } = &error else { panic!("{error}") };
-            assert!(cause.contains("connected, but the server accepted this client as anonymous"), "{cause}");
+            let Error::ConnectRefused { cause, .. } = &error else {
+                panic!("{error}")
+            };
+            assert!(
+                cause.contains("connected, but the server accepted this client as anonymous"),
+                "{cause}"
+            );
             until(async || ops(&requests) == sent).await;
         }
     }
@@ -285,7 +354,11 @@ mod sasl {
         let unimplemented = talk(|conversation| {
             conversation.grant_session()?;
             let request = conversation.read()?;
-            conversation.write(&frame![int(int_at(&request, 0)), long(0), int(UNIMPLEMENTED)])?;
+            conversation.write(&frame![
+                int(int_at(&request, 0)),
+                long(0),
+                int(UNIMPLEMENTED)
+            ])?;
             conversation.wait_for_end()
         });
         let reply_to_nothing = talk(|conversation| {
@@ -299,16 +372,34 @@ mod sasl {
         });
         let rows = [
             // `zookeeper-client` would not return from these two.
-            (challenged(br#"realm="\\\\\\",nonce="\\"#), "SASL has failed (a quoted value has no end)"),
+            (
+                challenged(br#"realm="\\\\\\",nonce="\\"#),
+                "SASL has failed (a quoted value has no end)",
+            ),
             (
                 challenged("realm=\"\\\u{20ac}\",nonce=\"n\"".as_bytes()),
                 "SASL has failed (the algorithm is not md5-sess)",
             ),
-            (challenged(&[b','; 60_000]), "SASL has failed (the message is too long)"),
-            (challenged(&[b','; 70_000]), "its reply to the handshake cannot be read (a frame of 70020 bytes"),
-            (challenged(CHALLENGE), "connected, but no reply to the handshake"),
-            (unimplemented, "SASL has failed (the server replied Unimplemented"),
-            (reply_to_nothing, "its reply to the handshake cannot be read (expected the xid of a request"),
+            (
+                challenged(&[b','; 60_000]),
+                "SASL has failed (the message is too long)",
+            ),
+            (
+                challenged(&[b','; 70_000]),
+                "its reply to the handshake cannot be read (a frame of 70020 bytes",
+            ),
+            (
+                challenged(CHALLENGE),
+                "connected, but no reply to the handshake",
+            ),
+            (
+                unimplemented,
+                "SASL has failed (the server replied Unimplemented",
+            ),
+            (
+                reply_to_nothing,
+                "its reply to the handshake cannot be read (expected the xid of a request",
+            ),
             (end, "connected, but the server ended the handshake"),
         ];
         join_all(rows.map(async |(talk, why)| {
@@ -319,7 +410,8 @@ mod sasl {
         .await;
     }
 
-    /// The impostor may be one of several servers. It does not end the session, and gets no other credentials.
+    /// The impostor may be one of several servers. It does not end the session, and gets no other
+    /// credentials.
     #[tokio::test]
     async fn a_resumed_session_is_authenticated_again_and_outlives_an_impostor() {
         let (client, requests) = serve([
@@ -339,7 +431,13 @@ mod sasl {
                 conversation.answer_requests(usize::MAX)
             }),
         ]);
-        let client = soon(alice(client).authorization("digest", "alice:wonderland").connect()).await.unwrap();
+        let client = soon(
+            alice(client)
+                .authorization("digest", "alice:wonderland")
+                .connect(),
+        )
+        .await
+        .unwrap();
         let session = client.session().await.unwrap();
         soon(session.get_data(&ZPath::root())).await.unwrap_err();
         // Credentials and a probe are sent over the first and the third connection.
@@ -352,9 +450,13 @@ mod sasl {
         assert_eq!(ops.iter().filter(|op| **op == AUTH).count(), 2);
         assert!(!ops.contains(&CLOSE), "{ops:?}");
         let requests = requests.lock().unwrap();
-        let texts = requests.iter().map(|request| String::from_utf8_lossy(request));
-        let mut nonces: Vec<_> =
-            texts.filter(|text| text.contains("cnonce=")).map(|text| client_nonce(&text).to_owned()).collect();
+        let texts = requests
+            .iter()
+            .map(|request| String::from_utf8_lossy(request));
+        let mut nonces: Vec<_> = texts
+            .filter(|text| text.contains("cnonce="))
+            .map(|text| client_nonce(&text).to_owned())
+            .collect();
         assert!(nonces.iter().all(|nonce| nonce.len() == 32), "{nonces:?}");
         nonces.sort();
         nonces.dedup();

@@ -1,9 +1,11 @@
-//! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of valid replies in
-//! which bytes, frames and lengths are replaced, repeated, exchanged or lost. Half of the replies are those of the real
-//! ZooKeeper that the conformance tests of `curator-test` have recorded. No stream may make the connection panic, wait
-//! forever after its end, or leave an answer open. A frame with an impossible length or an unreadable header ends it.
+//! Conversations whose bytes are changed: a connection with requests of every kind gets a stream of
+//! valid replies in which bytes, frames and lengths are replaced, repeated, exchanged or lost. Half
+//! of the replies are those of the real ZooKeeper that the conformance tests of `curator-test` have
+//! recorded. No stream may make the connection panic, wait forever after its end, or leave an
+//! answer open. A frame with an impossible length or an unreadable header ends it.
 //!
-//! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM` is the first seed.
+//! `CURATOR_MUTATIONS` is the number of conversations, 2,000 by default; `CURATOR_MUTATIONS_FROM`
+//! is the first seed.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -24,19 +26,23 @@ use crate::link::{RecursiveWatch, Watch};
 use crate::operation::CreateMode;
 
 fn seeds() -> Range<u64> {
-    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let first = number("CURATOR_MUTATIONS_FROM", 0);
     first..first + number("CURATOR_MUTATIONS", 2_000)
 }
 
-/// Sends a request of each kind. Each future waits for its answer, and then for the event of its watch.
+/// Sends a request of each kind. Each future waits for its answer, and then for the event of its
+/// watch.
 fn requests(link: &Link) -> Vec<BoxFuture<'static, ()>> {
     let (a, b) = (path("/a"), path("/a/b"));
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
     let (data, exists) = (link.watch_data::<Watch>(&a), link.watch_exists::<Watch>(&b));
     let (children, recursive) = (link.watch_children::<Watch>(&a), link.watch_recursive(&a));
     vec![
-        link.create(&node("/a", CreateMode::PersistentSequential)).map(drop).boxed(),
+        link.create(&node("/a", CreateMode::PersistentSequential))
+            .map(drop)
+            .boxed(),
         async { watched(data.await.map(|(_, _, watch)| watch)).await }.boxed(),
         async { watched(exists.await.map(|(_, watch)| watch)).await }.boxed(),
         async { watched(children.await.map(|(_, watch)| watch)).await }.boxed(),
@@ -68,7 +74,10 @@ async fn watched<E>(watch: Result<Watch, E>) {
 
 /// What the real ZooKeeper has sent.
 fn recorded() -> Vec<Recorded> {
-    let recorded: Vec<_> = transcripts().iter().flat_map(|text| transcripts::recorded(text)).collect();
+    let recorded: Vec<_> = transcripts()
+        .iter()
+        .flat_map(|text| transcripts::recorded(text))
+        .collect();
     assert!(recorded.len() > 1_000);
     recorded
 }
@@ -79,7 +88,10 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
     let data = || [frame![string("xy")], stat()].concat();
     let children = || frame![int(2), string("b"), string("c")];
     let by_xid = [
-        (OpCode::Create2, [frame![string("/a0000000001")], stat()].concat()),
+        (
+            OpCode::Create2,
+            [frame![string("/a0000000001")], stat()].concat(),
+        ),
         (OpCode::GetData, data()),
         (OpCode::Exists, stat()),
         (OpCode::GetChildren, children()),
@@ -97,10 +109,16 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
     ];
     let reply = |(xid, (asked, body)): (i32, (OpCode, Vec<u8>))| {
         let of_this_kind = recorded.iter().filter_map(|recorded| match recorded {
-            Recorded::Reply { op, error, body } if op.number() == asked.number() => Some((*error, body)),
+            Recorded::Reply { op, error, body } if op.number() == asked.number() => {
+                Some((*error, body))
+            }
             _ => None,
         });
-        let chosen = if fastrand::bool() { fastrand::choice(of_this_kind.collect::<Vec<_>>()) } else { None };
+        let chosen = if fastrand::bool() {
+            fastrand::choice(of_this_kind.collect::<Vec<_>>())
+        } else {
+            None
+        };
         let (error, body) = chosen.unwrap_or((0, &body));
         [frame![int(xid), long(STAT.czxid), int(error)], body.clone()].concat()
     };
@@ -122,11 +140,25 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
 }
 
 /// Values at which lengths, counts and codes change their meaning.
-const EDGES: [i32; 10] = [0, 1, -1, -2, 4, i32::MAX, i32::MIN, 1 << 20, 256 << 20, -101];
+const EDGES: [i32; 10] = [
+    0,
+    1,
+    -1,
+    -2,
+    4,
+    i32::MAX,
+    i32::MIN,
+    1 << 20,
+    256 << 20,
+    -101,
+];
 
 fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
     for _ in 0..fastrand::usize(0..3) {
-        let (one, other) = (fastrand::usize(..frames.len()), fastrand::usize(..frames.len()));
+        let (one, other) = (
+            fastrand::usize(..frames.len()),
+            fastrand::usize(..frames.len()),
+        );
         match fastrand::u8(..4) {
             0 => frames.swap(one, other),
             1 => frames.insert(other, frames[one].clone()),
@@ -150,9 +182,13 @@ fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
         match fastrand::u8(..6) {
             0 | 1 => stream[at] = fastrand::u8(..),
             2 => stream[at] ^= 1 << fastrand::u8(..8),
-            3 => stream[at..at + 4].copy_from_slice(&EDGES[fastrand::usize(..EDGES.len())].to_be_bytes()),
+            3 => stream[at..at + 4]
+                .copy_from_slice(&EDGES[fastrand::usize(..EDGES.len())].to_be_bytes()),
             4 => drop(stream.drain(at..at + fastrand::usize(1..4))),
-            _ => drop(stream.splice(at..at, std::iter::repeat_with(|| fastrand::u8(..)).take(fastrand::usize(1..9)))),
+            _ => drop(stream.splice(
+                at..at,
+                std::iter::repeat_with(|| fastrand::u8(..)).take(fastrand::usize(1..9)),
+            )),
         }
     }
     stream
@@ -198,16 +234,26 @@ fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) -> bool {
             }
         }
         has_ended = has_ended || has_ended_after_reading(&pipe, &mut read);
-        assert!(has_ended || !must_end, "the connection continues after an invalid frame");
+        assert!(
+            has_ended || !must_end,
+            "the connection continues after an invalid frame"
+        );
         answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
         if fastrand::u8(..20) == 0 {
             answers.truncate(fastrand::usize(..=answers.len()));
         }
     }
     connection.finish(crate::transport::LinkEnd::Lost);
-    assert!(has_ended || has_ended_after_reading(&pipe, &mut read), "the connection waits after its end");
+    assert!(
+        has_ended || has_ended_after_reading(&pipe, &mut read),
+        "the connection waits after its end"
+    );
     answers.retain_mut(|answer| answer.as_mut().now_or_never().is_none());
-    assert!(answers.is_empty(), "{} answers are left open", answers.len());
+    assert!(
+        answers.is_empty(),
+        "{} answers are left open",
+        answers.len()
+    );
     drop(link);
     has_ended
 }
@@ -215,15 +261,26 @@ fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) -> bool {
 #[test]
 fn no_conversation_makes_a_connection_panic_or_wait_after_its_end_or_leaves_an_answer_open() {
     // Nothing runs in the runtime: a task may do only so much at once.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let _inside = runtime.enter();
     let bodies: Vec<_> = replies().into_iter().map(|(_, body, _)| body).collect();
     let (seeds, recorded, mut ended) = (seeds(), recorded(), 0);
     for seed in seeds.clone() {
         fastrand::seed(seed);
-        let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| converse(&bodies, &recorded)));
-        assert!(conversed.is_ok(), "seed {seed}: run with CURATOR_MUTATIONS_FROM={seed} CURATOR_MUTATIONS=1");
+        let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            converse(&bodies, &recorded)
+        }));
+        assert!(
+            conversed.is_ok(),
+            "seed {seed}: run with CURATOR_MUTATIONS_FROM={seed} CURATOR_MUTATIONS=1"
+        );
         ended += u64::from(conversed.unwrap_or_default());
     }
-    println!("{} conversations, {ended} ended by their bytes", seeds.end - seeds.start);
+    println!(
+        "{} conversations, {ended} ended by their bytes",
+        seeds.end - seeds.start
+    );
 }

@@ -23,7 +23,14 @@ const CHILDREN_CHANGED: i32 = 4;
 const CONNECTED: i32 = 3;
 
 fn event(kind: i32, path: &str) -> Vec<u8> {
-    framed(&frame![int(EVENT_XID), long(0), int(0), int(kind), int(CONNECTED), string(path)])
+    framed(&frame![
+        int(EVENT_XID),
+        long(0),
+        int(0),
+        int(kind),
+        int(CONNECTED),
+        string(path)
+    ])
 }
 
 /// The reply to a read of data of this length.
@@ -41,11 +48,17 @@ struct Unread {
 impl Unread {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpSocket::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = TcpSocket::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (socket, server) = (Arc::new(Socket::Tcp(socket)), listener.accept().unwrap().0);
         socket.allow_long_frames();
         let timeout = Duration::from_secs(60);
-        Self { connection: Connection::new(Arc::clone(&socket), timeout, timeout), socket, server }
+        Self {
+            connection: Connection::new(Arc::clone(&socket), timeout, timeout),
+            socket,
+            server,
+        }
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -61,7 +74,9 @@ impl Unread {
     }
 
     async fn receive(&self) -> Vec<u8> {
-        soon(poll_fn(|cx| self.socket.poll_receive(cx))).await.unwrap()
+        soon(poll_fn(|cx| self.socket.poll_receive(cx)))
+            .await
+            .unwrap()
     }
 }
 
@@ -70,10 +85,21 @@ impl Unread {
 async fn only_an_event_of_the_path_and_the_kind_counts() {
     let mut unread = Unread::new().await;
     assert!(!unread.is_changed("/a"));
-    unread.send(&[reply(9), event(CHANGED, "/a/b"), event(CHILDREN_CHANGED, "/a"), event(CHANGED, "/mark")].concat());
+    unread.send(
+        &[
+            reply(9),
+            event(CHANGED, "/a/b"),
+            event(CHILDREN_CHANGED, "/a"),
+            event(CHANGED, "/mark"),
+        ]
+        .concat(),
+    );
     until(async || unread.is_changed("/mark")).await;
     assert!(!unread.is_changed("/a"));
-    assert!(unread.has_event("/a", OneShotKind::Children) && !unread.has_event("/a/b", OneShotKind::Children));
+    assert!(
+        unread.has_event("/a", OneShotKind::Children)
+            && !unread.has_event("/a/b", OneShotKind::Children)
+    );
     unread.send(&[event(DELETED, "/c"), event(CREATED, "/d")].concat());
     until(async || unread.is_changed("/d")).await;
     assert!(unread.is_changed("/c") && unread.has_event("/c", OneShotKind::Children));
@@ -84,7 +110,9 @@ async fn only_an_event_of_the_path_and_the_kind_counts() {
 async fn an_event_behind_a_long_reply_is_found() {
     let unread = Unread::new().await;
     let mut server = unread.server.try_clone().unwrap();
-    let sending = std::thread::spawn(move || server.write_all(&[reply(200_000), event(DELETED, "/a")].concat()));
+    let sending = std::thread::spawn(move || {
+        server.write_all(&[reply(200_000), event(DELETED, "/a")].concat())
+    });
     // While a part of a frame is last, both may have changed.
     until(async || unread.is_changed("/a") && !unread.is_changed("/other")).await;
     sending.join().unwrap().unwrap();
@@ -95,7 +123,10 @@ async fn an_event_behind_a_long_reply_is_found() {
 #[tokio::test]
 async fn a_part_of_a_frame_may_be_an_event() {
     let mut unread = Unread::new().await;
-    let (part, rest) = (event(DELETED, "/other"), event(DELETED, "/other").split_off(9));
+    let (part, rest) = (
+        event(DELETED, "/other"),
+        event(DELETED, "/other").split_off(9),
+    );
     unread.send(&part[..9]);
     until(async || unread.is_changed("/a")).await;
     unread.send(&rest);
@@ -129,7 +160,12 @@ async fn an_event_that_is_being_processed_is_found() {
     assert!(unread.is_changed("/a"));
     unread.receive().await;
     assert!(unread.is_changed("/b") && !unread.is_changed("/a"));
-    assert!(unread.socket.poll_receive(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        unread
+            .socket
+            .poll_receive(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert!(!unread.is_changed("/b"));
 }
 
@@ -144,14 +180,24 @@ async fn the_task_that_reads_is_woken_for_what_was_read_in_advance() {
         unread.send(&event(DELETED, "/a"));
         // The test blocks the only thread of its runtime.
         while !unread.is_changed("/a") {}
-        assert_eq!(framed(&soon(receiving).await.unwrap().unwrap()), event(DELETED, "/a"));
-        assert!(unread.socket.poll_receive(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(
+            framed(&soon(receiving).await.unwrap().unwrap()),
+            event(DELETED, "/a")
+        );
+        assert!(
+            unread
+                .socket
+                .poll_receive(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
     }
 }
 
 #[tokio::test]
 async fn the_end_of_the_connection_fires_a_watch() {
-    let Unread { connection, server, .. } = Unread::new().await;
+    let Unread {
+        connection, server, ..
+    } = Unread::new().await;
     drop(server);
     until(async || connection.may_have_event(&path("/a"), OneShotKind::Data)).await;
 }

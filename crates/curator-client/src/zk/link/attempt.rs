@@ -1,7 +1,7 @@
 //! An attempt to connect that continues while the client's runtime is blocked.
 //!
-//! A server may grant a shorter session timeout, which must end the session's lease as soon as the reply is read. So
-//! the attempt is polled inline, and does not wait for the task that started it.
+//! A server may grant a shorter session timeout, which must end the session's lease as soon as the
+//! reply is read. So the attempt is polled inline, and does not wait for the task that started it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -24,8 +24,9 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Starts to poll `connect`, which must not block, and must not panic. Calls `granted` when the connection is open,
-    /// and when a poll of the attempt already returns it: a task that `granted` notifies finds the connection.
+    /// Starts to poll `connect`, which must not block, and must not panic. Calls `granted` when the
+    /// connection is open, and when a poll of the attempt already returns it: a task that `granted`
+    /// notifies finds the connection.
     pub(super) fn start(
         connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static,
         granted: Granted,
@@ -38,7 +39,10 @@ impl Attempt {
             }
             let connected = ready!(connect.as_mut().poll(cx));
             if let Some(sender) = sender.take() {
-                let session = connected.as_ref().ok().map(|link| (link.session_id(), link.session_timeout()));
+                let session = connected
+                    .as_ref()
+                    .ok()
+                    .map(|link| (link.session_id(), link.session_timeout()));
                 // If the receiver was dropped meanwhile, so is the connection.
                 drop(sender.send(connected.map(Unclaimed::new)));
                 if let Some((session_id, timeout)) = session {
@@ -59,7 +63,11 @@ impl Future for Attempt {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
         let ended = || ZkError::UnexpectedError("the attempt to connect has ended".to_owned());
-        Poll::Ready(outcome.unwrap_or_else(|_| Err(ended())).and_then(|link| link.claim().ok_or_else(ended)))
+        Poll::Ready(
+            outcome
+                .unwrap_or_else(|_| Err(ended()))
+                .and_then(|link| link.claim().ok_or_else(ended)),
+        )
     }
 }
 
@@ -107,13 +115,24 @@ mod tests {
 
     /// An attempt that no task polls.
     fn start(proxy: &FaultProxy) -> Attempt {
-        let connector =
-            Client::connector().with_session_timeout(LONG).with_connection_timeout(LONG).with_fail_eagerly();
+        let connector = Client::connector()
+            .with_session_timeout(LONG)
+            .with_connection_timeout(LONG)
+            .with_fail_eagerly();
         let servers = ConnectString::parse(&proxy.connect_string()).unwrap();
-        let target = Target { name: proxy.connect_string(), addresses: vec![proxy.address()] };
-        let unverified = Unverified { freshness: false, identity: false };
+        let target = Target {
+            name: proxy.connect_string(),
+            addresses: vec![proxy.address()],
+        };
+        let unverified = Unverified {
+            freshness: false,
+            identity: false,
+        };
         let server = servers.hosts()[0].clone();
-        Attempt::start(Link::connect(connector, server, target, unverified), Granted::unused())
+        Attempt::start(
+            Link::connect(connector, server, target, unverified),
+            Granted::unused(),
+        )
     }
 
     #[tokio::test]
@@ -134,7 +153,10 @@ mod tests {
         let proxy = FaultProxy::start(server.address()).unwrap();
         proxy.hold_replies(OpCode::CreateSession);
         let attempt = start(&proxy);
-        proxy.wait_for_request(OpCode::CreateSession, 1).await.unwrap();
+        proxy
+            .wait_for_request(OpCode::CreateSession, 1)
+            .await
+            .unwrap();
         drop(attempt);
         proxy.wait_for_connections(0).await.unwrap();
     }

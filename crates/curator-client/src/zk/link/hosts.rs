@@ -1,8 +1,9 @@
 //! Connects to one server at a time by `zookeeper-client`.
 //!
-//! `zookeeper-client` can try all servers itself, but it reports neither which server failed nor why, and it connects to
-//! the first address of a name that accepts a connection, even if that server is silent. So a [`Pass`] gives it only one
-//! address at a time (with TLS, one name), and a server that fails or is slow is examined.
+//! `zookeeper-client` can try all servers itself, but it reports neither which server failed nor
+//! why, and it connects to the first address of a name that accepts a connection, even if that
+//! server is silent. So a [`Pass`] gives it only one address at a time (with TLS, one name), and a
+//! server that fails or is slow is examined.
 
 use std::future::pending;
 use std::io;
@@ -31,30 +32,43 @@ impl Connect for Opening<'_> {
 
     async fn resolve(&self, pass: &Pass<'_>, index: usize) -> io::Result<Vec<Target>> {
         let server = &pass.diagnosis.servers[index];
-        // A numeric address needs no lookup. `async_net` looks names up on its own threads, which, unlike tokio's
-        // blocking threads, do not delay the end of a runtime.
+        // A numeric address needs no lookup. `async_net` looks names up on its own threads, which,
+        // unlike tokio's blocking threads, do not delay the end of a runtime.
         let addresses = async_net::resolve((server.host(), server.port())).await?;
         Ok(targets(pass, index, addresses))
     }
 
     /// Connects to a server within `limit`. If it takes long, the server is examined meanwhile.
-    async fn connect(&self, pass: &Pass<'_>, index: usize, target: Target, limit: Duration) -> Result<Link, Failed> {
+    async fn connect(
+        &self,
+        pass: &Pass<'_>,
+        index: usize,
+        target: Target,
+        limit: Duration,
+    ) -> Result<Link, Failed> {
         let (started, mut over) = (Instant::now(), pin!(pass.timer.sleep(limit)));
         let server = &pass.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(|error| Failed::Answered(error.into()))?;
-        let unverified = Unverified { freshness: pass.resumes_session, identity: pass.options.uses_sasl() };
+        let unverified = Unverified {
+            freshness: pass.resumes_session,
+            identity: pass.options.uses_sasl(),
+        };
         let (granted, addresses) = (self.granted.clone(), target.addresses.clone());
         let connect = Link::connect(connector, server.clone(), target, unverified);
-        // The SASL libraries may block without a limit, which must not happen on the thread that serves all connections
-        // of the process.
+        // The SASL libraries may block without a limit, which must not happen on the thread that
+        // serves all connections of the process.
         let connect = if pass.options.uses_sasl() {
-            connect.inspect_ok(move |link| granted.tell(link.session_id(), link.session_timeout())).boxed()
+            connect
+                .inspect_ok(move |link| granted.tell(link.session_id(), link.session_timeout()))
+                .boxed()
         } else {
             Attempt::start(connect, granted).boxed()
         };
         let slow = async {
             pass.timer.sleep(limit / 2).await;
-            pass.diagnosis.examine(index, &addresses, ExaminationCause::Slow).await;
+            pass.diagnosis
+                .examine(index, &addresses, ExaminationCause::Slow)
+                .await;
             pending().await
         };
         let error = tokio::select! {
@@ -68,7 +82,8 @@ impl Connect for Opening<'_> {
         };
         match error {
             Some(error) if is_answer(&error) => Err(Failed::Answered(error.into())),
-            // An error near the end of the limit counts as a timeout: `zookeeper-client` may have the same limit.
+            // An error near the end of the limit counts as a timeout: `zookeeper-client` may have
+            // the same limit.
             Some(_) if started.elapsed() <= limit / 8 * 7 => {
                 pass.diagnosis.end_early(index);
                 Err(Failed::Early(addresses))
@@ -81,20 +96,37 @@ impl Connect for Opening<'_> {
     }
 }
 
-/// The targets of a server: one for each address. With TLS, the only target is the name, because `zookeeper-client`
-/// checks the certificate against the host of the target; it then resolves the name a second time.
+/// The targets of a server: one for each address. With TLS, the only target is the name, because
+/// `zookeeper-client` checks the certificate against the host of the target; it then resolves the
+/// name a second time.
 fn targets(pass: &Pass<'_>, index: usize, addresses: Vec<SocketAddr>) -> Vec<Target> {
     if pass.options.uses_tls() && !addresses.is_empty() {
-        pass.diagnosis.resolved_by_zookeeper_client(index, addresses.len());
-        return vec![Target { name: format!("tcp+tls://{}", pass.diagnosis.servers[index]), addresses }];
+        pass.diagnosis
+            .resolved_by_zookeeper_client(index, addresses.len());
+        return vec![Target {
+            name: format!("tcp+tls://{}", pass.diagnosis.servers[index]),
+            addresses,
+        }];
     }
-    addresses.into_iter().map(|address| Target { name: address.to_string(), addresses: vec![address] }).collect()
+    addresses
+        .into_iter()
+        .map(|address| Target {
+            name: address.to_string(),
+            addresses: vec![address],
+        })
+        .collect()
 }
 
-/// Distinguishes replies that all servers would give from other failures, which `zookeeper-client` reports only as "no
-/// hosts".
+/// Distinguishes replies that all servers would give from other failures, which `zookeeper-client`
+/// reports only as "no hosts".
 fn is_answer(error: &ZkError) -> bool {
-    matches!(error, ZkError::SessionExpired | ZkError::SessionMoved | ZkError::AuthFailed | ZkError::BadArguments(_))
+    matches!(
+        error,
+        ZkError::SessionExpired
+            | ZkError::SessionMoved
+            | ZkError::AuthFailed
+            | ZkError::BadArguments(_)
+    )
 }
 
 #[cfg(test)]
@@ -114,11 +146,23 @@ mod tests {
 
     fn connector(_: &HostPort) -> Result<Connector, ZkError> {
         // `zookeeper-client` gives up a silent server after 2/5 of the session timeout.
-        Ok(Client::connector().with_session_timeout(10 * SHARE).with_fail_eagerly())
+        Ok(Client::connector()
+            .with_session_timeout(10 * SHARE)
+            .with_fail_eagerly())
     }
 
-    fn pass<'a>(diagnosis: &'a Diagnosis<'a>, options: &'a SessionOptions, timer: &'a Timer) -> Pass<'a> {
-        Pass { diagnosis, options, share: SHARE, timer, resumes_session: false }
+    fn pass<'a>(
+        diagnosis: &'a Diagnosis<'a>,
+        options: &'a SessionOptions,
+        timer: &'a Timer,
+    ) -> Pass<'a> {
+        Pass {
+            diagnosis,
+            options,
+            share: SHARE,
+            timer,
+            resumes_session: false,
+        }
     }
 
     // In real time: a simulation does not have this transport.
@@ -131,18 +175,35 @@ mod tests {
         let slow = FaultProxy::start(server.address()).unwrap();
         slow.set_delay(Duration::from_millis(20));
         let addresses = [silent.local_addr().unwrap(), slow.address()];
-        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
+        let (options, timer) = (
+            SessionOptions::with_long_timeouts("client", "zk"),
+            Timer::new(Handle::current()),
+        );
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
-        let opening = Opening { connector: &connector, granted: Granted::unused() };
+        let opening = Opening {
+            connector: &connector,
+            granted: Granted::unused(),
+        };
         let mut connects = 0..64;
         // Servers are tried in random order, so eventually the silent one comes first.
         while silent.accept().is_err() {
-            assert!(connects.next().is_some(), "the silent address is never tried first");
-            let link =
-                soon(pass.connect_to_any(0, targets(&pass, 0, addresses.to_vec()), Deadline::after(SHARE), &opening))
-                    .await;
-            assert_eq!(link.ok().and_then(|link| link.address()), Some(slow.address()), "{diagnosis}");
+            assert!(
+                connects.next().is_some(),
+                "the silent address is never tried first"
+            );
+            let link = soon(pass.connect_to_any(
+                0,
+                targets(&pass, 0, addresses.to_vec()),
+                Deadline::after(SHARE),
+                &opening,
+            ))
+            .await;
+            assert_eq!(
+                link.ok().and_then(|link| link.address()),
+                Some(slow.address()),
+                "{diagnosis}"
+            );
         }
     }
 
@@ -150,10 +211,16 @@ mod tests {
     async fn a_server_that_ends_the_handshake_after_a_while_has_failed_early() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
-        let (options, timer) = (SessionOptions::with_long_timeouts("client", "zk"), Timer::new(Handle::current()));
+        let (options, timer) = (
+            SessionOptions::with_long_timeouts("client", "zk"),
+            Timer::new(Handle::current()),
+        );
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
-        let opening = Opening { connector: &connector, granted: Granted::unused() };
+        let opening = Opening {
+            connector: &connector,
+            granted: Granted::unused(),
+        };
         let target = targets(&pass, 0, vec![address]).remove(0);
         let hesitating = std::thread::spawn(move || {
             let (_stream, _) = server.accept().unwrap();
@@ -168,7 +235,10 @@ mod tests {
     #[tokio::test]
     async fn each_address_is_a_target_unless_tls_needs_the_name() {
         let addresses = vec!["127.0.0.1:7".parse().unwrap(), "[::1]:7".parse().unwrap()];
-        #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "only TLS changes it"))]
+        #[cfg_attr(
+            not(feature = "tls"),
+            expect(unused_mut, reason = "only TLS changes it")
+        )]
         let mut options = SessionOptions::with_long_timeouts("client", "zk:7");
         let timer = Timer::new(Handle::current());
         let names = |options: &SessionOptions| -> Vec<String> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use zookeeper_client::{
-    Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError, SessionInfo,
+    Acls, Client, Connector, CreateMode as ZkCreateMode, Error as ZkError, MultiWriteError,
+    SessionInfo,
 };
 
 use super::hosts::Opening;
@@ -21,7 +22,8 @@ use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
 use crate::transport::{
-    ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION, RequestError,
+    ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION,
+    RequestError,
 };
 use crate::zk::sockets::Socket;
 use crate::zk::start::start_translated;
@@ -38,8 +40,18 @@ impl Link {
         let connector = |server: &HostPort| connector(options, server);
         let share = share(options, options.connection_timeout);
         let granted = Granted::unused();
-        let pass = Pass { diagnosis, options, share, timer, resumes_session: false };
-        pass.run(&Opening { connector: &connector, granted }).await
+        let pass = Pass {
+            diagnosis,
+            options,
+            share,
+            timer,
+            resumes_session: false,
+        };
+        pass.run(&Opening {
+            connector: &connector,
+            granted,
+        })
+        .await
     }
 
     /// Connects to `server`. A panic of `zookeeper-client` is returned as an error.
@@ -49,7 +61,8 @@ impl Link {
         target: Target,
         unverified: Unverified,
     ) -> Result<Self, ZkError> {
-        let connect = AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
+        let connect =
+            AssertUnwindSafe(Self::handshake(connector, server, target, unverified)).catch_unwind();
         let panicked = || ZkError::UnexpectedError("zookeeper-client has panicked".to_owned());
         connect.await.unwrap_or_else(|_| Err(panicked()))
     }
@@ -67,9 +80,14 @@ impl Link {
         let (client, work) = catch_task(watchdog.watch(Box::pin(connect))).await;
         let client = client?;
         socket.set_nodelay();
-        let work =
-            work.ok_or_else(|| ZkError::UnexpectedError("zookeeper-client has spawned its task elsewhere".to_owned()))?;
-        let task = SessionTask::start(Box::pin(watchdog.watch(work)), client.state_watcher(), client.session_timeout());
+        let work = work.ok_or_else(|| {
+            ZkError::UnexpectedError("zookeeper-client has spawned its task elsewhere".to_owned())
+        })?;
+        let task = SessionTask::start(
+            Box::pin(watchdog.watch(work)),
+            client.state_watcher(),
+            client.session_timeout(),
+        );
         let verified = OnceLock::new();
         if !unverified.freshness && !unverified.identity {
             let _first = verified.set(ConfirmedBy::Leader);
@@ -86,7 +104,10 @@ impl Link {
 
     /// The key by which this connection's session can be resumed.
     pub(crate) fn session_key(&self) -> SessionKey {
-        SessionKey { session: self.client.session().clone(), timeout: self.session_timeout() }
+        SessionKey {
+            session: self.client.session().clone(),
+            timeout: self.session_timeout(),
+        }
     }
 
     /// See [`Link::probe`](crate::link::Link::probe).
@@ -100,18 +121,28 @@ impl Link {
                 Ok(by)
             });
         }
-        let (client, verifies_identity, verified) =
-            (self.client.clone(), self.unverified.identity, Arc::clone(&self.verified));
+        let (client, verifies_identity, verified) = (
+            self.client.clone(),
+            self.unverified.identity,
+            Arc::clone(&self.verified),
+        );
         start_translated(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {
                 let for_us = ZkCreateMode::Persistent.with_acls(Acls::creator_all());
                 writer.add_create(IDENTITY_NODE, &[], &for_us)?;
             }
-            writer
-                .add_check_version(ZPath::root().as_str(), if verifies_identity { NO_VERSION } else { ANY_VERSION })?;
+            writer.add_check_version(
+                ZPath::root().as_str(),
+                if verifies_identity {
+                    NO_VERSION
+                } else {
+                    ANY_VERSION
+                },
+            )?;
             // `join` polls them in this order, and polling sends them: pipelined.
-            let (written, synced) = futures_util::future::join(writer.commit(), client.sync("/")).await;
+            let (written, synced) =
+                futures_util::future::join(writer.commit(), client.sync("/")).await;
             let failed = |error| match error {
                 MultiWriteError::RequestFailed { source } => (None, source.into()),
                 MultiWriteError::OperationFailed { index, source } => (Some(index), source.into()),
@@ -123,8 +154,8 @@ impl Link {
     }
 }
 
-/// The key by which a session is resumed: its id and password, and the timeout to request. Holding it does not keep the
-/// session open.
+/// The key by which a session is resumed: its id and password, and the timeout to request. Holding
+/// it does not keep the session open.
 #[derive(Clone)]
 pub(crate) struct SessionKey {
     session: SessionInfo,
@@ -151,16 +182,27 @@ impl SessionKey {
         };
         let share = share(options, limit);
         let granted = granted.clone();
-        let pass = Pass { diagnosis, options, share, timer, resumes_session: true };
-        pass.run(&Opening { connector: &connector, granted }).await
+        let pass = Pass {
+            diagnosis,
+            options,
+            share,
+            timer,
+            resumes_session: true,
+        };
+        pass.run(&Opening {
+            connector: &connector,
+            granted,
+        })
+        .await
     }
 }
 
 /// The connector with which a connection to `server` is opened.
 ///
-/// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, also after the connect. That
-/// may be longer than the limit for the whole connect; and the timeout is the granted one, which may be far longer than
-/// the requested one. So the connector waits no longer than a server's share.
+/// By default, `zookeeper-client` waits 2/5 of the session timeout for a silent server, also after
+/// the connect. That may be longer than the limit for the whole connect; and the timeout is the
+/// granted one, which may be far longer than the requested one. So the connector waits no longer
+/// than a server's share.
 #[cfg_attr(
     not(any(feature = "sasl-digest-md5", feature = "sasl-gssapi")),
     expect(unused_variables, reason = "only SASL needs the server")

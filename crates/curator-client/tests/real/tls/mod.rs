@@ -1,11 +1,14 @@
-//! Connections over TLS: which are accepted, which are refused and why, and that sessions work as without TLS.
+//! Connections over TLS: which are accepted, which are refused and why, and that sessions work as
+//! without TLS.
 
 mod connecting;
 mod refused;
 mod sessions;
 
 use curator_client::{CuratorClientBuilder, TlsOptions};
-use curator_test::{ClientAuth, ServerTls, TestingCa, TestingCertificate, TestingServer, TestingServerBuilder};
+use curator_test::{
+    ClientAuth, ServerTls, TestingCa, TestingCertificate, TestingServer, TestingServerBuilder,
+};
 use tokio::sync::OnceCell;
 
 use crate::support::builder;
@@ -21,15 +24,24 @@ const ADDRESS: &str = "127.0.0.1";
 
 /// A server that grants session timeouts of up to an hour.
 fn server() -> TestingServerBuilder {
-    TestingServer::builder().kind(curator_test::ServerKind::Real).property("maxSessionTimeout", "3600000")
+    TestingServer::builder()
+        .kind(curator_test::ServerKind::Real)
+        .property("maxSessionTimeout", "3600000")
 }
 
 impl Setup {
     async fn start(client_auth: ClientAuth) -> Self {
         let ca = TestingCa::new("ours").unwrap();
-        let TestingCertificate { certificate_pem, key_pem, .. } = ca.issue(&[ADDRESS]).unwrap();
+        let TestingCertificate {
+            certificate_pem,
+            key_pem,
+            ..
+        } = ca.issue(&[ADDRESS]).unwrap();
         let tls = ServerTls::new(certificate_pem, key_pem).client_auth(client_auth, ca.pem());
-        Self { server: server().tls(tls).start().await.unwrap(), ca }
+        Self {
+            server: server().tls(tls).start().await.unwrap(),
+            ca,
+        }
     }
 
     /// A server that requests no client certificate, shared by all tests.
@@ -56,7 +68,9 @@ impl Setup {
     /// Options that trust the server, with a client certificate of this authority.
     fn identity_by(&self, ca: &TestingCa) -> TlsOptions {
         let client = ca.issue(&["orders"]).unwrap();
-        self.trust().with_identity(&client.certificate_pem, &client.key_pem).unwrap()
+        self.trust()
+            .with_identity(&client.certificate_pem, &client.key_pem)
+            .unwrap()
     }
 
     fn builder(&self) -> CuratorClientBuilder {

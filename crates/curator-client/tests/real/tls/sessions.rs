@@ -8,8 +8,8 @@ use curator_test::{FaultProxy, OpCode};
 use super::Setup;
 use crate::support::{builder, ephemeral, pipelines, reconnect, soon};
 
-/// A session without background traffic while a test counts: it is probed every ten minutes, and its connection is
-/// pinged after ten seconds without a request.
+/// A session without background traffic while a test counts: it is probed every ten minutes, and
+/// its connection is pinged after ten seconds without a request.
 fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
     let hour = Duration::from_secs(3_600);
     builder.session_timeout(hour).connection_timeout(hour)
@@ -17,19 +17,20 @@ fn calm(builder: CuratorClientBuilder) -> CuratorClientBuilder {
 
 #[tokio::test]
 async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
-    // At first, the system acknowledges each TCP segment immediately, which hides the effect of Nagle's algorithm. Long
-    // before the last pipeline, it begins to delay acknowledgements.
+    // At first, the system acknowledges each TCP segment immediately, which hides the effect of
+    // Nagle's algorithm. Long before the last pipeline, it begins to delay acknowledgements.
     const TIMES: u64 = 30;
-    // On a busy machine, the delay below may sometimes end between the two requests of a pipeline, which then takes two
-    // round trips. With Nagle's algorithm, half to all of the pipelines would.
+    // On a busy machine, the delay below may sometimes end between the two requests of a pipeline,
+    // which then takes two round trips. With Nagle's algorithm, half to all of the pipelines would.
     const EXTRA: u64 = 5;
     let setup = Setup::open().await;
     let plain = FaultProxy::start(setup.server.address()).unwrap();
     let secure = FaultProxy::start(setup.server.secure_address().unwrap()).unwrap();
     let mut counts = Vec::new();
-    for (proxy, builder) in
-        [(&plain, builder(plain.connect_string())), (&secure, builder(secure.connect_string()).tls(setup.trust()))]
-    {
+    for (proxy, builder) in [
+        (&plain, builder(plain.connect_string())),
+        (&secure, builder(secure.connect_string()).tls(setup.trust())),
+    ] {
         let client = soon(calm(builder).connect()).await.unwrap();
         proxy.ignore(OpCode::Sync);
         // No reply arrives before the second of two requests is sent.
@@ -40,7 +41,12 @@ async fn pipelines_over_tls_take_as_many_round_trips_as_without() {
         reconnect(proxy, &client).await;
         counts.push(pipelines(proxy, &client, &session, TIMES).await);
     }
-    assert!(counts.iter().all(|count| (TIMES..=TIMES + EXTRA).contains(count)), "{counts:?}");
+    assert!(
+        counts
+            .iter()
+            .all(|count| (TIMES..=TIMES + EXTRA).contains(count)),
+        "{counts:?}"
+    );
 }
 
 #[tokio::test]

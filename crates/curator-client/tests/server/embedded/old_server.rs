@@ -1,5 +1,5 @@
-//! A server that does not return the stats of nodes that a transaction creates (ZOOKEEPER-4026), like the releases
-//! older than 3.7.2, and 3.8.0 to 3.8.1.
+//! A server that does not return the stats of nodes that a transaction creates (ZOOKEEPER-4026),
+//! like the releases older than 3.7.2, and 3.8.0 to 3.8.1.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,16 @@ use crate::support::{builder, sent};
 
 /// An old server, a client of it behind a proxy, and a client without a proxy.
 async fn old_server() -> (EmbeddedServer, FaultProxy, CuratorClient, CuratorClient) {
-    let server = EmbeddedServer::builder().stats_in_transactions(false).start().unwrap();
+    let server = EmbeddedServer::builder()
+        .stats_in_transactions(false)
+        .start()
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
     proxy.ignore(OpCode::Sync);
-    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let (client, other) = (
+        connect(&proxy.connect_string()).await,
+        connect(&server.connect_string()).await,
+    );
     (server, proxy, client, other)
 }
 
@@ -42,13 +48,21 @@ async fn commit_and_meanwhile<T>(
     committed
 }
 
-/// The path and the cause in the error of a commit after which a node's stat could not be determined.
+/// The path and the cause in the error of a commit after which a node's stat could not be
+/// determined.
 fn cause(committed: Result<Vec<TransactionResult>, Error>) -> (String, String) {
     let error = committed.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
-    let Error::Ambiguous { cause, .. } = error else { panic!("{error}") };
-    assert_eq!((cause.outcome(), cause.is_retryable()), (Outcome::Unknown, true));
-    let Error::StatUnknown { path, cause, .. } = *cause else { panic!("{cause}") };
+    let Error::Ambiguous { cause, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (cause.outcome(), cause.is_retryable()),
+        (Outcome::Unknown, true)
+    );
+    let Error::StatUnknown { path, cause, .. } = *cause else {
+        panic!("{cause}")
+    };
     (path.to_string(), cause)
 }
 
@@ -58,17 +72,42 @@ async fn new_nodes_have_the_stats_of_their_creation_despite_later_changes() {
     let transaction = create(client.transaction(), "/dir", CreateMode::Persistent);
     let transaction = create(transaction, "/dir/n-", CreateMode::EphemeralSequential);
     let changed = async { other.set_data("/dir", "other data", None).await.unwrap() };
-    let results = commit_and_meanwhile(&proxy, transaction, changed).await.unwrap();
-    let [TransactionResult::Created(dir), TransactionResult::Created(child)] = &*results else { panic!("{results:?}") };
-    assert_eq!((dir.path.as_str(), child.path.as_str()), ("/dir", "/dir/n-0000000000"));
-    assert_eq!(Some(child.stat), other.check_exists(&child.path).await.unwrap());
-    assert_eq!(child.stat.ephemeral_owner, client.session().await.unwrap().id());
+    let results = commit_and_meanwhile(&proxy, transaction, changed)
+        .await
+        .unwrap();
+    let [
+        TransactionResult::Created(dir),
+        TransactionResult::Created(child),
+    ] = &*results
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!(
+        (dir.path.as_str(), child.path.as_str()),
+        ("/dir", "/dir/n-0000000000")
+    );
+    assert_eq!(
+        Some(child.stat),
+        other.check_exists(&child.path).await.unwrap()
+    );
+    assert_eq!(
+        child.stat.ephemeral_owner,
+        client.session().await.unwrap().id()
+    );
     let now = other.check_exists("/dir").await.unwrap().unwrap();
     assert_eq!((now.version, now.num_children, now.data_length), (1, 1, 10));
-    let at_creation = (dir.stat.version, dir.stat.num_children, dir.stat.data_length, dir.stat.cversion);
+    let at_creation = (
+        dir.stat.version,
+        dir.stat.num_children,
+        dir.stat.data_length,
+        dir.stat.cversion,
+    );
     assert_eq!(at_creation, (0, 0, 4, 0));
     assert_eq!((dir.stat.czxid, dir.stat.ctime), (now.czxid, now.ctime));
-    assert_eq!([dir.stat.mzxid, dir.stat.pzxid, child.stat.czxid], [dir.stat.czxid; 3]);
+    assert_eq!(
+        [dir.stat.mzxid, dir.stat.pzxid, child.stat.czxid],
+        [dir.stat.czxid; 3]
+    );
     assert_eq!(dir.stat.mtime, dir.stat.ctime);
 }
 
@@ -83,18 +122,50 @@ async fn cost(proxy: &FaultProxy, transaction: Transaction) -> (BTreeMap<OpCode,
 async fn the_stats_of_new_nodes_are_requested_only_if_they_cannot_be_derived_from_the_reply() {
     let (_server, proxy, client, _other) = old_server().await;
     proxy.set_delay(Duration::from_millis(50));
-    let with = |exists| (BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, exists)]), 2);
+    let with = |exists| {
+        (
+            BTreeMap::from([(OpCode::Multi, 1), (OpCode::Exists, exists)]),
+            2,
+        )
+    };
     let without = (BTreeMap::from([(OpCode::Multi, 1)]), 1);
-    let both = |path: &str, mode| create(create(client.transaction(), path, mode), &format!("{path}-also"), mode);
-    assert_eq!(cost(&proxy, both("/plain", CreateMode::Persistent)).await, with(2));
-    assert_eq!(cost(&proxy, both("/ephemeral", CreateMode::EphemeralSequential)).await, with(1));
-    let mixed = create(both("/mixed", CreateMode::Persistent), "/mixed/ephemeral", CreateMode::Ephemeral);
+    let both = |path: &str, mode| {
+        create(
+            create(client.transaction(), path, mode),
+            &format!("{path}-also"),
+            mode,
+        )
+    };
+    assert_eq!(
+        cost(&proxy, both("/plain", CreateMode::Persistent)).await,
+        with(2)
+    );
+    assert_eq!(
+        cost(&proxy, both("/ephemeral", CreateMode::EphemeralSequential)).await,
+        with(1)
+    );
+    let mixed = create(
+        both("/mixed", CreateMode::Persistent),
+        "/mixed/ephemeral",
+        CreateMode::Ephemeral,
+    );
     assert_eq!(cost(&proxy, mixed).await, with(1));
-    let container = create(both("/dir", CreateMode::Persistent), "/dir/container", CreateMode::Container);
+    let container = create(
+        both("/dir", CreateMode::Persistent),
+        "/dir/container",
+        CreateMode::Container,
+    );
     assert_eq!(cost(&proxy, container).await, without);
-    let set = both("/set", CreateMode::Ephemeral).set_data("/plain", "", None).unwrap();
+    let set = both("/set", CreateMode::Ephemeral)
+        .set_data("/plain", "", None)
+        .unwrap();
     assert_eq!(cost(&proxy, set).await, without);
-    let nothing_new = client.transaction().check("/plain", None).unwrap().delete("/plain", None).unwrap();
+    let nothing_new = client
+        .transaction()
+        .check("/plain", None)
+        .unwrap()
+        .delete("/plain", None)
+        .unwrap();
     assert_eq!(cost(&proxy, nothing_new).await, without);
 }
 
@@ -103,16 +174,34 @@ async fn stats_derived_from_other_operations_are_correct() {
     let (_server, _proxy, client, other) = old_server().await;
     let ttl = CreateMode::PersistentWithTtl(Duration::from_secs(1000));
     for (name, mode) in [("/container", CreateMode::Container), ("/ttl", ttl)] {
-        let transaction =
-            create(create(client.transaction(), name, mode), &format!("{name}-by"), CreateMode::Ephemeral);
+        let transaction = create(
+            create(client.transaction(), name, mode),
+            &format!("{name}-by"),
+            CreateMode::Ephemeral,
+        );
         for created in transaction.commit().await.unwrap() {
-            let TransactionResult::Created(created) = created else { panic!("{created:?}") };
-            assert_eq!(other.check_exists(&created.path).await.unwrap(), Some(created.stat));
+            let TransactionResult::Created(created) = created else {
+                panic!("{created:?}")
+            };
+            assert_eq!(
+                other.check_exists(&created.path).await.unwrap(),
+                Some(created.stat)
+            );
         }
     }
-    let transaction = client.transaction().set_data("/container", "new", None).unwrap();
-    let results = create(transaction, "/by", CreateMode::Ephemeral).commit().await.unwrap();
-    let [TransactionResult::DataSet(set), TransactionResult::Created(created)] = &*results else {
+    let transaction = client
+        .transaction()
+        .set_data("/container", "new", None)
+        .unwrap();
+    let results = create(transaction, "/by", CreateMode::Ephemeral)
+        .commit()
+        .await
+        .unwrap();
+    let [
+        TransactionResult::DataSet(set),
+        TransactionResult::Created(created),
+    ] = &*results
+    else {
         panic!("{results:?}")
     };
     assert_eq!(other.check_exists("/by").await.unwrap(), Some(created.stat));
@@ -122,36 +211,75 @@ async fn stats_derived_from_other_operations_are_correct() {
 #[tokio::test]
 async fn the_stat_of_a_node_deleted_by_its_transaction_is_derived_or_the_commit_fails() {
     let (_server, _proxy, client, _other) = old_server().await;
-    let deleted =
-        |transaction| create(transaction, "/deleted", CreateMode::Ephemeral).delete("/deleted", None).unwrap();
-    let results = create(deleted(client.transaction()), "/kept", CreateMode::Persistent).commit().await.unwrap();
-    let [TransactionResult::Created(gone), _, TransactionResult::Created(kept)] = &*results else {
+    let deleted = |transaction| {
+        create(transaction, "/deleted", CreateMode::Ephemeral)
+            .delete("/deleted", None)
+            .unwrap()
+    };
+    let results = create(
+        deleted(client.transaction()),
+        "/kept",
+        CreateMode::Persistent,
+    )
+    .commit()
+    .await
+    .unwrap();
+    let [
+        TransactionResult::Created(gone),
+        _,
+        TransactionResult::Created(kept),
+    ] = &*results
+    else {
         panic!("{results:?}")
     };
     assert_eq!(gone.stat.czxid, kept.stat.czxid);
-    assert_eq!(gone.stat.ephemeral_owner, client.session().await.unwrap().id());
-    assert_eq!(cause(deleted(client.transaction()).commit().await), ("/deleted".into(), "it is gone".into()));
+    assert_eq!(
+        gone.stat.ephemeral_owner,
+        client.session().await.unwrap().id()
+    );
+    assert_eq!(
+        cause(deleted(client.transaction()).commit().await),
+        ("/deleted".into(), "it is gone".into())
+    );
 }
 
 #[tokio::test]
 async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_outcome() {
     let (_server, proxy, client, other) = old_server().await;
-    let transaction =
-        create(create(client.transaction(), "/stays", CreateMode::Persistent), "/goes", CreateMode::Ephemeral);
+    let transaction = create(
+        create(client.transaction(), "/stays", CreateMode::Persistent),
+        "/goes",
+        CreateMode::Ephemeral,
+    );
     let gone = async { other.delete().for_path("/goes").await.unwrap() };
     let gone = commit_and_meanwhile(&proxy, transaction, gone).await;
     assert_eq!(cause(gone), ("/goes".into(), "it is gone".into()));
     let replace = async |path: &str, mode| {
         other.delete().for_path(path).await.unwrap();
-        other.create().with_mode(mode).for_path(path, "").await.unwrap();
+        other
+            .create()
+            .with_mode(mode)
+            .for_path(path, "")
+            .await
+            .unwrap();
     };
     let transaction = create(client.transaction(), "/alone", CreateMode::Ephemeral);
     let replaced = replace("/alone", CreateMode::Ephemeral);
     let expected = "another node has its path now";
-    assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/alone".into(), expected.into()));
-    let transaction = create(create(client.transaction(), "/a", CreateMode::Persistent), "/b", CreateMode::Persistent);
+    assert_eq!(
+        cause(commit_and_meanwhile(&proxy, transaction, replaced).await),
+        ("/alone".into(), expected.into())
+    );
+    let transaction = create(
+        create(client.transaction(), "/a", CreateMode::Persistent),
+        "/b",
+        CreateMode::Persistent,
+    );
     let replaced = replace("/b", CreateMode::Persistent);
-    assert_eq!(cause(commit_and_meanwhile(&proxy, transaction, replaced).await), ("/b".into(), expected.into()));
+    assert_eq!(
+        cause(commit_and_meanwhile(&proxy, transaction, replaced).await),
+        ("/b".into(), expected.into())
+    );
 }
 
 // In real time: each transport loses requests and replies in its own way.
@@ -159,7 +287,11 @@ async fn a_new_node_deleted_or_replaced_before_its_stat_is_read_has_an_unknown_o
 async fn a_lost_reply_to_the_stat_request_leaves_the_outcome_unknown() {
     let (_server, proxy, client, other) = old_server().await;
     proxy.cut_before_reply(OpCode::Exists);
-    let (path, _) = cause(create(client.transaction(), "/lost", CreateMode::Persistent).commit().await);
+    let (path, _) = cause(
+        create(client.transaction(), "/lost", CreateMode::Persistent)
+            .commit()
+            .await,
+    );
     assert_eq!(path, "/lost");
     assert!(other.check_exists("/lost").await.unwrap().is_some());
 }

@@ -12,27 +12,62 @@ fn create_or_set(client: &CuratorClient) -> CreateBuilder {
 #[tokio::test]
 async fn a_missing_node_is_created_and_the_data_of_an_existing_one_is_set() {
     let client = direct().await;
-    let path = create_or_set(&client).for_path(unique_path("node"), "one").await.unwrap();
+    let path = create_or_set(&client)
+        .for_path(unique_path("node"), "one")
+        .await
+        .unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().1.version, 0);
-    assert_eq!(create_or_set(&client).with_mode(CreateMode::Ephemeral).for_path(&path, "two").await.unwrap(), path);
+    assert_eq!(
+        create_or_set(&client)
+            .with_mode(CreateMode::Ephemeral)
+            .for_path(&path, "two")
+            .await
+            .unwrap(),
+        path
+    );
     let (data, stat) = client.get_data(&path).await.unwrap();
     // The node was not recreated, so it is still persistent.
-    assert_eq!((data.as_slice(), stat.version, stat.ephemeral_owner), (b"two".as_slice(), 1, 0));
+    assert_eq!(
+        (data.as_slice(), stat.version, stat.ephemeral_owner),
+        (b"two".as_slice(), 1, 0)
+    );
     let below = format!("{path}/a/b");
-    assert!(matches!(create_or_set(&client).for_path(&below, "").await, Err(Error::NoNode { .. })));
-    create_or_set(&client).creating_parent_containers().for_path(&below, "three").await.unwrap();
+    assert!(matches!(
+        create_or_set(&client).for_path(&below, "").await,
+        Err(Error::NoNode { .. })
+    ));
+    create_or_set(&client)
+        .creating_parent_containers()
+        .for_path(&below, "three")
+        .await
+        .unwrap();
     assert_eq!(client.get_data(&below).await.unwrap().0, b"three");
 }
 
 #[tokio::test]
 async fn sequential_and_protected_nodes_are_always_created() {
     let client = direct().await;
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
-    for mode in [CreateMode::PersistentSequential, CreateMode::EphemeralSequential] {
-        create_or_set(&client).with_mode(mode).for_path(format!("{dir}/n"), "").await.unwrap();
+    let dir = client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
+    for mode in [
+        CreateMode::PersistentSequential,
+        CreateMode::EphemeralSequential,
+    ] {
+        create_or_set(&client)
+            .with_mode(mode)
+            .for_path(format!("{dir}/n"), "")
+            .await
+            .unwrap();
     }
     for _ in 0..2 {
-        create_or_set(&client).with_protection().for_path(format!("{dir}/n"), "").await.unwrap();
+        create_or_set(&client)
+            .with_protection()
+            .for_path(format!("{dir}/n"), "")
+            .await
+            .unwrap();
     }
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 4);
 }
@@ -41,19 +76,26 @@ async fn sequential_and_protected_nodes_are_always_created() {
 // In real time: each transport loses requests and replies in its own way.
 #[tokio::test]
 async fn create_or_set_succeeds_after_lost_requests_and_replies() {
-    let faults: [fn(&FaultProxy, OpCode); 3] =
-        [FaultProxy::cut_before_reply, FaultProxy::cut_before_request, |proxy, op| {
+    let faults: [fn(&FaultProxy, OpCode); 3] = [
+        FaultProxy::cut_before_reply,
+        FaultProxy::cut_before_request,
+        |proxy, op| {
             proxy.cut_before_reply(op);
             proxy.cut_before_nth_request(OpCode::SetData, 1);
-        }];
+        },
+    ];
     for fault in faults {
         let (proxy, client) = behind_proxy().await;
         let path = unique_path("node");
         fault(&proxy, OpCode::Create2);
-        soon(create_or_set(&client).for_path(&path, "one")).await.unwrap();
+        soon(create_or_set(&client).for_path(&path, "one"))
+            .await
+            .unwrap();
         assert_eq!(client.get_data(&path).await.unwrap().0, b"one");
         fault(&proxy, OpCode::SetData);
-        soon(create_or_set(&client).for_path(&path, "two")).await.unwrap();
+        soon(create_or_set(&client).for_path(&path, "two"))
+            .await
+            .unwrap();
         assert_eq!(client.get_data(&path).await.unwrap().0, b"two");
     }
 }
@@ -62,18 +104,32 @@ async fn create_or_set_succeeds_after_lost_requests_and_replies() {
 #[tokio::test]
 async fn a_sequential_create_with_a_lost_reply_is_not_repeated() {
     let (proxy, client) = behind_proxy().await;
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
+    let dir = client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     proxy.cut_before_reply(OpCode::Create2);
     let sequential = create_or_set(&client).with_mode(CreateMode::PersistentSequential);
-    let error = sequential.for_path(format!("{dir}/n"), "").await.unwrap_err();
-    assert!(matches!(error, Error::Ambiguous { .. }) && error.outcome() == Outcome::Unknown, "{error}");
+    let error = sequential
+        .for_path(format!("{dir}/n"), "")
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::Ambiguous { .. }) && error.outcome() == Outcome::Unknown,
+        "{error}"
+    );
     assert_eq!(client.get_children(&dir).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_node_deleted_between_create_and_set_is_recreated() {
     let ((proxy, client), other) = (behind_proxy().await, direct().await);
-    let path = client.create().for_path(unique_path("node"), "one").await.unwrap();
+    let path = client
+        .create()
+        .for_path(unique_path("node"), "one")
+        .await
+        .unwrap();
     proxy.reset_counts();
     proxy.hold_replies(OpCode::Create2);
     let setting = tokio::spawn(create_or_set(&client).for_path(path.clone(), "two"));

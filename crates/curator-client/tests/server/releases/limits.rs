@@ -11,44 +11,78 @@ const LIMIT: usize = 0xf_ffff;
 async fn a_request_of_the_maximum_size_is_served_and_a_larger_one_is_refused() {
     let (proxy, client) = behind_proxy().await;
     let handshakes = proxy.handshakes();
-    let path = client.create().for_path(unique_path("node"), "").await.unwrap();
-    // The error reports the size of the whole request, so `size - LIMIT` is the size of everything except the data.
-    let Err(Error::RequestTooLarge { size, .. }) = client.set_data(&path, vec![0; LIMIT], None).await else {
+    let path = client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
+    // The error reports the size of the whole request, so `size - LIMIT` is the size of everything
+    // except the data.
+    let Err(Error::RequestTooLarge { size, .. }) =
+        client.set_data(&path, vec![0; LIMIT], None).await
+    else {
         panic!("{LIMIT} bytes of data were not refused")
     };
     let largest = vec![7; LIMIT - (size - LIMIT)];
     client.set_data(&path, &largest, None).await.unwrap();
     assert_eq!(client.get_data(&path).await.unwrap().0, largest);
     let create = client.create();
-    create.for_path(unique_path("node"), &largest[200..]).await.unwrap();
+    create
+        .for_path(unique_path("node"), &largest[200..])
+        .await
+        .unwrap();
     // A transaction is one request.
-    let transaction = client.transaction().set_data(&path, &largest[..LIMIT / 2], None).unwrap();
-    let transaction = transaction.create(unique_path("node"), &largest[..LIMIT / 2], CreateMode::Persistent).unwrap();
+    let transaction = client
+        .transaction()
+        .set_data(&path, &largest[..LIMIT / 2], None)
+        .unwrap();
+    let transaction = transaction
+        .create(
+            unique_path("node"),
+            &largest[..LIMIT / 2],
+            CreateMode::Persistent,
+        )
+        .unwrap();
     let error = transaction.commit().await.unwrap_err();
-    assert!(matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT), "{error}");
+    assert!(
+        matches!(error, Error::RequestTooLarge { limit: LIMIT, size, .. } if size > LIMIT),
+        "{error}"
+    );
     assert_eq!(proxy.handshakes(), handshakes);
     client.set_data(&path, "", None).await.unwrap();
 }
 
-/// `zookeeper-client` lists all watched paths in the requests that it sends when it reconnects, and cannot reconnect if
-/// there are too many.
+/// `zookeeper-client` lists all watched paths in the requests that it sends when it reconnects, and
+/// cannot reconnect if there are too many.
 // In real time: each transport lists its watches in its own packets.
 #[tokio::test]
 async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     let (proxy, client) = behind_proxy().await;
-    let dir = client.create().for_path(unique_path("node"), "").await.unwrap();
+    let dir = client
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     let session = client.session().await.unwrap();
     // Half a mebibyte.
-    let paths: Vec<_> = (0..512).map(|i| client.resolve(format!("{dir}/{i:01000}")).unwrap()).collect();
+    let paths: Vec<_> = (0..512)
+        .map(|i| client.resolve(format!("{dir}/{i:01000}")).unwrap())
+        .collect();
     for chunk in paths.chunks(100) {
         let mut transaction = client.transaction();
         for path in chunk {
-            transaction = transaction.create(path, "", CreateMode::Persistent).unwrap();
+            transaction = transaction
+                .create(path, "", CreateMode::Persistent)
+                .unwrap();
         }
         transaction.commit().await.unwrap();
     }
     let mut watches = Vec::new();
-    for request in paths.iter().map(|path| session.watch_data(path)).collect::<Vec<_>>() {
+    for request in paths
+        .iter()
+        .map(|path| session.watch_data(path))
+        .collect::<Vec<_>>()
+    {
         watches.push(request.await.unwrap().2);
     }
     reconnect(&proxy, &client).await;
@@ -58,8 +92,8 @@ async fn a_session_is_resumed_regardless_of_its_number_of_watches() {
     assert_eq!(client.session().await.unwrap().id(), session.id());
 }
 
-/// The janitor retries a delete after a lost connection, so a request that is too large would break connections for
-/// ever.
+/// The janitor retries a delete after a lost connection, so a request that is too large would break
+/// connections for ever.
 #[tokio::test]
 async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effects() {
     let (proxy, client) = behind_proxy().await;
@@ -67,7 +101,12 @@ async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effect
     let long = format!("/{}", "x".repeat(2 << 20));
     let errors = [
         client.create().for_path(&long, "").await.unwrap_err(),
-        client.create().with_protection().for_path(&long, "").await.unwrap_err(),
+        client
+            .create()
+            .with_protection()
+            .for_path(&long, "")
+            .await
+            .unwrap_err(),
         client.get_data(&long).await.unwrap_err(),
         client.watch_data(&long).await.map(drop).unwrap_err(),
         client.check_exists(&long).await.unwrap_err(),
@@ -79,8 +118,15 @@ async fn a_path_that_is_too_long_is_refused_by_every_request_without_side_effect
     ];
     for error in errors {
         let is_too_large = matches!(&error, Error::RequestTooLarge { limit: LIMIT, .. });
-        assert!(is_too_large, "{}", error.to_string().get(..200).unwrap_or_default());
-        assert_eq!((error.outcome(), error.is_retryable()), (Outcome::NotApplied, false));
+        assert!(
+            is_too_large,
+            "{}",
+            error.to_string().get(..200).unwrap_or_default()
+        );
+        assert_eq!(
+            (error.outcome(), error.is_retryable()),
+            (Outcome::NotApplied, false)
+        );
     }
     soon(client.janitor().idle()).await;
     client.check_exists("/").await.unwrap();

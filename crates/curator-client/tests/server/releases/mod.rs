@@ -1,5 +1,5 @@
-//! Tests whose outcome may depend on the release of ZooKeeper. Before a commit lands, they also run on the oldest supported
-//! releases; the other tests do so every night.
+//! Tests whose outcome may depend on the release of ZooKeeper. Before a commit lands, they also run
+//! on the oldest supported releases; the other tests do so every night.
 
 mod create;
 mod create_or_set;

@@ -3,32 +3,44 @@
 use std::time::Duration;
 
 use curator_client::{
-    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, Session, Transaction,
-    TransactionOperation, TransactionResult, ZPath,
+    ConnectionState, CreateMode, CuratorClient, Error, NodeSpec, Outcome, RetryForever, Session,
+    Transaction, TransactionOperation, TransactionResult, ZPath,
 };
 use curator_test::{FaultProxy, OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
 use crate::support::{
-    begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy, simulated, soon,
-    unique_path,
+    begin_outage, behind_proxy, behind_proxy_with, builder, direct, end_session, once, proxy,
+    simulated, soon, unique_path,
 };
 
 fn create(client: &CuratorClient, path: impl AsRef<str>) -> Transaction {
-    client.transaction().create(path, "", CreateMode::Persistent).unwrap()
+    client
+        .transaction()
+        .create(path, "", CreateMode::Persistent)
+        .unwrap()
 }
 
 fn multis(proxy: &FaultProxy) -> u64 {
-    proxy.requests().get(&OpCode::Multi).copied().unwrap_or_default()
+    proxy
+        .requests()
+        .get(&OpCode::Multi)
+        .copied()
+        .unwrap_or_default()
 }
 
 #[tokio::test]
 async fn a_transaction_in_a_session_creates_ephemeral_nodes_of_that_session() {
     let (proxy, client) = behind_proxy().await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
-    let transaction = client.transaction().create(&path, "", CreateMode::Ephemeral).unwrap();
+    let transaction = client
+        .transaction()
+        .create(&path, "", CreateMode::Ephemeral)
+        .unwrap();
     let results = transaction.commit_in(&session).await.unwrap();
-    let [TransactionResult::Created(created)] = &*results else { panic!("{results:?}") };
+    let [TransactionResult::Created(created)] = &*results else {
+        panic!("{results:?}")
+    };
     assert_eq!(created.stat.ephemeral_owner, session.id());
     // An empty transaction is not sent.
     assert_eq!(client.transaction().commit_in(&session).await.unwrap(), []);
@@ -47,7 +59,16 @@ async fn a_transaction_that_waits_for_a_connection_ends_with_its_session() {
     end_session(&proxy).await;
     proxy.refuse(false).unwrap();
     let error = soon(commit).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::SessionEnded {
+                outcome: Outcome::NotApplied,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(soon(states.wait_for(ConnectionState::Reconnected)).await);
     assert_eq!(multis(&proxy), 0);
 }
@@ -63,9 +84,14 @@ async fn a_transaction_waits_for_the_connection_of_its_session() {
     soon(commit).await.unwrap();
     assert!(session.is_valid());
     assert!(client.check_exists(&path).await.unwrap().is_some());
-    // Each connection that resumes the session sends one more transaction first. On a busy machine, there can be several.
+    // Each connection that resumes the session sends one more transaction first. On a busy machine,
+    // there can be several.
     let sent = multis(&proxy);
-    assert!((2..=proxy.handshakes()).contains(&sent), "{sent} transactions, {} handshakes", proxy.handshakes());
+    assert!(
+        (2..=proxy.handshakes()).contains(&sent),
+        "{sent} transactions, {} handshakes",
+        proxy.handshakes()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +102,10 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
     simulation.main().refuse(true);
     simulation.main().cut();
     assert!(states.wait_for(ConnectionState::Suspended).await);
-    let error = create(&client, "/node").commit_in(&session).await.unwrap_err();
+    let error = create(&client, "/node")
+        .commit_in(&session)
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
 }
 
@@ -84,7 +113,9 @@ async fn a_transaction_waits_no_longer_than_the_connection_timeout() {
 async fn busy(pause: Duration) -> (FaultProxy, CuratorClient, Session) {
     const FEWEST: usize = 16;
     let policy = RetryForever::new(pause).unwrap();
-    let (proxy, client) = behind_proxy_with(|client| client.max_requests_in_flight(FEWEST).retry_policy(policy)).await;
+    let (proxy, client) =
+        behind_proxy_with(|client| client.max_requests_in_flight(FEWEST).retry_policy(policy))
+            .await;
     proxy.hold_replies(OpCode::Exists);
     let session = client.session().await.unwrap();
     for _ in 0..FEWEST {
@@ -112,12 +143,22 @@ async fn a_transaction_that_pauses_between_tries_ends_with_its_session() {
     end_session(&proxy).await;
     proxy.release_held();
     let error = soon(commit).await.unwrap_err();
-    assert!(matches!(error, Error::SessionEnded { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::SessionEnded {
+                outcome: Outcome::NotApplied,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcome() {
-    let (proxy, client) = behind_proxy_with(|client| client.close_timeout(Duration::from_millis(200))).await;
+    let (proxy, client) =
+        behind_proxy_with(|client| client.close_timeout(Duration::from_millis(200))).await;
     let (path, session) = (unique_path("node"), client.session().await.unwrap());
     proxy.hold_replies(OpCode::Multi);
     let mut commit = Box::pin(create(&client, &path).commit_in(&session));
@@ -126,8 +167,19 @@ async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcom
     // The connection stays, so that the end of the session fails the request.
     let (error, _) = soon(async { tokio::join!(commit, client.close()) }).await;
     let error = error.unwrap_err();
-    let Error::Ambiguous { cause, .. } = &error else { panic!("{error}") };
-    assert!(matches!(**cause, Error::SessionEnded { outcome: Outcome::Unknown, .. }), "{cause}");
+    let Error::Ambiguous { cause, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(
+            **cause,
+            Error::SessionEnded {
+                outcome: Outcome::Unknown,
+                ..
+            }
+        ),
+        "{cause}"
+    );
     assert_eq!(multis(&proxy), 1);
     assert!(direct().await.check_exists(&path).await.unwrap().is_some());
 }
@@ -135,23 +187,44 @@ async fn a_transaction_whose_session_ends_before_the_reply_has_an_unknown_outcom
 #[tokio::test]
 async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
     let (observer, namespace) = (direct().await, unique_path("node"));
-    let outside = observer.create().for_path(unique_path("node"), "").await.unwrap();
+    let outside = observer
+        .create()
+        .for_path(unique_path("node"), "")
+        .await
+        .unwrap();
     let client = builder(TestingServer::shared().await.connect_string()).namespace(&namespace[1..]);
     let client = client.connect().await.unwrap();
     let session = client.session().await.unwrap();
     let node = |path: &str| {
-        let (path, acl) = (ZPath::on_server(path).unwrap(), client.default_acl().clone());
-        NodeSpec { path, data: [].into(), mode: CreateMode::Persistent, acl }
+        let (path, acl) = (
+            ZPath::on_server(path).unwrap(),
+            client.default_acl().clone(),
+        );
+        NodeSpec {
+            path,
+            data: [].into(),
+            mode: CreateMode::Persistent,
+            acl,
+        }
     };
-    let (inner, outer) = (format!("{namespace}/by-server"), format!("{outside}/by-server"));
-    let transaction =
-        client.transaction().operation(TransactionOperation::Check { path: outside.clone(), version: Some(0) });
-    let transaction = transaction.create("/by-client", "", CreateMode::PersistentSequential).unwrap();
+    let (inner, outer) = (
+        format!("{namespace}/by-server"),
+        format!("{outside}/by-server"),
+    );
+    let transaction = client.transaction().operation(TransactionOperation::Check {
+        path: outside.clone(),
+        version: Some(0),
+    });
+    let transaction = transaction
+        .create("/by-client", "", CreateMode::PersistentSequential)
+        .unwrap();
     let transaction = transaction.operation(TransactionOperation::Create(node(&outer)));
     let transaction = transaction.operation(TransactionOperation::Create(node(&inner)));
     // The namespace is created on first use, as in `commit`.
     let results = transaction.commit_in(&session).await.unwrap();
-    let [TransactionResult::Checked, created @ ..] = &*results else { panic!("{results:?}") };
+    let [TransactionResult::Checked, created @ ..] = &*results else {
+        panic!("{results:?}")
+    };
     let paths: Vec<_> = created
         .iter()
         .map(|result| match result {
@@ -159,7 +232,10 @@ async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(paths, [&format!("{namespace}/by-client0000000000"), &outer, &inner]);
+    assert_eq!(
+        paths,
+        [&format!("{namespace}/by-client0000000000"), &outer, &inner]
+    );
     assert!(observer.check_exists(&outer).await.unwrap().is_some());
     assert!(client.check_exists("/by-server").await.unwrap().is_some());
 }
@@ -167,17 +243,49 @@ async fn operations_in_and_outside_of_the_namespace_are_one_transaction() {
 #[tokio::test]
 async fn a_check_outside_of_the_namespace_does_not_create_the_namespace() {
     let (proxy, namespace) = (proxy().await, unique_path("node"));
-    let client = builder(proxy.connect_string()).namespace(&namespace[1..]).connect().await.unwrap();
+    let client = builder(proxy.connect_string())
+        .namespace(&namespace[1..])
+        .connect()
+        .await
+        .unwrap();
     let missing = ZPath::on_server(&unique_path("node")).unwrap();
-    let check = TransactionOperation::Check { path: missing.clone(), version: None };
+    let check = TransactionOperation::Check {
+        path: missing.clone(),
+        version: None,
+    };
     let transaction = create(&client, "/node").operation(check.clone());
     // The server reports the first operation that fails.
-    let first = client.transaction().operation(check).create("/node", "", CreateMode::Persistent).unwrap();
-    let error = first.commit_in(&client.session().await.unwrap()).await.unwrap_err();
-    let Error::TransactionFailed { index: 0, cause } = error else { panic!("{error}") };
-    assert!(matches!(&*cause, Error::NoNode { path, .. } if *path == missing), "{cause}");
+    let first = client
+        .transaction()
+        .operation(check)
+        .create("/node", "", CreateMode::Persistent)
+        .unwrap();
+    let error = first
+        .commit_in(&client.session().await.unwrap())
+        .await
+        .unwrap_err();
+    let Error::TransactionFailed { index: 0, cause } = error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(&*cause, Error::NoNode { path, .. } if *path == missing),
+        "{cause}"
+    );
     assert_eq!(multis(&proxy), 1);
-    assert!(direct().await.check_exists(&namespace).await.unwrap().is_none());
-    let error = transaction.commit_in(&client.session().await.unwrap()).await.unwrap_err();
-    assert!(matches!(error, Error::TransactionFailed { index: 1, .. }), "{error}");
+    assert!(
+        direct()
+            .await
+            .check_exists(&namespace)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let error = transaction
+        .commit_in(&client.session().await.unwrap())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::TransactionFailed { index: 1, .. }),
+        "{error}"
+    );
 }

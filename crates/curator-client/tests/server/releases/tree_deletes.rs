@@ -10,13 +10,23 @@ async fn tree(client: &CuratorClient) -> ZPath {
     let top = node(client).await;
     let mut creating = Vec::new();
     for child in ["a", "b", "c"] {
-        client.create().for_path(format!("{top}/{child}"), "").await.unwrap();
-        creating.extend((0..20).map(|i| client.create().for_path(format!("{top}/{child}/{i}"), "")));
+        client
+            .create()
+            .for_path(format!("{top}/{child}"), "")
+            .await
+            .unwrap();
+        creating
+            .extend((0..20).map(|i| client.create().for_path(format!("{top}/{child}/{i}"), "")));
     }
     for created in creating {
         created.await.unwrap();
     }
-    client.create().creating_parent_containers().for_path(format!("{top}/b/7/deep/deeper/deepest"), "").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(format!("{top}/b/7/deep/deeper/deepest"), "")
+        .await
+        .unwrap();
     top
 }
 
@@ -32,8 +42,15 @@ async fn is_gone(path: &ZPath) -> bool {
 async fn a_node_is_deleted_with_all_its_descendants_and_nothing_else() {
     let client = direct().await;
     let (top, beside) = (tree(&client).await, node(&client).await);
-    let longer_name = client.create().for_path(format!("{top}0"), "").await.unwrap();
-    assert!(matches!(client.delete().for_path(&top).await, Err(Error::NotEmpty { .. })));
+    let longer_name = client
+        .create()
+        .for_path(format!("{top}0"), "")
+        .await
+        .unwrap();
+    assert!(matches!(
+        client.delete().for_path(&top).await,
+        Err(Error::NotEmpty { .. })
+    ));
     soon(with_children(&client).for_path(&top)).await.unwrap();
     assert!(is_gone(&top).await);
     assert!(!is_gone(&beside).await && !is_gone(&longer_name).await);
@@ -50,8 +67,14 @@ async fn deleting_a_node_without_children_takes_one_request() {
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
 }
 
-/// Starts to delete a tree, and runs `meanwhile` while the reply to the first level's list is in flight.
-async fn delete_and_meanwhile(top: &ZPath, proxy: &FaultProxy, delete: DeleteBuilder, meanwhile: impl Future) {
+/// Starts to delete a tree, and runs `meanwhile` while the reply to the first level's list is in
+/// flight.
+async fn delete_and_meanwhile(
+    top: &ZPath,
+    proxy: &FaultProxy,
+    delete: DeleteBuilder,
+    meanwhile: impl Future,
+) {
     proxy.reset_counts();
     proxy.hold_replies(OpCode::GetChildren);
     let deleting = tokio::spawn(delete.for_path(top.clone()));
@@ -67,9 +90,21 @@ async fn a_tree_delete_succeeds_while_others_create_and_delete_nodes() {
     let ((proxy, client), other) = (behind_proxy().await, direct().await);
     let top = tree(&client).await;
     delete_and_meanwhile(&top, &proxy, with_children(&client), async {
-        with_children(&other).for_path(format!("{top}/a")).await.unwrap();
-        other.create().creating_parent_containers().for_path(format!("{top}/new/newer"), "").await.unwrap();
-        other.create().for_path(format!("{top}/c/new"), "").await.unwrap();
+        with_children(&other)
+            .for_path(format!("{top}/a"))
+            .await
+            .unwrap();
+        other
+            .create()
+            .creating_parent_containers()
+            .for_path(format!("{top}/new/newer"), "")
+            .await
+            .unwrap();
+        other
+            .create()
+            .for_path(format!("{top}/c/new"), "")
+            .await
+            .unwrap();
     })
     .await;
     let top = tree(&client).await;
@@ -91,8 +126,13 @@ async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
         });
     }
     proxy.reset_counts();
-    let error = soon(with_children(&client).for_path(&top)).await.unwrap_err();
-    assert!(matches!(&error, Error::NotEmpty { path, .. } if *path == top), "{error}");
+    let error = soon(with_children(&client).for_path(&top))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::NotEmpty { path, .. } if *path == top),
+        "{error}"
+    );
     let passes = proxy.requests()[&OpCode::GetChildren];
     assert!((10..100).contains(&passes), "{passes}");
     assert_eq!(direct().await.get_children(&top).await.unwrap().len(), 3);
@@ -102,10 +142,19 @@ async fn a_tree_delete_gives_up_if_new_children_keep_appearing() {
 async fn a_wrong_version_deletes_nothing() {
     let client = direct().await;
     let top = tree(&client).await;
-    let error = with_children(&client).with_version(7).for_path(&top).await.unwrap_err();
+    let error = with_children(&client)
+        .with_version(7)
+        .for_path(&top)
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::BadVersion { .. }), "{error}");
-    assert_eq!(client.get_children(format!("{top}/b")).await.unwrap().len(), 20);
-    soon(with_children(&client).with_version(0).for_path(&top)).await.unwrap();
+    assert_eq!(
+        client.get_children(format!("{top}/b")).await.unwrap().len(),
+        20
+    );
+    soon(with_children(&client).with_version(0).for_path(&top))
+        .await
+        .unwrap();
     assert!(is_gone(&top).await);
 }
 
@@ -136,7 +185,9 @@ async fn a_guaranteed_tree_delete_continues_in_the_background() {
     let (proxy, client) = behind_proxy_with(|client| client.retry_policy(once())).await;
     let top = tree(&client).await;
     proxy.cut_before_nth_reply(OpCode::Delete, 20);
-    let error = soon(with_children(&client).guaranteed().for_path(&top)).await.unwrap_err();
+    let error = soon(with_children(&client).guaranteed().for_path(&top))
+        .await
+        .unwrap_err();
     assert!(error.is_retryable(), "{error}");
     soon(client.janitor().idle()).await;
     assert!(is_gone(&top).await);

@@ -8,7 +8,12 @@ use crate::support::{begin_outage, behind_proxy, direct, ephemeral, is_native, n
 
 /// Whether the server keeps a data watch on `path`. It does not report child watches.
 async fn is_watched(path: &str) -> bool {
-    TestingServer::shared().await.watches_by_path().await.unwrap().contains_key(path)
+    TestingServer::shared()
+        .await
+        .watches_by_path()
+        .await
+        .unwrap()
+        .contains_key(path)
 }
 
 #[tokio::test]
@@ -19,7 +24,12 @@ async fn each_kind_of_watch_fires_with_its_event_and_needs_no_removal_then() {
     let (stat, mut created) = client.watch_exists(&child).await.unwrap();
     let (children, mut first) = client.watch_children(&dir).await.unwrap();
     assert!(stat.is_none() && children.is_empty() && is_watched(child.as_str()).await);
-    other.create().with_mode(CreateMode::Ephemeral).for_path(&child, "").await.unwrap();
+    other
+        .create()
+        .with_mode(CreateMode::Ephemeral)
+        .for_path(&child, "")
+        .await
+        .unwrap();
     assert_eq!(soon(created.fired()).await, WatchEvent::Created);
     assert_eq!(soon(first.fired()).await, WatchEvent::ChildrenChanged);
 
@@ -40,7 +50,12 @@ async fn each_kind_of_watch_fires_with_its_event_and_needs_no_removal_then() {
     drop((created, first, changed, data, below, last));
     client.sync("/").await.unwrap();
     assert_eq!(proxy.requests().get(&OpCode::RemoveWatches), None);
-    drop(client.watch_exists(dir.child("never").unwrap()).await.unwrap());
+    drop(
+        client
+            .watch_exists(dir.child("never").unwrap())
+            .await
+            .unwrap(),
+    );
     until(async || !is_watched(&format!("{dir}/never")).await).await;
 }
 
@@ -78,12 +93,18 @@ async fn a_dropped_watch_is_removed_from_the_server() {
     let (_, _, last) = client.watch_data(&path).await.unwrap();
     drop(last);
     until(async || !is_watched(path.as_str()).await).await;
-    client.create().for_path(format!("{path}/child"), "").await.unwrap();
+    client
+        .create()
+        .for_path(format!("{path}/child"), "")
+        .await
+        .unwrap();
     assert_eq!(soon(children.fired()).await, WatchEvent::ChildrenChanged);
     let (_, children) = client.watch_children(&path).await.unwrap();
     proxy.reset_counts();
     drop(children);
-    soon(proxy.wait_for_reply(OpCode::RemoveWatches, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::RemoveWatches, 1))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -93,7 +114,9 @@ async fn a_dropped_watch_request_leaves_no_watch_on_the_server() {
     let session = client.session().await.unwrap();
     proxy.hold_replies(OpCode::GetData);
     let request = session.watch_data(&path);
-    soon(proxy.wait_for_reply(OpCode::GetData, 1)).await.unwrap();
+    soon(proxy.wait_for_reply(OpCode::GetData, 1))
+        .await
+        .unwrap();
     assert!(is_watched(path.as_str()).await);
     drop(request);
     proxy.release_held();
@@ -125,9 +148,13 @@ async fn a_watch_ends_with_its_client() {
     let client = direct().await;
     let (_, _, mut watch) = client.watch_data(ephemeral(&client).await).await.unwrap();
     client.close().await.unwrap();
-    // The node is deleted with the session, and the client may receive that event before the end of the session.
+    // The node is deleted with the session, and the client may receive that event before the end of
+    // the session.
     let event = soon(watch.fired()).await;
-    assert!(matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted), "{event:?}");
+    assert!(
+        matches!(event, WatchEvent::SessionEnded | WatchEvent::Deleted),
+        "{event:?}"
+    );
 }
 
 #[tokio::test]
@@ -141,7 +168,13 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     // Excludes the probes.
     proxy.exempt_path("/");
     proxy.reset_counts();
-    let syncs = || proxy.requests().get(&OpCode::Sync).copied().unwrap_or_default();
+    let syncs = || {
+        proxy
+            .requests()
+            .get(&OpCode::Sync)
+            .copied()
+            .unwrap_or_default()
+    };
     let data = client.watch_data(&path).await.unwrap();
     let children = client.watch_children(&path).await.unwrap();
     drop(data);
@@ -153,7 +186,11 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
     let other = direct().await;
     other.set_data(&path, "1", None).await.unwrap();
-    other.create().for_path(format!("{path}/child"), "").await.unwrap();
+    other
+        .create()
+        .for_path(format!("{path}/child"), "")
+        .await
+        .unwrap();
     drop((data, children));
     let watch = tokio::spawn({
         let (client, path) = (client.clone(), path.clone());
@@ -162,7 +199,10 @@ async fn a_new_watch_waits_for_the_removal_of_dropped_watches_of_both_kinds_on_i
     proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
     proxy.release_held();
     let (value, _, mut watch) = soon(watch).await.unwrap().unwrap();
-    assert_eq!((value.as_slice(), syncs(), proxy.notifications()), (&b"1"[..], 2, 2));
+    assert_eq!(
+        (value.as_slice(), syncs(), proxy.notifications()),
+        (&b"1"[..], 2, 2)
+    );
     other.set_data(&path, "2", None).await.unwrap();
     assert_eq!(soon(watch.fired()).await, WatchEvent::DataChanged);
     // Nothing is being removed now, so the next watch needs no sync.
@@ -190,7 +230,11 @@ async fn a_connection_ends_when_watches_of_both_kinds_are_dropped_while_another_
         drop(client.check_exists(&path).now_or_never());
         proxy.wait_for_reply(OpCode::Exists, 1).await.unwrap();
         other.set_data(&path, "1", None).await.unwrap();
-        other.create().for_path(format!("{path}/child-{is_awaited}"), "").await.unwrap();
+        other
+            .create()
+            .for_path(format!("{path}/child-{is_awaited}"), "")
+            .await
+            .unwrap();
         let mut next = Box::pin(client.watch_data(&path));
         assert!((&mut next).now_or_never().is_none());
         if !is_awaited {

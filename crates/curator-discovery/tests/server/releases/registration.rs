@@ -1,6 +1,8 @@
 //! Tests of a registered instance.
 
-use curator_discovery::{DiscoveryError, InvalidInstance, PersistentNodeError, PersistentNodeState, ServiceInstance};
+use curator_discovery::{
+    DiscoveryError, InvalidInstance, PersistentNodeError, PersistentNodeState, ServiceInstance,
+};
 use std::time::Duration;
 
 use crate::support::{connected, discovery, instance, path, registered, soon};
@@ -10,18 +12,36 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
     let (client, base) = (connected().await, path("update"));
     let services = discovery(&client, &base);
     let registration = registered(&client, &base, "a").await;
-    let now = async || soon(services.instance("orders", "a")).await.unwrap().unwrap();
-    soon(registration.update(registration.instance().port(9090))).await.unwrap();
-    assert_eq!((now().await.port, now().await.stat.version), (Some(9090), 1));
+    let now = async || {
+        soon(services.instance("orders", "a"))
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    soon(registration.update(registration.instance().port(9090)))
+        .await
+        .unwrap();
+    assert_eq!(
+        (now().await.port, now().await.stat.version),
+        (Some(9090), 1)
+    );
     soon(registration.drain()).await.unwrap();
     assert_eq!((now().await.port, now().await.enabled), (Some(9090), false));
     assert!(!registration.instance().enabled);
     soon(registration.update(instance("a"))).await.unwrap();
     assert!(now().await.enabled);
     soon(registration.deregister()).await.unwrap();
-    assert!(soon(services.instance("orders", "a")).await.unwrap().is_none());
+    assert!(
+        soon(services.instance("orders", "a"))
+            .await
+            .unwrap()
+            .is_none()
+    );
     soon(registration.deregister()).await.unwrap();
-    assert!(matches!(registration.state().get(), PersistentNodeState::Closed));
+    assert!(matches!(
+        registration.state().get(),
+        PersistentNodeState::Closed
+    ));
     let error = soon(registration.drain()).await.unwrap_err();
     assert!(error.is_closed(), "{error:?}");
 }
@@ -32,20 +52,40 @@ async fn an_update_with_another_id_or_name_is_refused() {
     let registration = registered(&client, &base, "a").await;
     for update in [instance("b"), ServiceInstance::new("bills").id("a")] {
         let error = registration.update(update).await.unwrap_err();
-        assert!(matches!(error, DiscoveryError::Invalid(InvalidInstance::OtherInstance { .. })), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                DiscoveryError::Invalid(InvalidInstance::OtherInstance { .. })
+            ),
+            "{error:?}"
+        );
     }
     assert_eq!(registration.instance().port, Some(8080));
-    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().stat.version, 0);
+    assert_eq!(
+        soon(discovery(&client, &base).instance("orders", "a"))
+            .await
+            .unwrap()
+            .unwrap()
+            .stat
+            .version,
+        0
+    );
 }
 
 #[tokio::test]
 async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_session_ends() {
     let (one, other, base) = (connected().await, connected().await, path("taken"));
     let first = registered(&one, &base, "a").await;
-    let second = discovery(&other, &base).register(instance("a").port(9090)).unwrap();
+    let second = discovery(&other, &base)
+        .register(instance("a").port(9090))
+        .unwrap();
     let mut state = second.state();
-    soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. }))).await.unwrap();
-    let error = soon(second.registered_timeout(Duration::from_millis(200))).await.unwrap_err();
+    soon(state.wait_for(|state| matches!(state, PersistentNodeState::Foreign { .. })))
+        .await
+        .unwrap();
+    let error = soon(second.registered_timeout(Duration::from_millis(200)))
+        .await
+        .unwrap_err();
     let owner = one.session().await.unwrap().id();
     let is_owner = |found: &i64| *found == owner;
     assert!(
@@ -53,11 +93,20 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
         "{error:?}"
     );
     assert!(error.is_retryable());
-    assert!(matches!(&second.state().get(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner)));
+    assert!(
+        matches!(&second.state().get(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner))
+    );
     // The session of the first process ends.
     soon(one.close()).await.unwrap();
     soon(second.registered()).await.unwrap();
-    assert_eq!(soon(discovery(&other, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));
+    assert_eq!(
+        soon(discovery(&other, &base).instance("orders", "a"))
+            .await
+            .unwrap()
+            .unwrap()
+            .port,
+        Some(9090)
+    );
     drop(first);
 }
 
@@ -70,12 +119,20 @@ async fn an_instance_can_be_drained_after_refused_updates() {
     let mut big = registration.instance();
     big.payload = Some("x".repeat(2 << 20));
     // Neither of two concurrent updates is kept.
-    let updates = async { tokio::join!(registration.update(big.clone()), registration.update(big.clone())) };
+    let updates = async {
+        tokio::join!(
+            registration.update(big.clone()),
+            registration.update(big.clone())
+        )
+    };
     let (one, other) = soon(updates).await;
     assert!(one.is_err() && other.is_err(), "{one:?}, {other:?}");
     assert_eq!(registration.instance().payload.as_deref(), Some("small"));
     soon(registration.drain()).await.unwrap();
-    let now = soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap();
+    let now = soon(discovery(&client, &base).instance("orders", "a"))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!now.enabled);
 }
 
@@ -87,5 +144,12 @@ async fn of_concurrent_updates_the_last_begun_wins() {
     for done in soon(futures_util::future::join_all(updates)).await {
         done.unwrap();
     }
-    assert_eq!(soon(discovery(&client, &base).instance("orders", "a")).await.unwrap().unwrap().port, Some(50));
+    assert_eq!(
+        soon(discovery(&client, &base).instance("orders", "a"))
+            .await
+            .unwrap()
+            .unwrap()
+            .port,
+        Some(50)
+    );
 }

@@ -19,8 +19,9 @@ struct State {
 }
 
 impl Newest {
-    /// Records an event. Returns each state that is older than the newest reported one, by `czxid` and then by `mzxid`.
-    /// A node that was reported as deleted must not reappear with the same `czxid`.
+    /// Records an event. Returns each state that is older than the newest reported one, by `czxid`
+    /// and then by `mzxid`. A node that was reported as deleted must not reappear with the same
+    /// `czxid`.
     pub(super) fn see(&mut self, seen: &CacheSeen) -> Vec<String> {
         match seen {
             CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
@@ -28,7 +29,10 @@ impl Newest {
             }
             CacheSeen::Deleted { node } => self.report(node, true).into_iter().collect(),
             CacheSeen::Resync { nodes } => {
-                let backwards = nodes.iter().filter_map(|node| self.report(node, false)).collect();
+                let backwards = nodes
+                    .iter()
+                    .filter_map(|node| self.report(node, false))
+                    .collect();
                 for (path, state) in &mut self.paths {
                     state.is_deleted |= !nodes.iter().any(|node| node.path == *path);
                 }
@@ -39,17 +43,27 @@ impl Newest {
     }
 
     fn report(&mut self, node: &Node, is_deleted: bool) -> Option<String> {
-        let now = State { czxid: node.czxid, mzxid: node.mzxid, is_deleted };
+        let now = State {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            is_deleted,
+        };
         let before = self.paths.insert(node.path.clone(), now)?;
         let State { czxid, mzxid, .. } = before;
         // `replay.rs` finds a second delete.
         if before.is_deleted && !is_deleted && now.czxid <= czxid {
             self.paths.insert(node.path.clone(), before);
-            return Some(format!("{} was reported after its deletion (created in {czxid:#x})", show(node)));
+            return Some(format!(
+                "{} was reported after its deletion (created in {czxid:#x})",
+                show(node)
+            ));
         }
         if (now.czxid, now.mzxid) < (czxid, mzxid) {
             self.paths.insert(node.path.clone(), before);
-            return Some(format!("{} was reported after ({czxid:#x}, {mzxid:#x})", show(node)));
+            return Some(format!(
+                "{} was reported after ({czxid:#x}, {mzxid:#x})",
+                show(node)
+            ));
         }
         None
     }

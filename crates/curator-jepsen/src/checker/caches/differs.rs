@@ -1,5 +1,5 @@
-//! Compares the replay of a stream with the content of its cache, and this content with the servers' nodes, while all
-//! clients pause their writes.
+//! Compares the replay of a stream with the content of its cache, and this content with the
+//! servers' nodes, while all clients pause their writes.
 
 use super::nodes::{Nodes, show};
 

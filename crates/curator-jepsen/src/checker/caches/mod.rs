@@ -9,8 +9,9 @@
 //! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `current.rs` |
 //! | `NotCaughtUp` | the snapshot of `caught_up` lacks an earlier write: `caught_up.rs` |
 //!
-//! After each strike, once all clients are connected again, the conductor makes them pause their writes, and requests
-//! the content of their caches; then it reads the nodes from the servers. A stream belongs to one life of a process.
+//! After each strike, once all clients are connected again, the conductor makes them pause their
+//! writes, and requests the content of their caches; then it reads the nodes from the servers. A
+//! stream belongs to one life of a process.
 
 mod backwards;
 mod caught_up;
@@ -58,7 +59,8 @@ struct Stream {
 /// One comparison: the nodes on the servers, and the contents of the caches.
 #[derive(Debug, Default)]
 struct Tree {
-    /// When the nodes were read, and from which processes snapshots were requested; `None` if the run ended before that.
+    /// When the nodes were read, and from which processes snapshots were requested; `None` if the
+    /// run ended before that.
     read: Option<(u64, Vec<u32>, Nodes)>,
     snapshots: BTreeMap<StreamKey, Nodes>,
 }
@@ -79,20 +81,43 @@ const STALE: &str = "is not current, although no nemesis is active";
 
 impl Caches {
     /// Records an event. Events of one process arrive in their order.
-    pub(super) fn see(&mut self, at: u64, (worker, life): (u32, u32), part: &str, seen: &CacheSeen) {
+    pub(super) fn see(
+        &mut self,
+        at: u64,
+        (worker, life): (u32, u32),
+        part: &str,
+        seen: &CacheSeen,
+    ) {
         let key = (worker, life, part.to_owned());
         match seen {
-            CacheSeen::Writing { .. } | CacheSeen::Wrote { .. } => self.writes.see(at, (worker, life), seen),
+            CacheSeen::Writing { .. } | CacheSeen::Wrote { .. } => {
+                self.writes.see(at, (worker, life), seen)
+            }
             CacheSeen::Quiet { .. } | CacheSeen::NotCaughtUp { .. } => {}
             CacheSeen::Tree { look, asked, nodes } => {
-                self.trees.entry(*look).or_default().read = Some((at, asked.clone(), by_path(nodes)));
+                self.trees.entry(*look).or_default().read =
+                    Some((at, asked.clone(), by_path(nodes)));
             }
-            CacheSeen::Snapshot { asked, look, is_current, nodes } => {
-                let snapshot = Snapshot { asked: *asked, at, is_current: *is_current, nodes: by_path(nodes) };
+            CacheSeen::Snapshot {
+                asked,
+                look,
+                is_current,
+                nodes,
+            } => {
+                let snapshot = Snapshot {
+                    asked: *asked,
+                    at,
+                    is_current: *is_current,
+                    nodes: by_path(nodes),
+                };
                 let stream = self.streams.entry(key.clone()).or_default();
                 if let Some(look) = look {
                     self.found.extend(stream.check_snapshot(&snapshot, &key));
-                    self.trees.entry(*look).or_default().snapshots.insert(key, snapshot.nodes.clone());
+                    self.trees
+                        .entry(*look)
+                        .or_default()
+                        .snapshots
+                        .insert(key, snapshot.nodes.clone());
                 }
                 stream.snapshots.push(snapshot);
             }
@@ -103,44 +128,92 @@ impl Caches {
         }
     }
 
-    /// Appends violations to `found`, and returns the numbers of each strike, and of the time before the first strike.
-    pub(super) fn finish(mut self, strikes: &[Strike], found: &mut Vec<Violation>) -> Vec<CacheAftermath> {
+    /// Appends violations to `found`, and returns the numbers of each strike, and of the time
+    /// before the first strike.
+    pub(super) fn finish(
+        mut self,
+        strikes: &[Strike],
+        found: &mut Vec<Violation>,
+    ) -> Vec<CacheAftermath> {
         self.writes.sort();
         // Only for our caches, as peers have no `caught_up`.
-        for (key, stream) in self.streams.iter().filter(|((_, _, part), _)| parts::is_ours(part)) {
+        for (key, stream) in self
+            .streams
+            .iter()
+            .filter(|((_, _, part), _)| parts::is_ours(part))
+        {
             for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
-                self.found.push(Found { kind: Kind::NotCaughtUp, at, key: key.clone(), nodes: 1, detail });
+                self.found.push(Found {
+                    kind: Kind::NotCaughtUp,
+                    at,
+                    key: key.clone(),
+                    nodes: 1,
+                    detail,
+                });
             }
         }
         for (key, stream) in &self.streams {
             let (key, detail, stale) = (key.clone(), STALE.to_owned(), stream.currency.stale());
-            self.found.extend(stale.map(|at| Found { kind: Kind::Stale, at, key, nodes: 1, detail }));
+            self.found.extend(stale.map(|at| Found {
+                kind: Kind::Stale,
+                at,
+                key,
+                nodes: 1,
+                detail,
+            }));
         }
         let keys: BTreeSet<&StreamKey> = self.streams.keys().collect();
-        let looks: Vec<_> = self.trees.values().flat_map(|tree| tree.compare(&keys)).collect();
-        let answered =
-            looks.iter().filter(|(_, _, found)| found.as_ref().is_none_or(|found| found.kind == Kind::Differs));
+        let looks: Vec<_> = self
+            .trees
+            .values()
+            .flat_map(|tree| tree.compare(&keys))
+            .collect();
+        let answered = looks.iter().filter(|(_, _, found)| {
+            found
+                .as_ref()
+                .is_none_or(|found| found.kind == Kind::Differs)
+        });
         let answered: Vec<_> = answered.map(|(at, part, _)| (*at, part.clone())).collect();
-        self.found.extend(looks.into_iter().filter_map(|(_, _, found)| found));
+        self.found
+            .extend(looks.into_iter().filter_map(|(_, _, found)| found));
         found.extend(self.found.iter().map(Found::violation));
-        let parts: BTreeSet<&str> = self.streams.keys().map(|(_, _, part)| part.as_str()).collect();
+        let parts: BTreeSet<&str> = self
+            .streams
+            .keys()
+            .map(|(_, _, part)| part.as_str())
+            .collect();
         let first = strikes.first().map_or(u64::MAX, |strike| strike.from);
-        let before = Strike { nemesis: "none".to_owned(), from: 0, to: first };
+        let before = Strike {
+            nemesis: "none".to_owned(),
+            from: 0,
+            to: first,
+        };
         let times = [&before].into_iter().chain(strikes);
         let rows = times.flat_map(|strike| parts.iter().map(move |part| (strike, *part)));
-        rows.map(|(strike, part)| self.aftermath(strike, part, &answered)).collect()
+        rows.map(|(strike, part)| self.aftermath(strike, part, &answered))
+            .collect()
     }
 
     fn aftermath(&self, strike: &Strike, part: &str, answered: &[(u64, String)]) -> CacheAftermath {
-        let of_part = || self.streams.iter().filter(|((_, _, of), _)| of == part).map(|(_, stream)| stream);
+        let of_part = || {
+            self.streams
+                .iter()
+                .filter(|((_, _, of), _)| of == part)
+                .map(|(_, stream)| stream)
+        };
         let within = |times: &[u64]| times.iter().filter(|at| strike.lasts_at(**at)).count();
         let found = |kind: Kind| {
-            self.found.iter().filter(move |it| it.kind == kind && it.key.2 == part && strike.lasts_at(it.at))
+            self.found
+                .iter()
+                .filter(move |it| it.kind == kind && it.key.2 == part && strike.lasts_at(it.at))
         };
         let tally = CacheTally {
             events: of_part().map(|stream| within(&stream.events)).sum(),
             resyncs: of_part().map(|stream| within(&stream.resyncs)).sum(),
-            looks: answered.iter().filter(|(at, of)| of == part && strike.lasts_at(*at)).count(),
+            looks: answered
+                .iter()
+                .filter(|(at, of)| of == part && strike.lasts_at(*at))
+                .count(),
             differing: found(Kind::Differs).count(),
             nodes: found(Kind::Differs).map(|it| it.nodes).sum(),
             streams: found(Kind::StreamDiffers).count(),
@@ -148,7 +221,11 @@ impl Caches {
             backwards: found(Kind::Backwards).count(),
             misfits: found(Kind::Replay).count(),
         };
-        CacheAftermath { nemesis: strike.nemesis.clone(), part: part.to_owned(), tally }
+        CacheAftermath {
+            nemesis: strike.nemesis.clone(),
+            part: part.to_owned(),
+            tally,
+        }
     }
 }
 
@@ -159,31 +236,65 @@ impl Stream {
             CacheSeen::Resync { .. } => self.resyncs.push(at),
             _ => self.events.push(at),
         }
-        let stale = self.currency.see(at, seen).map(|since| (Kind::Stale, STALE.to_owned(), since));
+        let stale = self
+            .currency
+            .see(at, seen)
+            .map(|since| (Kind::Stale, STALE.to_owned(), since));
         let misfit = self.replay.see(seen);
         // Peers may report a replaced node as a change.
         let misfit = misfit.or_else(|| replay::replaced(seen).filter(|_| parts::is_ours(&key.2)));
         let misfit = misfit.map(|detail| (Kind::Replay, detail, at));
-        let backwards = self.newest.see(seen).into_iter().map(|detail| (Kind::Backwards, detail, at));
+        let backwards = self
+            .newest
+            .see(seen)
+            .into_iter()
+            .map(|detail| (Kind::Backwards, detail, at));
         let found = misfit.into_iter().chain(backwards).chain(stale);
-        found.map(|(kind, detail, at)| Found { kind, at, key: key.clone(), nodes: 1, detail }).collect()
+        found
+            .map(|(kind, detail, at)| Found {
+                kind,
+                at,
+                key: key.clone(),
+                nodes: 1,
+                detail,
+            })
+            .collect()
     }
 
     /// Checks a snapshot that the conductor has requested, without the nodes on the servers.
     fn check_snapshot(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
-        let stale = self.currency.check(snapshot).map(|detail| (Kind::Stale, 1, detail.to_owned()));
+        let stale = self
+            .currency
+            .check(snapshot)
+            .map(|detail| (Kind::Stale, 1, detail.to_owned()));
         let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
-        let stream = (!differences.is_empty())
-            .then(|| (Kind::StreamDiffers, differences.len(), describe("stream", &differences)));
+        let stream = (!differences.is_empty()).then(|| {
+            (
+                Kind::StreamDiffers,
+                differences.len(),
+                describe("stream", &differences),
+            )
+        });
         let found = stale.into_iter().chain(stream);
-        found.map(|(kind, nodes, detail)| Found { kind, at: snapshot.at, key: key.clone(), nodes, detail }).collect()
+        found
+            .map(|(kind, nodes, detail)| Found {
+                kind,
+                at: snapshot.at,
+                key: key.clone(),
+                nodes,
+                detail,
+            })
+            .collect()
     }
 }
 
 impl Tree {
-    /// For each stream from which a snapshot was requested: the time, the part, and the violation, if any.
+    /// For each stream from which a snapshot was requested: the time, the part, and the violation,
+    /// if any.
     fn compare(&self, streams: &BTreeSet<&StreamKey>) -> Vec<(u64, String, Option<Found>)> {
-        let Some((at, asked, nodes)) = &self.read else { return Vec::new() };
+        let Some((at, asked, nodes)) = &self.read else {
+            return Vec::new();
+        };
         // The conductor has requested the snapshot from the last life of each process.
         let last: BTreeMap<(u32, &str), &StreamKey> = streams
             .iter()
@@ -194,20 +305,39 @@ impl Tree {
             let of = |(worker, _, part): &StreamKey| *worker == key.0 && *part == key.2;
             let Some((key, snapshot)) = self.snapshots.iter().find(|(it, _)| of(it)) else {
                 let detail = "has not reported its content".to_owned();
-                return Some(Found { kind: Kind::Stale, at: *at, key: key.clone(), nodes: 1, detail });
+                return Some(Found {
+                    kind: Kind::Stale,
+                    at: *at,
+                    key: key.clone(),
+                    nodes: 1,
+                    detail,
+                });
             };
             let differences = differs::differences(snapshot, nodes);
             let detail = describe("content", &differences);
-            let found = || Found { kind: Kind::Differs, at: *at, key: key.clone(), nodes: differences.len(), detail };
+            let found = || Found {
+                kind: Kind::Differs,
+                at: *at,
+                key: key.clone(),
+                nodes: differences.len(),
+                detail,
+            };
             (!differences.is_empty()).then(found)
         };
-        last.values().map(|key| (*at, key.2.clone(), found(key))).collect()
+        last.values()
+            .map(|key| (*at, key.2.clone(), found(key)))
+            .collect()
     }
 }
 
 /// The number of differences, and the first three.
 fn describe(what: &str, differences: &[String]) -> String {
-    let first = differences.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    let first = differences
+        .iter()
+        .take(3)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
     format!("{what} differs in {} nodes: {first}", differences.len())
 }
 
@@ -215,6 +345,12 @@ impl Found {
     fn violation(&self) -> Violation {
         let (worker, life, part) = &self.key;
         let detail = format!("{part} of w{worker}.{life}: {}", self.detail);
-        Violation { kind: self.kind, part: part.clone(), at: self.at, holds: Vec::new(), detail }
+        Violation {
+            kind: self.kind,
+            part: part.clone(),
+            at: self.at,
+            holds: Vec::new(),
+            detail,
+        }
     }
 }

@@ -9,12 +9,20 @@ pub(super) type Nodes = BTreeMap<String, Node>;
 
 /// Indexes nodes by path.
 pub(super) fn by_path(nodes: &[Node]) -> Nodes {
-    nodes.iter().map(|node| (node.path.clone(), node.clone())).collect()
+    nodes
+        .iter()
+        .map(|node| (node.path.clone(), node.clone()))
+        .collect()
 }
 
 /// Formats a node and its state for a report.
 pub(super) fn show(node: &Node) -> String {
-    let Node { path, czxid, mzxid, data } = node;
+    let Node {
+        path,
+        czxid,
+        mzxid,
+        data,
+    } = node;
     format!("{path} ({czxid:#x}, {mzxid:#x}, {data:?})")
 }
 

@@ -36,9 +36,15 @@ impl Writes {
                 let write = self.all.entry((worker, life, *write)).or_default();
                 (write.asked, write.deletes) = (at, deletes.clone());
             }
-            CacheSeen::Wrote { write, set, deleted, .. } => {
+            CacheSeen::Wrote {
+                write,
+                set,
+                deleted,
+                ..
+            } => {
                 let write = self.all.entry((worker, life, *write)).or_default();
-                (write.answered, write.set, write.deleted) = (Some(at), set.clone(), deleted.clone());
+                (write.answered, write.set, write.deleted) =
+                    (Some(at), set.clone(), deleted.clone());
             }
             _ => {}
         }
@@ -49,7 +55,10 @@ impl Writes {
         for write in self.all.values() {
             let answered = write.answered.unwrap_or(u64::MAX);
             for path in &write.deletes {
-                self.deletes.entry(path.clone()).or_default().push((write.asked, answered));
+                self.deletes
+                    .entry(path.clone())
+                    .or_default()
+                    .push((write.asked, answered));
             }
             let greatest = write.set.iter().map(|(_, zxid)| *zxid).max();
             self.greatest.extend(write.answered.zip(greatest));
@@ -64,21 +73,36 @@ impl Writes {
 
     /// The writes with a reply, in the order of the replies, with the time of each reply.
     pub(super) fn answered(&self) -> impl Iterator<Item = (u64, &Write)> {
-        let mut answered: Vec<_> = self.all.values().filter_map(|write| Some((write.answered?, write))).collect();
+        let mut answered: Vec<_> = self
+            .all
+            .values()
+            .filter_map(|write| Some((write.answered?, write)))
+            .collect();
         answered.sort_by_key(|(at, _)| *at);
         answered.into_iter()
     }
 
-    /// Whether a delete of the node, or of a node above it, may have been applied between `after` and `before`.
+    /// Whether a delete of the node, or of a node above it, may have been applied between `after`
+    /// and `before`.
     pub(super) fn may_be_deleted(&self, path: &str, after: u64, before: u64) -> bool {
-        let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
-        let mut deletes = ends.filter_map(|end| self.deletes.get(&path[..end])).flatten();
+        let ends = path
+            .match_indices('/')
+            .map(|(end, _)| end)
+            .skip(1)
+            .chain([path.len()]);
+        let mut deletes = ends
+            .filter_map(|end| self.deletes.get(&path[..end]))
+            .flatten();
         deletes.any(|(asked, answered)| *answered > after && *asked < before)
     }
 
     /// The greatest transaction whose reply arrived before `time`.
     pub(super) fn greatest_before(&self, time: u64) -> i64 {
-        let before = self.greatest.partition_point(|(answered, _)| *answered < time);
-        before.checked_sub(1).map_or(0, |last| self.greatest[last].1)
+        let before = self
+            .greatest
+            .partition_point(|(answered, _)| *answered < time);
+        before
+            .checked_sub(1)
+            .map_or(0, |last| self.greatest[last].1)
     }
 }

@@ -16,7 +16,14 @@ fn story() -> Story {
 fn counted(story: Story, number: u64, value: Option<i64>, outcome: Outcome) -> Story {
     let at = 10 + 2 * number;
     let begun = story.counter(at, CounterSeen::Counting { number });
-    begun.counter(at + 1, CounterSeen::Counted { number, value, outcome })
+    begun.counter(
+        at + 1,
+        CounterSeen::Counted {
+            number,
+            value,
+            outcome,
+        },
+    )
 }
 
 fn acknowledged(story: Story, number: u64, value: i64) -> Story {
@@ -26,7 +33,13 @@ fn acknowledged(story: Story, number: u64, value: i64) -> Story {
 fn ends(story: Story, value: i64, receipt: Option<u64>) -> Story {
     let receipts = receipt.map(|receipt| BTreeMap::from([("w0".to_owned(), receipt)]));
     let seen = CounterSeen::AtEnd { value, receipts };
-    story.conductor(100, What::Counter { part: PART.to_owned(), seen })
+    story.conductor(
+        100,
+        What::Counter {
+            part: PART.to_owned(),
+            seen,
+        },
+    )
 }
 
 #[track_caller]
@@ -39,16 +52,41 @@ fn assert_finds(story: &Story, kinds: &[Kind]) -> CounterTally {
 #[test]
 fn a_counter_equals_its_acknowledged_increments_plus_at_most_the_unknown_ones() {
     let two = acknowledged(acknowledged(story(), 0, 1), 1, 2);
-    let sure = CounterTally { acknowledged: 2, value: 2, ..CounterTally::default() };
+    let sure = CounterTally {
+        acknowledged: 2,
+        value: 2,
+        ..CounterTally::default()
+    };
     assert_eq!(assert_finds(&ends(two.clone(), 2, None), &[]), sure);
     let lost = assert_finds(&ends(two.clone(), 1, None), &[Kind::CountLost]);
-    assert_eq!(lost, CounterTally { value: 1, lost: 1, ..sure });
+    assert_eq!(
+        lost,
+        CounterTally {
+            value: 1,
+            lost: 1,
+            ..sure
+        }
+    );
     let twice = assert_finds(&ends(two.clone(), 4, None), &[Kind::CountedTwice]);
-    assert_eq!(twice, CounterTally { value: 4, twice: 2, ..sure });
+    assert_eq!(
+        twice,
+        CounterTally {
+            value: 4,
+            twice: 2,
+            ..sure
+        }
+    );
     let unknown = counted(two, 2, None, Outcome::Unknown);
     for value in [2, 3] {
         let tally = assert_finds(&ends(unknown.clone(), value, None), &[]);
-        assert_eq!(tally, CounterTally { unknown: 1, value, ..sure });
+        assert_eq!(
+            tally,
+            CounterTally {
+                unknown: 1,
+                value,
+                ..sure
+            }
+        );
     }
     assert_finds(&ends(unknown, 4, None), &[Kind::CountedTwice]);
 }
@@ -56,7 +94,10 @@ fn a_counter_equals_its_acknowledged_increments_plus_at_most_the_unknown_ones() 
 #[test]
 fn an_increment_that_was_refused_is_not_in_the_sum() {
     let refused = counted(acknowledged(story(), 0, 1), 1, None, Outcome::Refused);
-    assert_eq!(assert_finds(&ends(refused.clone(), 1, None), &[]).refused, 1);
+    assert_eq!(
+        assert_finds(&ends(refused.clone(), 1, None), &[]).refused,
+        1
+    );
     assert_finds(&ends(refused, 2, None), &[Kind::CountedTwice]);
 }
 
@@ -81,13 +122,23 @@ fn with_receipts_the_number_of_applied_increments_is_exact() {
 fn receipts_are_checked_for_each_client() {
     // The sum is right, but not the receipt of each client.
     let two = |first, second| {
-        let one = acknowledged(acknowledged(story(), 0, 1), 1, 2).counter(20, CounterSeen::Counting { number: 2 });
+        let one = acknowledged(acknowledged(story(), 0, 1), 1, 2)
+            .counter(20, CounterSeen::Counting { number: 2 });
         let other = acknowledged(one.client(1), 3, 3);
         let seen = CounterSeen::AtEnd {
             value: 4,
-            receipts: Some(BTreeMap::from([("w0".to_owned(), first), ("w1".to_owned(), second)])),
+            receipts: Some(BTreeMap::from([
+                ("w0".to_owned(), first),
+                ("w1".to_owned(), second),
+            ])),
         };
-        other.conductor(100, What::Counter { part: PART.to_owned(), seen })
+        other.conductor(
+            100,
+            What::Counter {
+                part: PART.to_owned(),
+                seen,
+            },
+        )
     };
     assert_finds(&two(3, 1), &[]);
     assert_finds(&two(2, 2), &[Kind::CountedTwice]);
@@ -97,7 +148,10 @@ fn receipts_are_checked_for_each_client() {
 #[test]
 fn two_increments_with_the_same_value_are_found() {
     let same = acknowledged(acknowledged(story(), 0, 1), 1, 1);
-    assert_eq!(assert_finds(&ends(same, 2, None), &[Kind::SameValue]).same_value, 1);
+    assert_eq!(
+        assert_finds(&ends(same, 2, None), &[Kind::SameValue]).same_value,
+        1
+    );
 }
 
 #[test]
@@ -107,6 +161,9 @@ fn counters_of_an_unfinished_run_are_not_checked() {
 
 #[test]
 fn counter_kinds_are_parsed_from_their_keys() {
-    assert_eq!(CounterKind::of("counter-receipt"), Some(CounterKind::Receipt));
+    assert_eq!(
+        CounterKind::of("counter-receipt"),
+        Some(CounterKind::Receipt)
+    );
     assert_eq!(CounterKind::of("curator-counter"), None);
 }

@@ -1,12 +1,14 @@
 //! A builder for histories.
 
 use crate::checker::{FinalSets, Findings, Kind, check};
-use crate::history::{CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, ServiceSeen, What};
+use crate::history::{
+    CONDUCTOR, CacheSeen, Claim, CounterSeen, Event, HoldId, Outcome, READERS, ServiceSeen, What,
+};
 
 /// A history of one part of the work, built hold by hold. Times are small numbers.
 ///
-/// Holds are numbered from 1 in the order in which they are added. Methods apply to the last hold, or to the hold that
-/// [`hold`](Self::hold) selects.
+/// Holds are numbered from 1 in the order in which they are added. Methods apply to the last hold,
+/// or to the hold that [`hold`](Self::hold) selects.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     part: &'static str,
@@ -29,31 +31,58 @@ pub(crate) fn mutex(number: i64) -> Claim {
 
 /// One path of a multi-lock.
 pub(crate) fn on(path: &str, number: i64) -> Claim {
-    Claim { resource: path.to_owned(), weight: 1, capacity: 1, token: Some(number), place: Some(number) }
+    Claim {
+        resource: path.to_owned(),
+        weight: 1,
+        capacity: 1,
+        token: Some(number),
+        place: Some(number),
+    }
 }
 
 pub(crate) fn write(number: i64) -> Claim {
-    Claim { weight: READERS, ..read(number) }
+    Claim {
+        weight: READERS,
+        ..read(number)
+    }
 }
 
 pub(crate) fn read(number: i64) -> Claim {
-    Claim { capacity: READERS, ..mutex(number) }
+    Claim {
+        capacity: READERS,
+        ..mutex(number)
+    }
 }
 
 /// Some of three leases.
 pub(crate) fn leases(weight: u32, token: i64) -> Claim {
-    Claim { weight, capacity: 3, place: None, ..mutex(token) }
+    Claim {
+        weight,
+        capacity: 3,
+        place: None,
+        ..mutex(token)
+    }
 }
 
 impl Story {
     pub(crate) fn of(part: &'static str) -> Self {
         let (owner, events, sets) = ("task".to_owned(), Vec::new(), FinalSets::new());
-        Self { part, worker: 0, owner, session: 100, holds: Vec::new(), hold: 0, events, sets }
+        Self {
+            part,
+            worker: 0,
+            owner,
+            session: 100,
+            holds: Vec::new(),
+            hold: 0,
+            events,
+            sets,
+        }
     }
 
     /// The following events are of this client; the next hold is of its owner `task`.
     pub(crate) fn client(mut self, worker: u32) -> Self {
-        (self.worker, self.session, self.owner) = (worker, i64::from(worker) + 100, "task".to_owned());
+        (self.worker, self.session, self.owner) =
+            (worker, i64::from(worker) + 100, "task".to_owned());
         self
     }
 
@@ -74,7 +103,12 @@ impl Story {
     }
 
     /// Acquires at `at`, requested at `asked`.
-    pub(crate) fn asks_and_acquires<const N: usize>(self, asked: u64, at: u64, claims: [Claim; N]) -> Self {
+    pub(crate) fn asks_and_acquires<const N: usize>(
+        self,
+        asked: u64,
+        at: u64,
+        claims: [Claim; N],
+    ) -> Self {
         self.acquired(asked, at, claims.to_vec(), false, None)
     }
 
@@ -84,21 +118,57 @@ impl Story {
 
     /// The owner of the last hold, a writer, acquires the read lock too.
     pub(crate) fn enters_beside(self, at: u64, token: i64) -> Self {
-        let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
+        let (writer, claim) = (
+            self.hold,
+            Claim {
+                place: None,
+                ..read(token)
+            },
+        );
         self.acquired(at - 1, at, vec![claim], true, Some(writer))
     }
 
     /// The owner of the last hold, a writer, downgrades it to a read hold.
     pub(crate) fn downgrades(self, at: u64, token: i64) -> Self {
-        let (writer, claim) = (self.hold, Claim { place: None, ..read(token) });
+        let (writer, claim) = (
+            self.hold,
+            Claim {
+                place: None,
+                ..read(token)
+            },
+        );
         self.acquired(at - 1, at, vec![claim], false, Some(writer))
     }
 
-    fn acquired(mut self, asked: u64, at: u64, claims: Vec<Claim>, reentry: bool, continues: Option<HoldId>) -> Self {
+    fn acquired(
+        mut self,
+        asked: u64,
+        at: u64,
+        claims: Vec<Claim>,
+        reentry: bool,
+        continues: Option<HoldId>,
+    ) -> Self {
         self.holds.push(self.worker);
         self.hold = self.holds.len() as HoldId;
-        let (hold, part, owner, session) = (self.hold, self.part.to_owned(), self.owner.clone(), self.session);
-        self.event(at, What::Acquired { hold, part, owner, asked, session, claims, reentry, continues })
+        let (hold, part, owner, session) = (
+            self.hold,
+            self.part.to_owned(),
+            self.owner.clone(),
+            self.session,
+        );
+        self.event(
+            at,
+            What::Acquired {
+                hold,
+                part,
+                owner,
+                asked,
+                session,
+                claims,
+                reentry,
+                continues,
+            },
+        )
     }
 
     /// `is_valid()` is called just after `before`, and returns true.
@@ -108,7 +178,14 @@ impl Story {
 
     pub(crate) fn valid_until(self, before: u64, until: u64) -> Self {
         let hold = self.hold;
-        self.event(before + 2, What::Valid { hold, before, until })
+        self.event(
+            before + 2,
+            What::Valid {
+                hold,
+                before,
+                until,
+            },
+        )
     }
 
     pub(crate) fn lost(self, at: u64) -> Self {
@@ -118,14 +195,29 @@ impl Story {
 
     pub(crate) fn gives_back(self, at: u64) -> Self {
         let hold = self.hold;
-        self.event(at, What::Releasing { hold }).event(at + 1, What::Released { hold, error: None })
+        self.event(at, What::Releasing { hold })
+            .event(at + 1, What::Released { hold, error: None })
     }
 
     /// Reads the set from `before` until `at`.
     pub(crate) fn reads(self, before: u64, at: u64, elements: &[&str]) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
-        let digest = elements.iter().flat_map(|element| element.bytes()).map(u64::from).sum();
-        self.event(at, What::Read { hold, part, set, before, elements: elements.len(), digest })
+        let digest = elements
+            .iter()
+            .flat_map(|element| element.bytes())
+            .map(u64::from)
+            .sum();
+        self.event(
+            at,
+            What::Read {
+                hold,
+                part,
+                set,
+                before,
+                elements: elements.len(),
+                digest,
+            },
+        )
     }
 
     /// Writes an element, with a reply at `at`, before the promise ends.
@@ -133,16 +225,40 @@ impl Story {
         self.writes_until(at - 1, at + 100, at, element, outcome)
     }
 
-    /// Writes an element, with the check at `checked`, the promise until `until`, and the reply at `at`.
-    pub(crate) fn writes_until(self, checked: u64, until: u64, at: u64, element: &str, outcome: Outcome) -> Self {
+    /// Writes an element, with the check at `checked`, the promise until `until`, and the reply at
+    /// `at`.
+    pub(crate) fn writes_until(
+        self,
+        checked: u64,
+        until: u64,
+        at: u64,
+        element: &str,
+        outcome: Outcome,
+    ) -> Self {
         let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
         let element = element.to_owned();
-        self.event(at, What::Wrote { hold, part, set, element, checked, until, answered: None, outcome })
+        self.event(
+            at,
+            What::Wrote {
+                hold,
+                part,
+                set,
+                element,
+                checked,
+                until,
+                answered: None,
+                outcome,
+            },
+        )
     }
 
     /// Sets the time of the reply to the last write, which was before its event.
     pub(crate) fn answered(mut self, time: u64) -> Self {
-        if let Some(Event { what: What::Wrote { answered, .. }, .. }) = self.events.last_mut() {
+        if let Some(Event {
+            what: What::Wrote { answered, .. },
+            ..
+        }) = self.events.last_mut()
+        {
             *answered = Some(time);
         }
         self
@@ -151,13 +267,29 @@ impl Story {
     /// The client reports its session and the granted timeout, in milliseconds.
     pub(crate) fn session_of(self, at: u64, timeout_ms: u64) -> Self {
         let session = self.session;
-        self.event(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
+        self.event(
+            at,
+            What::Session {
+                session,
+                client: None,
+                timeout_ms: Some(timeout_ms),
+            },
+        )
     }
 
     /// The conductor stops a client, and resumes it.
     pub(crate) fn stopped(self, process: u32, from: u64, to: u64) -> Self {
-        let stopped = What::Stopped { process, of_life: 0 };
-        self.conductor(from, stopped).conductor(to, What::Continued { process, of_life: 0 })
+        let stopped = What::Stopped {
+            process,
+            of_life: 0,
+        };
+        self.conductor(from, stopped).conductor(
+            to,
+            What::Continued {
+                process,
+                of_life: 0,
+            },
+        )
     }
 
     /// The operator deletes the node with this number, in the session of the client `worker`.
@@ -165,9 +297,27 @@ impl Story {
         self.operator_tries_to_delete(before, created, worker, true)
     }
 
-    pub(crate) fn operator_tries_to_delete(self, before: u64, created: i64, worker: u32, is_confirmed: bool) -> Self {
-        let (node, session) = (format!("{LOCK}/_c_x-lock-{created:010}"), i64::from(worker) + 100);
-        self.conductor(before + 1, What::Deleted { node, session, created, before, is_confirmed })
+    pub(crate) fn operator_tries_to_delete(
+        self,
+        before: u64,
+        created: i64,
+        worker: u32,
+        is_confirmed: bool,
+    ) -> Self {
+        let (node, session) = (
+            format!("{LOCK}/_c_x-lock-{created:010}"),
+            i64::from(worker) + 100,
+        );
+        self.conductor(
+            before + 1,
+            What::Deleted {
+                node,
+                session,
+                created,
+                before,
+                is_confirmed,
+            },
+        )
     }
 
     /// An event of the story's part, which must be a cache, by the current client.
@@ -188,22 +338,42 @@ impl Story {
 
     /// The client reports another session.
     pub(crate) fn next_session_of(self, at: u64, session: i64, timeout_ms: u64) -> Self {
-        self.event(at, What::Session { session, client: None, timeout_ms: Some(timeout_ms) })
+        self.event(
+            at,
+            What::Session {
+                session,
+                client: None,
+                timeout_ms: Some(timeout_ms),
+            },
+        )
     }
 
     pub(crate) fn conductor(mut self, at: u64, what: What) -> Self {
-        self.events.push(Event { at, worker: CONDUCTOR, life: 0, what });
+        self.events.push(Event {
+            at,
+            worker: CONDUCTOR,
+            life: 0,
+            what,
+        });
         self
     }
 
     pub(crate) fn event(mut self, at: u64, what: What) -> Self {
-        self.events.push(Event { at, worker: self.worker, life: 0, what });
+        self.events.push(Event {
+            at,
+            worker: self.worker,
+            life: 0,
+            what,
+        });
         self
     }
 
     /// The elements of the set at the end.
     pub(crate) fn ends_with(mut self, elements: &[&str]) -> Self {
-        self.sets.insert("set".to_owned(), elements.iter().map(ToString::to_string).collect());
+        self.sets.insert(
+            "set".to_owned(),
+            elements.iter().map(ToString::to_string).collect(),
+        );
         self
     }
 
@@ -213,7 +383,11 @@ impl Story {
 
     /// The kinds of the violations that are found, in the order of time.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
-        self.findings().violations.iter().map(|violation| violation.kind).collect()
+        self.findings()
+            .violations
+            .iter()
+            .map(|violation| violation.kind)
+            .collect()
     }
 
     /// Checks that there are no violations by our recipes.

@@ -16,8 +16,14 @@ fn a_mutex_node_is_blocked_only_by_nodes_before_it() {
 
 #[test]
 fn a_read_node_blocks_no_reader() {
-    let (read, write) = (|n: i32| format!("_c_x-__READ__{n:010}"), |n: i32| format!("_c_x-__WRIT__{n:010}"));
-    for driver in [&ReadLockInternalsDriver as &dyn LockInternalsDriver, &WriteLockInternalsDriver] {
+    let (read, write) = (
+        |n: i32| format!("_c_x-__READ__{n:010}"),
+        |n: i32| format!("_c_x-__WRIT__{n:010}"),
+    );
+    for driver in [
+        &ReadLockInternalsDriver as &dyn LockInternalsDriver,
+        &WriteLockInternalsDriver,
+    ] {
         assert!(!blocks(driver, &read(1), &read(2)));
         assert!(blocks(driver, &read(1), &write(2)));
         assert!(blocks(driver, &write(1), &read(2)));
@@ -37,14 +43,33 @@ fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
     let blocked_by = |stuck: &[(usize, &str)]| run.contest.blocked_by(&DRIVER, stuck);
     assert_eq!(blocked_by(&[]), None);
     assert_eq!(blocked_by(&[behind, own]), None);
-    assert_eq!(blocked_by(&[behind, far, near]), Some(1), "the first node of the list that blocks");
-    assert_eq!(blocked_by(&[(1, far.1)]), None, "a node of another directory");
-    assert_eq!(Run::recovering().contest.blocked_by(&DRIVER, &[far]), None, "the contest has no known node");
+    assert_eq!(
+        blocked_by(&[behind, far, near]),
+        Some(1),
+        "the first node of the list that blocks"
+    );
+    assert_eq!(
+        blocked_by(&[(1, far.1)]),
+        None,
+        "a node of another directory"
+    );
+    assert_eq!(
+        Run::recovering().contest.blocked_by(&DRIVER, &[far]),
+        None,
+        "the contest has no known node"
+    );
 
     let run = Run::owning_the_first_and_waiting();
     let first = name(0);
-    assert_eq!(run.contest.blocked_by(&DRIVER, &[(0, &first)]), None, "its own node");
-    assert_eq!(run.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]), Some(1));
+    assert_eq!(
+        run.contest.blocked_by(&DRIVER, &[(0, &first)]),
+        None,
+        "its own node"
+    );
+    assert_eq!(
+        run.contest.blocked_by(&DRIVER, &[(0, &first), (1, &first)]),
+        Some(1)
+    );
 }
 
 #[test]
@@ -53,13 +78,24 @@ fn a_contest_that_has_not_started_is_blocked_as_if_it_were_last_in_its_queue() {
     let (first, late) = (name(0), name(i32::MAX - 2));
     for node in [&first, &late] {
         assert_eq!(new(1).blocked_by(&DRIVER, &[(0, node)]), Some(0));
-        assert_eq!(new(2).blocked_by(&DRIVER, &[(1, "foreign"), (1, node)]), Some(1));
-        assert_eq!(new(1).blocked_by(&DRIVER, &[(1, node)]), None, "a node of another directory");
+        assert_eq!(
+            new(2).blocked_by(&DRIVER, &[(1, "foreign"), (1, node)]),
+            Some(1)
+        );
+        assert_eq!(
+            new(1).blocked_by(&DRIVER, &[(1, node)]),
+            None,
+            "a node of another directory"
+        );
     }
     let read = [(0, "_c_x-__READ__0000000001")];
     assert_eq!(new(1).blocked_by(&ReadLockInternalsDriver, &read), None);
     assert_eq!(new(1).blocked_by(&WriteLockInternalsDriver, &read), Some(0));
     let mut started = new(1);
     let _ = started.start();
-    assert_eq!(started.blocked_by(&DRIVER, &[(0, &first)]), None, "its own node may be before that node");
+    assert_eq!(
+        started.blocked_by(&DRIVER, &[(0, &first)]),
+        None,
+        "its own node may be before that node"
+    );
 }

@@ -3,7 +3,10 @@
 use super::*;
 
 const fn limit(leases: usize) -> Limit {
-    Limit { leases, version: Some(3) }
+    Limit {
+        leases,
+        version: Some(3),
+    }
 }
 
 pub(super) fn limit_is(leases: usize) -> Answer {
@@ -11,12 +14,20 @@ pub(super) fn limit_is(leases: usize) -> Answer {
 }
 
 fn lease_name(number: usize) -> String {
-    format!("{}{number:010}", StandardLockInternalsDriver::LEASES.node_prefix(&ID))
+    format!(
+        "{}{number:010}",
+        StandardLockInternalsDriver::LEASES.node_prefix(&ID)
+    )
 }
 
 /// Our leases.
 pub(super) fn leases(count: usize) -> Vec<OwnNode> {
-    (0..count).map(|number| OwnNode { name: lease_name(number), czxid: 7 }).collect()
+    (0..count)
+        .map(|number| OwnNode {
+            name: lease_name(number),
+            czxid: 7,
+        })
+        .collect()
 }
 
 /// A list with this many leases with our names, and a foreign child.
@@ -29,11 +40,19 @@ pub(super) fn names(count: usize) -> Answer {
 
 /// A list with this many leases of others.
 pub(super) fn others(count: usize) -> Answer {
-    Answer::Children((0..count).map(|number| format!("_c_x-lease-{number:010}")).collect())
+    Answer::Children(
+        (0..count)
+            .map(|number| format!("_c_x-lease-{number:010}"))
+            .collect(),
+    )
 }
 
 pub(super) fn lease(ephemeral_owner: i64) -> Answer {
-    Answer::Node { ephemeral_owner, czxid: 7, version: 0 }
+    Answer::Node {
+        ephemeral_owner,
+        czxid: 7,
+        version: 0,
+    }
 }
 
 fn of_leases<const N: usize>(requests: [Request; N]) -> [(usize, Request); N] {
@@ -52,8 +71,19 @@ fn take(with_directory: bool, quantity: usize, limit: Limit) -> Step {
     take_place_of_version(0, with_directory, quantity, limit)
 }
 
-fn take_place_of_version(place_version: i32, with_directory: bool, quantity: usize, limit: Limit) -> Step {
-    now(of_leases([Request::Take { with_directory, quantity, limit, place: name(0), place_version }]))
+fn take_place_of_version(
+    place_version: i32,
+    with_directory: bool,
+    quantity: usize,
+    limit: Limit,
+) -> Step {
+    now(of_leases([Request::Take {
+        with_directory,
+        quantity,
+        limit,
+        place: name(0),
+        place_version,
+    }]))
 }
 
 fn read_place() -> [(usize, Request); 1] {
@@ -73,7 +103,11 @@ impl Run {
     fn first(contest: Contest, leases: Answer, limit: Answer) -> (Self, Step) {
         let mut run = Self::new(contest, &DRIVER);
         let mut answers = vec![created(0), children([0]), leases];
-        answers.extend(run.in_flight.contains(&(LEASES, Request::Limit)).then_some(limit));
+        answers.extend(
+            run.in_flight
+                .contains(&(LEASES, Request::Limit))
+                .then_some(limit),
+        );
         let step = run.answers(answers);
         (run, step)
     }
@@ -87,7 +121,10 @@ impl Run {
 
     pub(super) fn creating_limit() -> Self {
         let mut run = Self::reading(1);
-        assert_eq!(run.answers([Answer::Missing, others(0)]), now(of_leases([Request::CreateLimit])));
+        assert_eq!(
+            run.answers([Answer::Missing, others(0)]),
+            now(of_leases([Request::CreateLimit]))
+        );
         run
     }
 
@@ -114,8 +151,13 @@ impl Run {
 
     pub(super) fn inspecting(quantity: usize) -> Self {
         let mut run = Self::recovering_leases(quantity);
-        let inspect = Request::Inspect { name: lease_name(0) };
-        assert_eq!(run.answers([Answer::Done, names(quantity)]), now(of_leases([inspect])));
+        let inspect = Request::Inspect {
+            name: lease_name(0),
+        };
+        assert_eq!(
+            run.answers([Answer::Done, names(quantity)]),
+            now(of_leases([inspect]))
+        );
         run
     }
 
@@ -136,18 +178,38 @@ fn leases_and_limit_read_in_the_first_pipeline_suffice_for_the_take() {
     let fixed = Contest::for_leases(ID, SESSION, 1, LeaseLimit::Fixed(1));
     for contest in [fixed.clone(), fixed.without_waiting()] {
         let (run, step) = Run::first(contest, others(0), Answer::Unknown);
-        assert_eq!(step, take(false, 1, Limit { leases: 1, version: None }));
+        assert_eq!(
+            step,
+            take(
+                false,
+                1,
+                Limit {
+                    leases: 1,
+                    version: None
+                }
+            )
+        );
         assert_eq!(run.requests, 4);
     }
     // Children that are not leases do not count, and a missing directory has no leases.
-    let (_, step) = Run::first(claiming(1), Answer::Children(vec!["foreign".to_owned()]), limit_is(1));
+    let (_, step) = Run::first(
+        claiming(1),
+        Answer::Children(vec!["foreign".to_owned()]),
+        limit_is(1),
+    );
     assert_eq!(step, take(false, 1, limit(1)));
     let (_, step) = Run::first(claiming(1), Answer::NoParent, limit_is(1));
     assert_eq!(step, take(true, 1, limit(1)));
-    assert_eq!(Run::reading(1).answers([limit_is(1), Answer::NoParent]), take(true, 1, limit(1)));
+    assert_eq!(
+        Run::reading(1).answers([limit_is(1), Answer::NoParent]),
+        take(true, 1, limit(1))
+    );
     // The directory was created before the second read.
     let (mut run, _) = Run::first(claiming(1), Answer::NoParent, Answer::Unknown);
-    assert_eq!(run.answers([limit_is(1), others(0)]), take(false, 1, limit(1)));
+    assert_eq!(
+        run.answers([limit_is(1), others(0)]),
+        take(false, 1, limit(1))
+    );
 }
 
 #[test]
@@ -169,7 +231,17 @@ fn leases_and_limit_that_do_not_suffice_are_read_again_with_watches() {
     assert_eq!(step, now(READ_LEASES));
     assert_eq!(run.answers([others(1)]), Step::Wait);
     assert_eq!(run.event(Event::LeasesChanged), now(READ_LEASES));
-    assert_eq!(run.answers([others(0)]), take(false, 1, Limit { leases: 1, version: None }));
+    assert_eq!(
+        run.answers([others(0)]),
+        take(
+            false,
+            1,
+            Limit {
+                leases: 1,
+                version: None
+            }
+        )
+    );
 }
 
 #[test]
@@ -186,9 +258,18 @@ fn a_contest_without_waiting_for_leases_is_refused_and_sets_no_watch() {
 
 #[test]
 fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
-    for (quantity, count, limit) in [(1, 0, 0), (1, 5, 2), (usize::MAX, 1, 2), (usize::MAX, 1, usize::MAX)] {
+    for (quantity, count, limit) in [
+        (1, 0, 0),
+        (1, 5, 2),
+        (usize::MAX, 1, 2),
+        (usize::MAX, 1, usize::MAX),
+    ] {
         let mut run = Run::reading(quantity);
-        assert_eq!(run.answers([limit_is(limit), others(count)]), Step::Wait, "{quantity} beside {count} of {limit}");
+        assert_eq!(
+            run.answers([limit_is(limit), others(count)]),
+            Step::Wait,
+            "{quantity} beside {count} of {limit}"
+        );
     }
 }
 
@@ -197,11 +278,16 @@ fn a_contest_waits_if_the_limit_is_zero_exceeded_or_leaves_too_few_leases() {
 fn a_place_or_leases_that_others_have_created_or_deleted_restart_the_contest() {
     // Another client has created a node with the place's name.
     assert_eq!(Run::reading_place(1).answers([node(7)]), RESTART);
-    // The take was applied, and another client has deleted some leases, or all after they were listed.
+    // The take was applied, and another client has deleted some leases, or all after they were
+    // listed.
     for left in [1, 2] {
         let mut run = Run::recovering_leases(3);
         assert_eq!(run.answers([Answer::Done, names(left)]), RESTART, "{left}");
-        assert_eq!(run.unknown_nodes(), [LEASES], "the caller has to delete them");
+        assert_eq!(
+            run.unknown_nodes(),
+            [LEASES],
+            "the caller has to delete them"
+        );
     }
     assert_eq!(Run::inspecting(3).answers([Answer::Missing]), RESTART);
     // A lease of another session is not adopted.
@@ -219,7 +305,11 @@ fn an_unanswered_recovery_of_leases_restarts_with_its_sync() {
         [Answer::Unknown, Answer::NoParent],
     ];
     for answers in not_answered {
-        assert_eq!(Run::recovering_leases(1).answers(answers.clone()), recover(), "{answers:?}");
+        assert_eq!(
+            Run::recovering_leases(1).answers(answers.clone()),
+            recover(),
+            "{answers:?}"
+        );
     }
     assert_eq!(Run::inspecting(1).answers([Answer::Unknown]), recover());
 }
@@ -229,34 +319,64 @@ fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
     let run = Run::waiting_for(2);
     assert!(!run.contest.is_queued());
     let (before, leases) = (name(-1), [0, 1, 2].map(lease_name));
-    let blocked_by = |quantity, stuck: &[(usize, &str)]| Run::waiting_for(quantity).contest.blocked_by(&DRIVER, stuck);
+    let blocked_by = |quantity, stuck: &[(usize, &str)]| {
+        Run::waiting_for(quantity)
+            .contest
+            .blocked_by(&DRIVER, stuck)
+    };
     let [one, two, three] = leases.each_ref().map(|lease| (LEASES, lease.as_str()));
     assert_eq!(blocked_by(1, &[]), None);
     assert_eq!(blocked_by(1, &[one]), None, "the other lease is enough");
     assert_eq!(blocked_by(2, &[(0, &before), one]), Some(1));
     assert_eq!(blocked_by(1, &[one, two]), Some(0));
     assert_eq!(blocked_by(2, &[one, two, three]), Some(0));
-    assert_eq!(blocked_by(3, &[one, two, three]), None, "the contest waits for a higher limit");
-    assert_eq!(blocked_by(2, &[(0, one.1), (LEASES, "foreign")]), None, "neither node is a lease");
-    assert_eq!(Run::taking(1).contest.blocked_by(&DRIVER, &[one, two]), None, "the contest does not wait");
+    assert_eq!(
+        blocked_by(3, &[one, two, three]),
+        None,
+        "the contest waits for a higher limit"
+    );
+    assert_eq!(
+        blocked_by(2, &[(0, one.1), (LEASES, "foreign")]),
+        None,
+        "neither node is a lease"
+    );
+    assert_eq!(
+        Run::taking(1).contest.blocked_by(&DRIVER, &[one, two]),
+        None,
+        "the contest does not wait"
+    );
     // The contender is not first yet.
     let mut run = Run::new(claiming(1), &DRIVER);
     let _ = run.answers([created(1), children([0, 1]), others(0), limit_is(1)]);
     assert!(run.contest.is_queued());
-    assert_eq!(run.contest.blocked_by(&DRIVER, &[one, (0, &name(0))]), Some(1));
+    assert_eq!(
+        run.contest.blocked_by(&DRIVER, &[one, (0, &name(0))]),
+        Some(1)
+    );
 }
 
 #[test]
 fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_leases() {
     let new = |quantity, limit| Contest::for_leases(Uuid::new_v4(), 1, quantity, limit);
     let (place, leases) = (name(0), [0, 1].map(lease_name));
-    let (place, [one, two]) = ((0, place.as_str()), leases.each_ref().map(|lease| (LEASES, lease.as_str())));
+    let (place, [one, two]) = (
+        (0, place.as_str()),
+        leases.each_ref().map(|lease| (LEASES, lease.as_str())),
+    );
     let fixed = LeaseLimit::Fixed(2);
     assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one, place]), Some(1));
-    assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one]), None, "the other lease is enough");
+    assert_eq!(
+        new(1, fixed).blocked_by(&DRIVER, &[one]),
+        None,
+        "the other lease is enough"
+    );
     assert_eq!(new(2, fixed).blocked_by(&DRIVER, &[one]), Some(0));
     assert_eq!(new(1, fixed).blocked_by(&DRIVER, &[one, two]), Some(0));
-    assert_eq!(new(1, LeaseLimit::Shared).blocked_by(&DRIVER, &[one, two]), None, "the limit is not known yet");
+    assert_eq!(
+        new(1, LeaseLimit::Shared).blocked_by(&DRIVER, &[one, two]),
+        None,
+        "the limit is not known yet"
+    );
 }
 
 #[test]
@@ -265,7 +385,11 @@ fn a_directory_that_keeps_vanishing_is_created_after_pauses() {
     assert_eq!(run.answers([Answer::NoParent]), take(true, 1, limit(1)));
     for attempt in 1..IMMEDIATE_ATTEMPTS + 3 {
         // The directory is found, or missing again.
-        let pace = if attempt < IMMEDIATE_ATTEMPTS { Pace::Now } else { Pace::Pause };
+        let pace = if attempt < IMMEDIATE_ATTEMPTS {
+            Pace::Now
+        } else {
+            Pace::Pause
+        };
         assert_eq!(run.answers([Answer::NoParent]), send(read_place(), pace));
         assert_eq!(run.answers([node(0)]), take(attempt % 2 == 0, 1, limit(1)));
     }
@@ -274,7 +398,10 @@ fn a_directory_that_keeps_vanishing_is_created_after_pauses() {
 #[test]
 fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     let vanishes = |run: &mut Run, pace| {
-        assert_eq!(run.answers([Answer::Missing]), send(of_leases([Request::CreateLimit]), pace));
+        assert_eq!(
+            run.answers([Answer::Missing]),
+            send(of_leases([Request::CreateLimit]), pace)
+        );
         assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
     };
     let mut run = Run::creating_limit();
@@ -287,7 +414,10 @@ fn a_limit_that_keeps_vanishing_is_recreated_after_pauses() {
     // The same if the limit is deleted between its read and the take.
     assert_eq!(run.answers([limit_is(1)]), take(false, 1, limit(1)));
     assert_eq!(run.answers([Answer::LimitChanged]), now(look()));
-    assert_eq!(run.answers([Answer::Missing, others(1)]), pause(of_leases([Request::CreateLimit])));
+    assert_eq!(
+        run.answers([Answer::Missing, others(1)]),
+        pause(of_leases([Request::CreateLimit]))
+    );
     assert_eq!(run.answers([Answer::Done]), now(READ_LIMIT));
     // If the limit exists when the claim starts to wait, the next create is immediate.
     assert_eq!(run.answers([limit_is(1)]), Step::Wait);
@@ -314,37 +444,73 @@ fn a_contest_without_waiting_waits_behind_contenders_that_may_leave_it_a_lease()
     assert_eq!(run.answers([node(1)]), Step::Wait);
     assert_eq!(run.event(gone(1)), now(LOOK));
     // Node 0 has not taken its lease yet.
-    assert_eq!(run.answers([children([0, 2]), others(1)]), now([watch_ahead(0)]));
+    assert_eq!(
+        run.answers([children([0, 2]), others(1)]),
+        now([watch_ahead(0)])
+    );
     // It is gone before it is watched.
     assert_eq!(run.answers([Answer::Missing]), now(LOOK));
-    assert_eq!(run.answers([children([2]), others(2)]), now(of_leases([take_of(2)])));
+    assert_eq!(
+        run.answers([children([2]), others(2)]),
+        now(of_leases([take_of(2)]))
+    );
     // The contenders ahead have taken all leases.
     let (mut run, _) = behind(2, 0);
     assert_eq!(run.answers([Answer::Missing]), now(LOOK));
     assert_eq!(run.answers([children([0, 2]), others(5)]), Step::Refused);
     assert_eq!(run.nodes(), [(0, own(2))], "the caller has to delete it");
-    assert_eq!(behind(2, 5).1, Step::Refused, "all leases are taken at the first list");
+    assert_eq!(
+        behind(2, 5).1,
+        Step::Refused,
+        "all leases are taken at the first list"
+    );
     assert_eq!(behind(0, 5).1, Step::Refused);
 }
 
 fn take_of(place: i32) -> Request {
-    let limit = Limit { leases: 5, version: None };
-    Request::Take { with_directory: false, quantity: 1, limit, place: name(place), place_version: 0 }
+    let limit = Limit {
+        leases: 5,
+        version: None,
+    };
+    Request::Take {
+        with_directory: false,
+        quantity: 1,
+        limit,
+        place: name(place),
+        place_version: 0,
+    }
 }
 
 /// So the losers of a long queue do not wait for each other.
 #[test]
 fn a_contest_without_waiting_watches_the_contender_that_may_take_the_last_lease() {
-    for (ahead, leases, watched) in [(4, 0, 3), (5, 0, 4), (99, 0, 4), (99, 3, 1), (99, 4, 0), (1, 4, 0)] {
-        assert_eq!(behind(ahead, leases).1, now([watch_ahead(watched)]), "{ahead} ahead, {leases} leases");
+    for (ahead, leases, watched) in [
+        (4, 0, 3),
+        (5, 0, 4),
+        (99, 0, 4),
+        (99, 3, 1),
+        (99, 4, 0),
+        (1, 4, 0),
+    ] {
+        assert_eq!(
+            behind(ahead, leases).1,
+            now([watch_ahead(watched)]),
+            "{ahead} ahead, {leases} leases"
+        );
     }
 }
 
 #[test]
 fn a_contest_without_waiting_that_does_not_know_the_leases_watches_the_contender_before_it() {
-    for (leases, limit) in [(Answer::Unknown, limit_is(5)), (others(0), Answer::Unknown), (others(9), Answer::Missing)]
-    {
+    for (leases, limit) in [
+        (Answer::Unknown, limit_is(5)),
+        (others(0), Answer::Unknown),
+        (others(9), Answer::Missing),
+    ] {
         let mut run = Run::new(claiming(1).without_waiting(), &DRIVER);
-        assert_eq!(run.answers([created(7), children(0..=7), leases, limit]), now([watch_ahead(6)]));
+        assert_eq!(
+            run.answers([created(7), children(0..=7), leases, limit]),
+            now([watch_ahead(6)])
+        );
     }
 }

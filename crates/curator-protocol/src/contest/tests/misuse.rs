@@ -4,23 +4,36 @@ use super::leases::{lease, leases, limit_is, names, others};
 use super::*;
 
 fn overflow_of(name: String) -> Step {
-    Step::Failed { queue: 0, error: ContestError::SequenceOverflow(SequenceOverflow { name }) }
+    Step::Failed {
+        queue: 0,
+        error: ContestError::SequenceOverflow(SequenceOverflow { name }),
+    }
 }
 
 #[test]
 fn a_queue_with_an_overflow_fails_the_contest() {
-    // The number is that of our node, or of another node. A list does not show whether that node is older than ours.
+    // The number is that of our node, or of another node. A list does not show whether that node is
+    // older than ours.
     for number in [-5, i32::MIN, i32::MAX] {
         for (ours, listed) in [(number, children([number])), (5, children([5, number]))] {
             let mut run = Run::joining();
-            assert_eq!(run.answers([created(ours), listed]), overflow_of(name(number)));
+            assert_eq!(
+                run.answers([created(ours), listed]),
+                overflow_of(name(number))
+            );
             assert_eq!(run.nodes(), [(0, own(ours))], "the caller has to delete it");
         }
     }
     let mut run = Run::waiting(5);
     let _ = run.event(gone(3));
-    assert_eq!(run.answers([node(4), node(5), children([4, 5, -1])]), overflow_of(name(-1)));
-    assert_eq!(Run::recovering().answers([Answer::Done, children([-1])]), overflow_of(name(-1)));
+    assert_eq!(
+        run.answers([node(4), node(5), children([4, 5, -1])]),
+        overflow_of(name(-1))
+    );
+    assert_eq!(
+        Run::recovering().answers([Answer::Done, children([-1])]),
+        overflow_of(name(-1))
+    );
 }
 
 /// As the mutex, but every contender waits for the node at this place.
@@ -53,7 +66,10 @@ fn an_inconsistent_driver_fails_the_contest() {
         assert!(is_failed(&step), "{step:?}");
         assert_eq!(run.nodes(), [(0, own(5))]);
     }
-    let stranger = Answer::Created(OwnNode { name: "stranger".to_owned(), czxid: 1 });
+    let stranger = Answer::Created(OwnNode {
+        name: "stranger".to_owned(),
+        czxid: 1,
+    });
     assert!(is_failed(&Run::joining().answers([stranger, children([])])));
 }
 
@@ -62,9 +78,18 @@ fn fits(request: &Request, answer: &Answer) -> bool {
     matches!(
         (request, answer),
         (_, Answer::Unknown)
-            | (Request::Create | Request::CreateWithParents, Answer::Created(_) | Answer::NoParent)
-            | (Request::List | Request::WatchList, Answer::Children(_) | Answer::NoParent)
-            | (Request::Limit | Request::WatchLimit, Answer::Limit(_) | Answer::Missing)
+            | (
+                Request::Create | Request::CreateWithParents,
+                Answer::Created(_) | Answer::NoParent
+            )
+            | (
+                Request::List | Request::WatchList,
+                Answer::Children(_) | Answer::NoParent
+            )
+            | (
+                Request::Limit | Request::WatchLimit,
+                Answer::Limit(_) | Answer::Missing
+            )
             | (Request::CreateLimit | Request::Sync, Answer::Done)
             | (
                 Request::Inspect { .. } | Request::WatchAhead { .. } | Request::WatchOwn { .. },
@@ -72,7 +97,11 @@ fn fits(request: &Request, answer: &Answer) -> bool {
             )
             | (
                 Request::Take { .. },
-                Answer::Taken(_) | Answer::LimitChanged | Answer::PlaceWritten | Answer::Missing | Answer::NoParent
+                Answer::Taken(_)
+                    | Answer::LimitChanged
+                    | Answer::PlaceWritten
+                    | Answer::Missing
+                    | Answer::NoParent
             )
     )
 }
@@ -87,17 +116,32 @@ fn in_flight() -> Vec<(Run, Vec<Answer>)> {
     let _ = guarding.event(Event::OwnChanged(0));
     vec![
         (Run::joining(), vec![created(1), children([0, 1])]),
-        (after(Run::joining(), vec![Answer::NoParent; 2]), vec![created(1), children([0, 1])]),
-        (Run::joining_two(), vec![created(1), created(0), children([0, 1]), children([0])]),
+        (
+            after(Run::joining(), vec![Answer::NoParent; 2]),
+            vec![created(1), children([0, 1])],
+        ),
+        (
+            Run::joining_two(),
+            vec![created(1), created(0), children([0, 1]), children([0])],
+        ),
         (Run::recovering(), vec![Answer::Done, children([3])]),
-        (after(Run::recovering(), vec![Answer::Done, children([3])]), vec![node(3)]),
+        (
+            after(Run::recovering(), vec![Answer::Done, children([3])]),
+            vec![node(3)],
+        ),
         (Run::queued(1).0, vec![node(0), node(1)]),
-        (Run::interrupted(1), vec![node(0), node(1), children([0, 1])]),
+        (
+            Run::interrupted(1),
+            vec![node(0), node(1), children([0, 1])],
+        ),
         (guarding, vec![node(0)]),
         (Run::reading(2), vec![limit_is(2), others(2)]),
         (Run::creating_limit(), vec![Answer::Done]),
         (Run::taking(2), vec![Answer::Taken(leases(2))]),
-        (after(Run::taking(2), vec![Answer::NoParent]), vec![Answer::Taken(leases(2))]),
+        (
+            after(Run::taking(2), vec![Answer::NoParent]),
+            vec![Answer::Taken(leases(2))],
+        ),
         (Run::reading_place(2), vec![node(0)]),
         (Run::recovering_leases(2), vec![Answer::Done, names(2)]),
         (Run::inspecting(2), vec![lease(SESSION)]),
@@ -106,30 +150,54 @@ fn in_flight() -> Vec<(Run, Vec<Answer>)> {
 
 #[test]
 fn an_answer_that_fits_its_request_continues_the_contest_and_any_other_fails_it() {
-    let mut all: Vec<_> = in_flight().into_iter().flat_map(|(_, answers)| answers).collect();
+    let mut all: Vec<_> = in_flight()
+        .into_iter()
+        .flat_map(|(_, answers)| answers)
+        .collect();
     all.extend([Answer::LimitChanged, Answer::PlaceWritten, Answer::Missing]);
     all.extend([Answer::NoParent, node_of(OTHER_SESSION, 0), Answer::Unknown]);
     for (run, answers) in in_flight() {
-        let fails = |answers: &[Answer]| is_failed(&run.contest.clone().answered(run.driver, answers.to_vec()));
+        let fails = |answers: &[Answer]| {
+            is_failed(&run.contest.clone().answered(run.driver, answers.to_vec()))
+        };
         for (place, (_, request)) in run.in_flight.iter().enumerate() {
             for answer in &all {
                 let mut answers = answers.clone();
                 answers[place] = answer.clone();
-                assert_eq!(fails(&answers), !fits(request, answer), "{answers:?} in {run:?}");
+                assert_eq!(
+                    fails(&answers),
+                    !fits(request, answer),
+                    "{answers:?} in {run:?}"
+                );
             }
         }
         assert!(fails(&answers[1..]), "fewer than {answers:?} in {run:?}");
-        assert!(fails(&[&answers[..], &[Answer::Unknown]].concat()), "{answers:?} and more in {run:?}");
+        assert!(
+            fails(&[&answers[..], &[Answer::Unknown]].concat()),
+            "{answers:?} and more in {run:?}"
+        );
     }
     // The answer has fewer leases than were requested.
-    assert!(is_failed(&Run::taking(2).answers([Answer::Taken(leases(1))])));
+    assert!(is_failed(
+        &Run::taking(2).answers([Answer::Taken(leases(1))])
+    ));
 }
 
 #[test]
 fn calls_out_of_turn_are_errors() {
-    let events = [Event::OwnDeleted(0), gone(0), Event::Interrupted, Event::LeasesChanged, Event::LimitChanged];
-    let observes =
-        |contest: &Contest| events.clone().into_iter().any(|event| !is_failed(&contest.clone().observed(event)));
+    let events = [
+        Event::OwnDeleted(0),
+        gone(0),
+        Event::Interrupted,
+        Event::LeasesChanged,
+        Event::LimitChanged,
+    ];
+    let observes = |contest: &Contest| {
+        events
+            .clone()
+            .into_iter()
+            .any(|event| !is_failed(&contest.clone().observed(event)))
+    };
     let starts = |contest: &Contest| !is_failed(&contest.clone().start());
     let takes = |contest: &Contest| !is_failed(&contest.clone().answered(&DRIVER, vec![]));
 
@@ -138,10 +206,19 @@ fn calls_out_of_turn_are_errors() {
     for (run, _) in in_flight() {
         assert!(!starts(&run.contest) && !observes(&run.contest), "{run:?}");
     }
-    for Run { contest, .. } in [Run::waiting(1), Run::owning_the_first_and_waiting(), Run::waiting_for(1)] {
+    for Run { contest, .. } in [
+        Run::waiting(1),
+        Run::owning_the_first_and_waiting(),
+        Run::waiting_for(1),
+    ] {
         assert!(!starts(&contest) && !takes(&contest), "{contest:?}");
     }
-    for event in [Event::LeasesChanged, Event::LimitChanged, Event::OwnDeleted(2), gone_in(2, 0)] {
+    for event in [
+        Event::LeasesChanged,
+        Event::LimitChanged,
+        Event::OwnDeleted(2),
+        gone_in(2, 0),
+    ] {
         assert!(is_failed(&Run::owning_the_first_and_waiting().event(event)));
     }
     // No call is accepted after the end of a contest, however it ended.
@@ -153,9 +230,19 @@ fn calls_out_of_turn_are_errors() {
     let mut failed = Run::waiting(1);
     assert!(is_failed(&failed.event(Event::OwnDeleted(2))));
     let mut refused = Run::new(Contest::new(ID, SESSION, 1).without_waiting(), &DRIVER);
-    assert_eq!(refused.answers([created(1), children([0, 1])]), Step::Refused);
-    assert_eq!(refused.nodes(), [(0, own(1))], "the caller has to delete it");
+    assert_eq!(
+        refused.answers([created(1), children([0, 1])]),
+        Step::Refused
+    );
+    assert_eq!(
+        refused.nodes(),
+        [(0, own(1))],
+        "the caller has to delete it"
+    );
     for over in [owned, deleted, missing, failed, refused] {
-        assert!(!starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest), "{over:?}");
+        assert!(
+            !starts(&over.contest) && !takes(&over.contest) && !observes(&over.contest),
+            "{over:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What the search in `tests/model` does not check: the number of requests, the contents of pipelines, foreign nodes
-//! with our name, servers that lag behind or give wrong answers, and runners that call out of turn.
+//! What the search in `tests/model` does not check: the number of requests, the contents of
+//! pipelines, foreign nodes with our name, servers that lag behind or give wrong answers, and
+//! runners that call out of turn.
 
 mod blocked;
 mod leases;
@@ -11,7 +12,8 @@ mod waiting;
 use super::step::IMMEDIATE_ATTEMPTS;
 use super::*;
 use crate::driver::{
-    ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver, downgraded_read_name,
+    ReadLockInternalsDriver, StandardLockInternalsDriver, WriteLockInternalsDriver,
+    downgraded_read_name,
 };
 use crate::queue::SequenceOverflow;
 
@@ -19,7 +21,8 @@ const SESSION: i64 = 0x51;
 const OTHER_SESSION: i64 = 0x52;
 const ID: Uuid = Uuid::from_u128(1);
 static DRIVER: StandardLockInternalsDriver = StandardLockInternalsDriver::new();
-/// All nodes have the same id; only their numbers differ. So every node is a candidate in a recovery.
+/// All nodes have the same id; only their numbers differ. So every node is a candidate in a
+/// recovery.
 const PREFIX: &str = "_c_00000000-0000-0000-0000-000000000001-lock-";
 
 fn name(number: i32) -> String {
@@ -27,7 +30,10 @@ fn name(number: i32) -> String {
 }
 
 fn own(number: i32) -> OwnNode {
-    OwnNode { name: name(number), czxid: 1000 + i64::from(number) }
+    OwnNode {
+        name: name(number),
+        czxid: 1000 + i64::from(number),
+    }
 }
 
 fn created(number: i32) -> Answer {
@@ -39,7 +45,11 @@ fn children(numbers: impl IntoIterator<Item = i32>) -> Answer {
 }
 
 fn node_of(ephemeral_owner: i64, number: i32) -> Answer {
-    Answer::Node { ephemeral_owner, czxid: own(number).czxid, version: 0 }
+    Answer::Node {
+        ephemeral_owner,
+        czxid: own(number).czxid,
+        version: 0,
+    }
 }
 
 fn node(number: i32) -> Answer {
@@ -65,7 +75,10 @@ fn gone(number: i32) -> Event {
 }
 
 fn gone_in(queue: usize, number: i32) -> Event {
-    Event::AheadDeleted { queue, name: name(number) }
+    Event::AheadDeleted {
+        queue,
+        name: name(number),
+    }
 }
 
 /// The same request for another queue.
@@ -74,7 +87,10 @@ fn at(queue: usize, (_, request): (usize, Request)) -> (usize, Request) {
 }
 
 fn send(requests: impl Into<Vec<(usize, Request)>>, pace: Pace) -> Step {
-    Step::Send { requests: requests.into(), pace }
+    Step::Send {
+        requests: requests.into(),
+        pace,
+    }
 }
 
 fn now(requests: impl Into<Vec<(usize, Request)>>) -> Step {
@@ -94,7 +110,13 @@ fn won(nodes: impl Into<Vec<OwnNode>>) -> Step {
 }
 
 fn is_failed(step: &Step) -> bool {
-    matches!(step, Step::Failed { error: ContestError::Protocol { .. }, .. })
+    matches!(
+        step,
+        Step::Failed {
+            error: ContestError::Protocol { .. },
+            ..
+        }
+    )
 }
 
 const RESTART: Step = Step::Restart;
@@ -117,7 +139,12 @@ struct Run {
 impl Run {
     /// A contest whose first pipeline is in flight.
     fn new(contest: Contest, driver: &'static dyn LockInternalsDriver) -> Self {
-        let mut run = Self { driver, contest, in_flight: Vec::new(), requests: 0 };
+        let mut run = Self {
+            driver,
+            contest,
+            in_flight: Vec::new(),
+            requests: 0,
+        };
         let step = run.contest.start();
         let _ = run.note(step);
         run
@@ -152,12 +179,17 @@ impl Run {
     /// A contest whose create was not answered.
     fn recovering() -> Self {
         let mut run = Self::joining();
-        assert_eq!(run.answers([Answer::Unknown, Answer::Unknown]), retry(RECOVER));
+        assert_eq!(
+            run.answers([Answer::Unknown, Answer::Unknown]),
+            retry(RECOVER)
+        );
         run
     }
 
     fn answers(&mut self, answers: impl IntoIterator<Item = Answer>) -> Step {
-        let step = self.contest.answered(self.driver, answers.into_iter().collect());
+        let step = self
+            .contest
+            .answered(self.driver, answers.into_iter().collect());
         self.note(step)
     }
 
@@ -176,7 +208,10 @@ impl Run {
     }
 
     fn nodes(&self) -> Vec<(usize, OwnNode)> {
-        self.contest.nodes().map(|(queue, node)| (queue, node.clone())).collect()
+        self.contest
+            .nodes()
+            .map(|(queue, node)| (queue, node.clone()))
+            .collect()
     }
 
     fn unknown_nodes(&self) -> Vec<usize> {

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
-    // (Place, first watches, requests of the whole acquire if the nodes before it are deleted in order.)
+    // (Place, first watches, requests of the whole acquire if the nodes before it are deleted in
+    // order.)
     let cases = [
         (0, vec![], 2),
         (1, vec![watch_ahead(0), watch_own(1)], 4),
@@ -14,18 +15,34 @@ fn an_acquire_sends_two_to_six_requests_depending_on_its_place() {
     ];
     for (place, watched, requests) in cases {
         let (mut run, mut step) = Run::queued(place);
-        assert_eq!(step, if watched.is_empty() { won([own(place)]) } else { now(watched) });
+        assert_eq!(
+            step,
+            if watched.is_empty() {
+                won([own(place)])
+            } else {
+                now(watched)
+            }
+        );
         let mut next_to_go = 0;
         while step != won([own(place)]) {
             step = match step {
-                Step::Send { requests, .. } => run.answers(requests.into_iter().map(|(_, request)| match request {
-                    Request::List => children(next_to_go..=place),
-                    _ => node(place),
-                })),
+                Step::Send { requests, .. } => {
+                    run.answers(requests.into_iter().map(|(_, request)| match request {
+                        Request::List => children(next_to_go..=place),
+                        _ => node(place),
+                    }))
+                }
                 Step::Wait => {
-                    assert!(next_to_go < place, "the contest waits, although all nodes before its own are deleted");
+                    assert!(
+                        next_to_go < place,
+                        "the contest waits, although all nodes before its own are deleted"
+                    );
                     next_to_go += 1;
-                    if run.contest.entries[0].watches.ahead.contains(&name(next_to_go - 1)) {
+                    if run.contest.entries[0]
+                        .watches
+                        .ahead
+                        .contains(&name(next_to_go - 1))
+                    {
                         run.event(gone(next_to_go - 1))
                     } else {
                         Step::Wait
@@ -46,9 +63,15 @@ fn a_waiter_knows_its_place_and_the_node_before_it() {
     };
     let mut run = Run::waiting(5);
     assert_eq!(standing(&run), Some((0, name(5), 5, name(4))));
-    assert_eq!(run.event(gone(3)), now([watch_ahead(4), watch_own(5), LIST]));
+    assert_eq!(
+        run.event(gone(3)),
+        now([watch_ahead(4), watch_own(5), LIST])
+    );
     assert_eq!(standing(&run), None, "the contest lists again");
-    assert_eq!(run.answers([node(4), node(5), children([4, 5])]), Step::Wait);
+    assert_eq!(
+        run.answers([node(4), node(5), children([4, 5])]),
+        Step::Wait
+    );
     assert_eq!(standing(&run), Some((0, name(5), 1, name(4))));
     // Two nodes are before its own, and the nearer one is deleted first.
     let mut run = Run::waiting(2);
@@ -73,8 +96,16 @@ fn after_an_interruption_one_pipeline_sets_all_watches_and_lists_the_queue() {
     ];
     for (place, expected) in cases {
         let mut run = Run::waiting(place);
-        assert_eq!(run.event(Event::Interrupted), now(expected.clone()), "at {place}");
+        assert_eq!(
+            run.event(Event::Interrupted),
+            now(expected.clone()),
+            "at {place}"
+        );
         // If the next connection breaks too, the whole pipeline is sent again.
-        assert_eq!(run.answers(vec![Answer::Unknown; expected.len()]), retry(expected), "at {place}");
+        assert_eq!(
+            run.answers(vec![Answer::Unknown; expected.len()]),
+            retry(expected),
+            "at {place}"
+        );
     }
 }

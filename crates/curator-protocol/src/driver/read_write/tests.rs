@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::super::tests::check_guarantees;
 use super::*;
 
-const DRIVERS: [&dyn LockInternalsDriver; 2] = [&ReadLockInternalsDriver, &WriteLockInternalsDriver];
+const DRIVERS: [&dyn LockInternalsDriver; 2] =
+    [&ReadLockInternalsDriver, &WriteLockInternalsDriver];
 
 fn id(number: u128) -> Uuid {
     Uuid::from_u128(number)
@@ -36,8 +37,14 @@ fn node_names_are_those_of_curator() {
     assert_eq!(reader, "_c_00000000-0000-0000-0000-000000000001-__READ__");
     let writer = WriteLockInternalsDriver.node_prefix(&id(1));
     assert_eq!(writer, "_c_00000000-0000-0000-0000-000000000001-__WRIT__");
-    assert_eq!(downgraded_read_name(&id(1), 12), format!("{reader}0000000012"));
-    assert_eq!(downgraded_read_name(&id(1), i32::MAX), format!("{reader}2147483647"));
+    assert_eq!(
+        downgraded_read_name(&id(1), 12),
+        format!("{reader}0000000012")
+    );
+    assert_eq!(
+        downgraded_read_name(&id(1), i32::MAX),
+        format!("{reader}2147483647")
+    );
 }
 
 #[test]
@@ -46,7 +53,10 @@ fn the_last_marker_in_a_node_name_decides_its_kind() {
     let cases = [
         ("__READ__0000000000", Some((Read, 0))),
         ("__WRIT__0000000000", Some((Write, 0))),
-        ("_c_00000000-0000-0000-0000-000000000001-__READ__0000000012", Some((Read, 12))),
+        (
+            "_c_00000000-0000-0000-0000-000000000001-__READ__0000000012",
+            Some((Read, 12)),
+        ),
         ("__READ__0000000001__WRIT__0000000002", Some((Write, 2))),
         ("__WRIT__0000000001__READ__0000000002", Some((Read, 2))),
         ("__READ____WRIT__0000000002", Some((Write, 2))),
@@ -62,7 +72,11 @@ fn the_last_marker_in_a_node_name_decides_its_kind() {
     ];
     for (child, expected) in cases {
         for driver in DRIVERS {
-            assert_eq!(driver.sequence(child), expected.map(|(_, sequence)| sequence), "{child:?}");
+            assert_eq!(
+                driver.sequence(child),
+                expected.map(|(_, sequence)| sequence),
+                "{child:?}"
+            );
             let kind = expected.map_or(ParticipantKind::Exclusive, |(kind, _)| kind);
             assert_eq!(driver.kind(child), kind, "{child:?}");
         }
@@ -71,7 +85,17 @@ fn the_last_marker_in_a_node_name_decides_its_kind() {
 
 #[test]
 fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_node() {
-    let queue = [read(0), read(1), write(2), read(3), write(4), write(5), read(6), read(7), write(8)];
+    let queue = [
+        read(0),
+        read(1),
+        write(2),
+        read(3),
+        write(4),
+        write(5),
+        read(6),
+        read(7),
+        write(8),
+    ];
     let cases = [
         (read(0), None),
         (read(1), None),
@@ -87,18 +111,34 @@ fn a_reader_waits_for_the_nearest_writer_and_a_writer_for_the_nearest_node() {
         assert_eq!(verdict_of(&name, &queue), expected, "{name}");
     }
     let foreign = ["", "zfoo", "_c_x-lock-0000000000"].map(str::to_owned);
-    assert_eq!(verdict_of(&write(1), &[foreign.as_slice(), &[write(1)]].concat()), None);
+    assert_eq!(
+        verdict_of(&write(1), &[foreign.as_slice(), &[write(1)]].concat()),
+        None
+    );
 }
 
 #[test]
 fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node() {
     let reads = [1, 2].map(|reader| downgraded_read_name(&id(reader), 5));
-    let [one, other] = [3, 4].map(|writer| format!("{}{:010}", WriteLockInternalsDriver.node_prefix(&id(writer)), 5));
+    let [one, other] = [3, 4].map(|writer| {
+        format!(
+            "{}{:010}",
+            WriteLockInternalsDriver.node_prefix(&id(writer)),
+            5
+        )
+    });
     for driver in DRIVERS {
-        let allowed = [vec![&reads[0], &one], vec![&reads[0], &reads[1], &one], vec![&reads[0], &reads[1]]];
+        let allowed = [
+            vec![&reads[0], &one],
+            vec![&reads[0], &reads[1], &one],
+            vec![&reads[0], &reads[1]],
+        ];
         for children in allowed {
             let queue = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap();
-            assert!((0..queue.len()).all(|own| driver.verdict(&queue, own) == Verdict::Owns), "{queue:?}");
+            assert!(
+                (0..queue.len()).all(|own| driver.verdict(&queue, own) == Verdict::Owns),
+                "{queue:?}"
+            );
         }
         for children in [vec![&one, &other], vec![&one, &reads[0], &other]] {
             let refused = Queue::of(children.iter().map(|name| name.as_str()), driver).unwrap_err();
@@ -110,7 +150,8 @@ fn a_write_node_may_share_its_number_with_read_nodes_but_not_with_a_write_node()
     }
 }
 
-/// A number, the kinds of nodes that have it (0: write, 1: read, 2: both), and whether the read node's name is first.
+/// A number, the kinds of nodes that have it (0: write, 1: read, 2: both), and whether the read
+/// node's name is first.
 fn holder() -> impl Strategy<Value = (i32, u8, bool)> {
     (0..12_i32, 0..3_u8, any::<bool>())
 }
@@ -123,7 +164,10 @@ fn children(holders: &[(i32, u8, bool)]) -> Vec<String> {
             names.push(downgraded_read_name(&id(reader), sequence));
         }
         if kinds != 1 {
-            names.push(format!("{}{sequence:010}", WriteLockInternalsDriver.node_prefix(&id(writer))));
+            names.push(format!(
+                "{}{sequence:010}",
+                WriteLockInternalsDriver.node_prefix(&id(writer))
+            ));
         }
     }
     names

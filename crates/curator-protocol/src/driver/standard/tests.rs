@@ -7,18 +7,30 @@ use super::*;
 fn node_names_are_those_of_curator() {
     let id = Uuid::from_u128(1);
     let mutex = StandardLockInternalsDriver::default();
-    assert_eq!(mutex.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lock-");
+    assert_eq!(
+        mutex.node_prefix(&id),
+        "_c_00000000-0000-0000-0000-000000000001-lock-"
+    );
     assert!(mutex.predecessors_are_final());
     let lease = StandardLockInternalsDriver::with_lock_name("lease-");
-    assert_eq!(lease.node_prefix(&id), "_c_00000000-0000-0000-0000-000000000001-lease-");
-    assert_eq!(lease.sequence("_c_00000000-0000-0000-0000-000000000001-lease-0000000003"), Some(3));
+    assert_eq!(
+        lease.node_prefix(&id),
+        "_c_00000000-0000-0000-0000-000000000001-lease-"
+    );
+    assert_eq!(
+        lease.sequence("_c_00000000-0000-0000-0000-000000000001-lease-0000000003"),
+        Some(3)
+    );
 }
 
 #[test]
 fn only_suffixes_that_the_server_writes_are_sequence_numbers() {
     let cases = [
         ("lock-0000000000", Some(0)),
-        ("_c_00000000-0000-0000-0000-000000000001-lock-0000000012", Some(12)),
+        (
+            "_c_00000000-0000-0000-0000-000000000001-lock-0000000012",
+            Some(12),
+        ),
         ("_c_lock-0000000001-lock-0000000012", Some(12)),
         ("lock-2147483647", Some(i32::MAX)),
         // After an overflow.

@@ -14,7 +14,15 @@ fn path(text: &str) -> ZPath {
 }
 
 fn tree() -> Tree {
-    Tree::new(&Arc::new(Scope { root: path("/r"), max_depth: usize::MAX, shows_root: true, filter: None }), true)
+    Tree::new(
+        &Arc::new(Scope {
+            root: path("/r"),
+            max_depth: usize::MAX,
+            shows_root: true,
+            filter: None,
+        }),
+        true,
+    )
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,28 +57,49 @@ impl Server {
 
     /// Whether the client can read the node and all nodes above it.
     fn is_shown(&self, path: &str) -> bool {
-        !self.unreadable.iter().any(|node| path == node || path.starts_with(&format!("{node}/")))
+        !self
+            .unreadable
+            .iter()
+            .any(|node| path == node || path.starts_with(&format!("{node}/")))
     }
 
     fn has_children(&self, path: &str) -> bool {
-        self.nodes.keys().any(|other| other.rsplit_once('/').is_some_and(|(parent, _)| parent == path))
+        self.nodes.keys().any(|other| {
+            other
+                .rsplit_once('/')
+                .is_some_and(|(parent, _)| parent == path)
+        })
     }
 
     fn touch_parent(&mut self, path: &str) {
         let zxid = self.zxid;
-        if let Some(parent) = path.rsplit_once('/').and_then(|(parent, _)| self.nodes.get_mut(parent)) {
+        if let Some(parent) = path
+            .rsplit_once('/')
+            .and_then(|(parent, _)| self.nodes.get_mut(parent))
+        {
             parent.children_changed = zxid;
         }
     }
 
     fn create(&mut self, path: &str) {
-        let parent = path.rsplit_once('/').map(|(parent, _)| parent).unwrap_or_default();
+        let parent = path
+            .rsplit_once('/')
+            .map(|(parent, _)| parent)
+            .unwrap_or_default();
         if self.nodes.contains_key(path) || !(path == "/r" || self.nodes.contains_key(parent)) {
             return;
         }
         (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
         let (zxid, times) = (self.zxid, (self.time, self.time));
-        self.nodes.insert(path.to_owned(), Node { created: zxid, changed: zxid, children_changed: zxid, times });
+        self.nodes.insert(
+            path.to_owned(),
+            Node {
+                created: zxid,
+                changed: zxid,
+                children_changed: zxid,
+                times,
+            },
+        );
         self.touch_parent(path);
         self.report(path, true);
     }
@@ -93,7 +122,9 @@ impl Server {
     }
 
     fn read(&self, path: &ZPath) -> Found {
-        let Some(node) = self.nodes.get(path.as_str()) else { return Found::NoNode };
+        let Some(node) = self.nodes.get(path.as_str()) else {
+            return Found::NoNode;
+        };
         if self.unreadable.contains(path.as_str()) {
             return Found::Denied;
         }
@@ -108,7 +139,10 @@ impl Server {
 
     fn list(&self, path: &ZPath) -> Vec<String> {
         let children = self.nodes.keys().filter_map(|other| other.rsplit_once('/'));
-        children.filter(|(parent, _)| *parent == path.as_str()).map(|(_, name)| name.to_owned()).collect()
+        children
+            .filter(|(parent, _)| *parent == path.as_str())
+            .map(|(_, name)| name.to_owned())
+            .collect()
     }
 }
 
@@ -119,15 +153,22 @@ struct Client {
     changed: Wanted,
     replayed: BTreeMap<String, (i64, i64)>,
     latest: BTreeMap<String, (i64, i64)>,
-    /// Whether nodes may be deleted and created unchanged, or become older: the permission to read them changes, or a
-    /// backup is restored.
+    /// Whether nodes may be deleted and created unchanged, or become older: the permission to read
+    /// them changes, or a backup is restored.
     goes_back: bool,
 }
 
 impl Client {
     fn new() -> Self {
         let (scan, changed, replayed, latest) = Default::default();
-        let mut client = Self { tree: tree(), scan, changed, replayed, latest, goes_back: false };
+        let mut client = Self {
+            tree: tree(),
+            scan,
+            changed,
+            replayed,
+            latest,
+            goes_back: false,
+        };
         client.rescan();
         client
     }
@@ -146,7 +187,8 @@ impl Client {
         self.read_before(server, count, |_| {});
     }
 
-    /// Like `read`, but the events of this change of the server arrive with the replies, which do not show it.
+    /// Like `read`, but the events of this change of the server arrive with the replies, which do
+    /// not show it.
     fn read_before(&mut self, server: &mut Server, count: usize, change: impl FnOnce(&mut Server)) {
         if self.scan.is_empty() {
             self.scan = std::mem::take(&mut self.changed);
@@ -159,17 +201,25 @@ impl Client {
         change(server);
         for (text, is_structural) in server.events.drain(..) {
             let path = path(&text);
-            let parent = path.parent().filter(|parent| is_structural && self.tree.scope.contains(parent));
+            let parent = path
+                .parent()
+                .filter(|parent| is_structural && self.tree.scope.contains(parent));
             for node in parent.into_iter().chain([path]) {
                 let (node, listing) = self.tree.after_change(node);
                 want(&mut self.changed, node, listing);
             }
         }
-        let batch: Batch = replies.iter().map(|(_, _, path, listing)| (path.clone(), *listing)).collect();
+        let batch: Batch = replies
+            .iter()
+            .map(|(_, _, path, listing)| (path.clone(), *listing))
+            .collect();
         for (found, names, path, listing) in replies {
             match self.tree.found(&path, found, listing, &batch) {
                 Next::List => want(&mut wanted, path.clone(), Listing::Now),
-                Next::ListParent => path.parent().into_iter().for_each(|it| want(&mut wanted, it, Listing::Now)),
+                Next::ListParent => path
+                    .parent()
+                    .into_iter()
+                    .for_each(|it| want(&mut wanted, it, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
                         want(&mut wanted, node, Listing::IfChanged.min(listing));
@@ -188,7 +238,8 @@ impl Client {
         self.replay();
     }
 
-    /// Checks that `denied` has exactly the unreadable nodes of the tree, and that nothing is kept below them.
+    /// Checks that `denied` has exactly the unreadable nodes of the tree, and that nothing is kept
+    /// below them.
     fn check_denied(&self, server: &Server) {
         for (path, entry) in &self.tree.nodes {
             let denied = self.tree.denied.at_or_above(path);
@@ -196,31 +247,53 @@ impl Client {
         }
         for text in server.nodes.keys() {
             let denied = self.tree.denied.at_or_above(&path(text));
-            assert!(denied.is_none_or(|node| self.tree.nodes.get(node) == Some(&None)), "{denied:?}");
+            assert!(
+                denied.is_none_or(|node| self.tree.nodes.get(node) == Some(&None)),
+                "{denied:?}"
+            );
         }
     }
 
     /// Checks that each event is consistent with the earlier ones.
     fn replay(&mut self) {
         for event in std::mem::take(&mut self.tree.events) {
-            let of = |node: &CachedNode| (node.path().as_str().to_owned(), (node.stat().czxid, node.stat().mzxid));
+            let of = |node: &CachedNode| {
+                (
+                    node.path().as_str().to_owned(),
+                    (node.stat().czxid, node.stat().mzxid),
+                )
+            };
             let (path, after) = match event {
                 CacheEvent::Created(node) => {
                     let (path, after) = of(&node);
-                    let parent = path.rsplit_once('/').map(|(parent, _)| parent.to_owned()).unwrap_or_default();
+                    let parent = path
+                        .rsplit_once('/')
+                        .map(|(parent, _)| parent.to_owned())
+                        .unwrap_or_default();
                     assert!(
                         path == "/r" || self.replayed.contains_key(&parent),
                         "{path} was created before its parent"
                     );
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
                     let is_new = |before: &(i64, i64)| before.0 < after.0 || self.goes_back;
-                    assert!(self.latest.get(&path).is_none_or(is_new), "{path} was created twice");
+                    assert!(
+                        self.latest.get(&path).is_none_or(is_new),
+                        "{path} was created twice"
+                    );
                     (path, after)
                 }
                 CacheEvent::Changed { old, new } => {
                     let (path, after) = of(&new);
-                    assert_eq!(old.stat().czxid, new.stat().czxid, "{path}: the new node is not the old one");
-                    assert_eq!(self.replayed.insert(path.clone(), after), Some(of(&old).1), "{path}");
+                    assert_eq!(
+                        old.stat().czxid,
+                        new.stat().czxid,
+                        "{path}: the new node is not the old one"
+                    );
+                    assert_eq!(
+                        self.replayed.insert(path.clone(), after),
+                        Some(of(&old).1),
+                        "{path}"
+                    );
                     (path, after)
                 }
                 CacheEvent::Deleted(node) => {
@@ -237,7 +310,10 @@ impl Client {
             };
             let before = self.latest.insert(path.clone(), after);
             let is_in_order = before.is_none_or(|before| before <= after);
-            assert!(is_in_order || self.goes_back, "{path}: {after:?} after {before:?}");
+            assert!(
+                is_in_order || self.goes_back,
+                "{path}: {after:?} after {before:?}"
+            );
         }
     }
 }
@@ -256,7 +332,8 @@ enum Step {
     ReadBefore(usize, usize),
     /// Withdraws the permission to read the node, or grants it again.
     Permit(usize),
-    /// Makes a backup, or restores the last one: later transactions have the numbers of those that are lost.
+    /// Makes a backup, or restores the last one: later transactions have the numbers of those that
+    /// are lost.
     Backup,
     Restore,
     /// Breaks the connection: undelivered events are lost.
@@ -265,8 +342,19 @@ enum Step {
     Overflow,
 }
 
-const PATHS: [&str; 11] =
-    ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/x", "/r/a/x/1", "/r/a/x/2", "/r/b/x/1", "/r/b/x/1/z", "/r/a/z"];
+const PATHS: [&str; 11] = [
+    "/r",
+    "/r/a",
+    "/r/b",
+    "/r/a/x",
+    "/r/a/y",
+    "/r/b/x",
+    "/r/a/x/1",
+    "/r/a/x/2",
+    "/r/b/x/1",
+    "/r/b/x/1/z",
+    "/r/a/z",
+];
 /// A deep tree.
 const DEEP: Range<usize> = 0..10;
 /// One directory: its children can replace each other after a restore.
@@ -321,8 +409,15 @@ fn run(steps: Vec<Step>, server: &mut Server, client: &mut Client) {
                 server.create(PATHS[node]);
             }
             Step::Rebuild(node) => {
-                let is_below = |path: &String| path == PATHS[node] || path.starts_with(&format!("{}/", PATHS[node]));
-                let below: Vec<_> = server.nodes.keys().filter(|path| is_below(path)).cloned().collect();
+                let is_below = |path: &String| {
+                    path == PATHS[node] || path.starts_with(&format!("{}/", PATHS[node]))
+                };
+                let below: Vec<_> = server
+                    .nodes
+                    .keys()
+                    .filter(|path| is_below(path))
+                    .cloned()
+                    .collect();
                 below.iter().rev().for_each(|path| server.delete(path));
                 below.iter().for_each(|path| server.create(path));
             }
@@ -360,12 +455,22 @@ fn settles(server: &mut Server, client: &mut Client) -> bool {
     })
 }
 
-/// Checks that the client has the nodes of the server that it may read, and that its events replay to these.
+/// Checks that the client has the nodes of the server that it may read, and that its events replay
+/// to these.
 fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
-    let shown = server.nodes.iter().filter(|(path, _)| server.is_shown(path));
+    let shown = server
+        .nodes
+        .iter()
+        .filter(|(path, _)| server.is_shown(path));
     let expected: Vec<_> = shown
         .map(|(path, node)| {
-            (path.clone(), node.created, node.changed, node.children_changed, node.times.1.to_string().into_bytes())
+            (
+                path.clone(),
+                node.created,
+                node.changed,
+                node.children_changed,
+                node.times.1.to_string().into_bytes(),
+            )
         })
         .collect();
     let mut found: Vec<_> = client
@@ -375,7 +480,13 @@ fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
         .filter_map(Option::as_ref)
         .map(|node| {
             let stat = node.stat();
-            (node.path().to_string(), stat.czxid, stat.mzxid, stat.pzxid, node.data().to_vec())
+            (
+                node.path().to_string(),
+                stat.czxid,
+                stat.mzxid,
+                stat.pzxid,
+                node.data().to_vec(),
+            )
         })
         .collect();
     found.sort();
@@ -383,19 +494,34 @@ fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
     let bytes: usize = found.iter().map(|node| node.4.len()).sum();
     prop_assert_eq!(client.tree.bytes, bytes);
     prop_assert!(client.tree.put_off.is_empty());
-    let replayed: Vec<_> =
-        client.replayed.into_iter().map(|(path, (created, changed))| (path, created, changed)).collect();
-    let shown: Vec<_> = expected.into_iter().map(|node| (node.0, node.1, node.2)).collect();
+    let replayed: Vec<_> = client
+        .replayed
+        .into_iter()
+        .map(|(path, (created, changed))| (path, created, changed))
+        .collect();
+    let shown: Vec<_> = expected
+        .into_iter()
+        .map(|node| (node.0, node.1, node.2))
+        .collect();
     prop_assert_eq!(replayed, shown);
     Ok(())
 }
 
 /// Runs steps with changes of permissions, and reads until nothing is wanted.
 fn settled(steps: Vec<Step>, reports_unreadable: bool) -> Result<(Server, Client), TestCaseError> {
-    let (mut server, mut client) = (Server { reports_unreadable, ..Server::default() }, Client::new());
+    let (mut server, mut client) = (
+        Server {
+            reports_unreadable,
+            ..Server::default()
+        },
+        Client::new(),
+    );
     client.goes_back = true;
     run(steps, &mut server, &mut client);
-    prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+    prop_assert!(
+        settles(&mut server, &mut client),
+        "the client never stops reading"
+    );
     Ok((server, client))
 }
 
@@ -469,31 +595,65 @@ fn check_steps(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let (mut server, mut client) = (Server::default(), Client::new());
     client.goes_back = true;
     run(steps, &mut server, &mut client);
-    prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
+    prop_assert!(
+        settles(&mut server, &mut client),
+        "the client never stops reading"
+    );
     check_equal(&server, client)
 }
 
-/// The parent was listed with the child, and not read after its deletion, so a restored parent looks unchanged.
+/// The parent was listed with the child, and not read after its deletion, so a restored parent
+/// looks unchanged.
 #[test]
 fn a_restored_child_is_found_although_its_deletion_is_forgotten() {
-    let listed =
-        [Step::Create(0), Step::Create(2), Step::Create(5), Step::Backup, Step::Read(1), Step::Read(1), Step::Read(1)];
+    let listed = [
+        Step::Create(0),
+        Step::Create(2),
+        Step::Create(5),
+        Step::Backup,
+        Step::Read(1),
+        Step::Read(1),
+        Step::Read(1),
+    ];
     let deleted_before_it_is_read = [Step::Delete(5)];
     let deleted_once_read = [Step::Read(1), Step::Read(2), Step::Delete(5)];
     for lost in [&deleted_before_it_is_read[..], &deleted_once_read] {
-        check_steps([&listed, lost, &[Step::Read(1), Step::Restore, Step::Overflow]].concat()).unwrap();
+        check_steps(
+            [
+                &listed,
+                lost,
+                &[Step::Read(1), Step::Restore, Step::Overflow],
+            ]
+            .concat(),
+        )
+        .unwrap();
     }
 }
 
-/// The transaction id of the lost child is that of the other one, and their parent has as many children as before.
+/// The transaction id of the lost child is that of the other one, and their parent has as many
+/// children as before.
 #[test]
 fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and_not_read() {
-    let lost = [Step::Create(0), Step::Create(1), Step::Backup, Step::Create(3)];
+    let lost = [
+        Step::Create(0),
+        Step::Create(1),
+        Step::Backup,
+        Step::Create(3),
+    ];
     let listed = [Step::Read(1), Step::Read(1), Step::Read(1)];
     let restored = [Step::Restore, Step::Create(4), Step::Cut];
     check_steps([&lost[..], &listed, &restored].concat()).unwrap();
     // The lost one is created again, after the read of the parent.
-    check_steps([&lost[..], &listed, &restored, &[Step::Read(2), Step::Create(3)]].concat()).unwrap();
+    check_steps(
+        [
+            &lost[..],
+            &listed,
+            &restored,
+            &[Step::Read(2), Step::Create(3)],
+        ]
+        .concat(),
+    )
+    .unwrap();
 }
 
 /// Otherwise both would be read again and again.
@@ -505,18 +665,34 @@ fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
     }
     tree.found(&path("/r"), server.read(&path("/r")), Listing::IfNew, &[]);
     let child = || server.read(&path("/r/a/x"));
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::ParentFirst);
+    assert_eq!(
+        tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]),
+        Next::ParentFirst
+    );
     tree.found(&path("/r/a"), Found::NoNode, Listing::IfNew, &[]);
-    assert_eq!(tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]), Next::Nothing);
+    assert_eq!(
+        tree.found(&path("/r/a/x"), child(), Listing::IfNew, &[]),
+        Next::Nothing
+    );
     assert_eq!((tree.nodes.size(), tree.put_off.len()), (1, 0));
 }
 /// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    tree.found(
+        &path("/r"),
+        Found::Node(Vec::new(), Stat::default()),
+        Listing::IfNew,
+        &[],
+    );
     batches.learn(1, 0);
-    let lengths: BTreeMap<_, _> = lengths.enumerate().map(|(leaf, bytes)| (leaf_path(leaf), bytes)).collect();
-    lengths.keys().for_each(|leaf| want(&mut wanted, leaf.clone(), Listing::IfNew));
+    let lengths: BTreeMap<_, _> = lengths
+        .enumerate()
+        .map(|(leaf, bytes)| (leaf_path(leaf), bytes))
+        .collect();
+    lengths
+        .keys()
+        .for_each(|leaf| want(&mut wanted, leaf.clone(), Listing::IfNew));
     while !wanted.is_empty() {
         let batch = batches.take(&mut wanted, &tree, 1 << 20, 0);
         let bytes = batch.iter().map(|(leaf, _)| lengths[leaf]).sum();
@@ -542,7 +718,10 @@ fn at_most_two_replies_exceed_the_limit_when_large_nodes_follow_small_ones() {
         let large: Vec<_> = replies.iter().filter(|reply| **reply > LIMIT).collect();
         let most = LARGE * 290.min(2 * small + 15);
         // The second, if any, follows a reply with nodes of both kinds.
-        assert!(large.len() <= 2 && large.iter().all(|reply| **reply <= most), "{small}: {large:?}");
+        assert!(
+            large.len() <= 2 && large.iter().all(|reply| **reply <= most),
+            "{small}: {large:?}"
+        );
     }
 }
 
@@ -566,9 +745,19 @@ fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
         assert_eq!(first(&batches, &tree, &mut wanted), unread);
     }
     // The same holds for nodes that were small when they were last read.
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+    tree.found(
+        &path("/r"),
+        Found::Node(Vec::new(), Stat::default()),
+        Listing::IfNew,
+        &[],
+    );
     for leaf in 0..600 {
-        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+        tree.found(
+            &leaf_path(leaf),
+            Found::Node(Vec::new(), Stat::default()),
+            Listing::IfNew,
+            &[],
+        );
     }
     assert_eq!(first(&batches, &tree, &mut wanted), 1);
     for known in [9, 17, 25] {
@@ -580,43 +769,72 @@ fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
 #[test]
 fn batches_bound_the_size_of_requests_and_replies() {
     let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
-    tree.found(&path("/r"), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
-    let sizes = |leaves: usize, wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {
-        (0..leaves).for_each(|leaf| want(wanted, leaf_path(leaf), Listing::IfNew));
-        let mut sizes = Vec::new();
-        while !wanted.is_empty() {
-            let batch = batches.take(wanted, tree, max_request, 0);
-            assert_eq!(reads(&batch).len(), batch.len());
-            sizes.push(batch.len());
-        }
-        sizes
-    };
+    tree.found(
+        &path("/r"),
+        Found::Node(Vec::new(), Stat::default()),
+        Listing::IfNew,
+        &[],
+    );
+    let sizes =
+        |leaves: usize, wanted: &mut Wanted, batches: &Batches, tree: &Tree, max_request| {
+            (0..leaves).for_each(|leaf| want(wanted, leaf_path(leaf), Listing::IfNew));
+            let mut sizes = Vec::new();
+            while !wanted.is_empty() {
+                let batch = batches.take(wanted, tree, max_request, 0);
+                assert_eq!(reads(&batch).len(), batch.len());
+                sizes.push(batch.len());
+            }
+            sizes
+        };
     // The length of unread nodes is unknown.
-    assert_eq!(sizes(40, &mut wanted, &batches, &tree, 1 << 20), [15, 15, 10]);
+    assert_eq!(
+        sizes(40, &mut wanted, &batches, &tree, 1 << 20),
+        [15, 15, 10]
+    );
     for twice in [29, 57, 113, 224, 290, 290] {
         let batch = sizes(1_000, &mut wanted, &batches, &tree, 1 << 20)[0];
         batches.learn(batch, batch * 100);
-        assert_eq!(sizes(1_000, &mut wanted, &batches, &tree, 1 << 20)[0], twice);
+        assert_eq!(
+            sizes(1_000, &mut wanted, &batches, &tree, 1 << 20)[0],
+            twice
+        );
     }
     // A batch has at least one node, however small the request.
     assert_eq!(sizes(3, &mut wanted, &batches, &tree, 100), [1, 1, 1]);
     // The estimate increases immediately.
     batches.learn(1, 1 << 20);
-    assert_eq!(sizes(10, &mut wanted, &batches, &tree, 1 << 20), [3, 3, 3, 1]);
+    assert_eq!(
+        sizes(10, &mut wanted, &batches, &tree, 1 << 20),
+        [3, 3, 3, 1]
+    );
     // While a request is in flight, the next has only known nodes.
     for leaf in 0..1_200 {
-        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), Stat::default()), Listing::IfNew, &[]);
+        tree.found(
+            &leaf_path(leaf),
+            Found::Node(Vec::new(), Stat::default()),
+            Listing::IfNew,
+            &[],
+        );
     }
     (1_190..1_220).for_each(|leaf| want(&mut wanted, leaf_path(leaf), Listing::IfNew));
-    let with = [1, 1, 0].map(|in_flight| batches.take(&mut wanted, &tree, 1 << 20, in_flight).len());
+    let with =
+        [1, 1, 0].map(|in_flight| batches.take(&mut wanted, &tree, 1 << 20, in_flight).len());
     assert_eq!((with, wanted.len()), ([10, 0, 3], 17));
     wanted.clear();
-    assert_eq!(sizes(1_200, &mut wanted, &batches, &tree, 1 << 20), [512, 512, 176]);
+    assert_eq!(
+        sizes(1_200, &mut wanted, &batches, &tree, 1 << 20),
+        [512, 512, 176]
+    );
     // Known nodes have known lengths.
     let mut stat = Stat::default();
     (stat.mzxid, stat.data_length) = (1, 1 << 20);
     for leaf in 0..4 {
-        tree.found(&leaf_path(leaf), Found::Node(Vec::new(), stat), Listing::IfNew, &[]);
+        tree.found(
+            &leaf_path(leaf),
+            Found::Node(Vec::new(), stat),
+            Listing::IfNew,
+            &[],
+        );
     }
     assert_eq!(sizes(4, &mut wanted, &batches, &tree, 1 << 20), [3, 1]);
 }

@@ -19,10 +19,15 @@ pub(crate) struct HoldEnd {
 
 impl HoldEnd {
     pub(crate) fn of(hold: &Arc<Hold>) -> Self {
-        Self { hold: Arc::downgrade(hold), ended: hold.ended.subscribe(), path: hold.path().clone() }
+        Self {
+            hold: Arc::downgrade(hold),
+            ended: hold.ended.subscribe(),
+            path: hold.path().clone(),
+        }
     }
 
-    /// Why the lock is no longer held; `None` if it is not known to have ended. Reads the clock, and sends nothing.
+    /// Why the lock is no longer held; `None` if it is not known to have ended. Reads the clock,
+    /// and sends nothing.
     pub(crate) fn known(&self) -> Option<LockLost> {
         let recorded = self.ended.borrow().clone();
         recorded.or_else(|| match self.hold.upgrade() {
@@ -33,7 +38,9 @@ impl HoldEnd {
 
     /// Waits until the lock is no longer held, and returns why.
     pub(crate) async fn wait(mut self) -> LockLost {
-        let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else { return self.over() };
+        let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else {
+            return self.over();
+        };
         tokio::select! {
             biased;
             // An error means that the hold was dropped.
@@ -50,7 +57,10 @@ impl HoldEnd {
 
     /// Why the lock is no longer held. Call this only after the hold has ended.
     fn over(&self) -> LockLost {
-        let released = || LockLost { path: self.path.clone(), reason: LossReason::Released };
+        let released = || LockLost {
+            path: self.path.clone(),
+            reason: LossReason::Released,
+        };
         self.ended.borrow().clone().unwrap_or_else(released)
     }
 }

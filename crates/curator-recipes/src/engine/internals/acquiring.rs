@@ -3,7 +3,9 @@
 use std::future::pending;
 use std::pin::pin;
 
-use curator_client::{Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn, source};
+use curator_client::{
+    Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn, source,
+};
 use curator_protocol::{Contest, ContestError, Event, Pace, Step};
 use futures_util::future::FutureExt as _;
 
@@ -30,7 +32,8 @@ pub(super) struct Acquiring<'a, 'l> {
 /// How one contest in one session ended.
 enum ContestEnd {
     Won(Vec<Hold>),
-    /// Another contender is ahead, or too few leases are left, and this acquire may not wait, or not any longer.
+    /// Another contender is ahead, or too few leases are left, and this acquire may not wait, or
+    /// not any longer.
     Refused,
     /// The session ended; the next contest is a new one, with a new id.
     SessionOver(SessionEnd),
@@ -45,7 +48,13 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         wanted: Option<LeasesWanted<'a>>,
         log: &'a mut AcquireLog<'l>,
     ) -> Self {
-        Self { lock, wait, wanted, failures: lock.failures(), log }
+        Self {
+            lock,
+            wait,
+            wanted,
+            failures: lock.failures(),
+            log,
+        }
     }
 
     /// See [`LockInternals::acquire`].
@@ -74,8 +83,11 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             match self.run_contest(&session, &mut permit).await? {
                 ContestEnd::Won(holds) => return Ok(Some(holds)),
                 ContestEnd::Refused => return Ok(None),
-                ContestEnd::SessionOver(end) if wait == Wait::No || !end.is_followed_by_another() => {
-                    let (operation, path, outcome) = ("wait for", lock.dir().clone(), Outcome::NotApplied);
+                ContestEnd::SessionOver(end)
+                    if wait == Wait::No || !end.is_followed_by_another() =>
+                {
+                    let (operation, path, outcome) =
+                        ("wait for", lock.dir().clone(), Outcome::NotApplied);
                     return Err(self.failures.without_retry(ClientError::SessionEnded {
                         operation,
                         path,
@@ -87,15 +99,17 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                 ContestEnd::PlaceDeleted => {
                     self.log.place_deleted();
                     if wait == Wait::No || !places_lost.again().await? {
-                        return Err(Error::PlaceDeleted { dir: lock.dir().clone() });
+                        return Err(Error::PlaceDeleted {
+                            dir: lock.dir().clone(),
+                        });
                     }
                 }
             }
         }
     }
 
-    /// Waits for a place among the contenders of this client in the queue. A contender that may not wait enters
-    /// immediately.
+    /// Waits for a place among the contenders of this client in the queue. A contender that may not
+    /// wait enters immediately.
     async fn line_up(&mut self) -> Result<QueuePermit> {
         let (Some(line), Wait::Until(_)) = (&self.lock.line, self.wait) else {
             return Ok(QueuePermit::without_line());
@@ -115,8 +129,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until the client fails to find a session, and returns the error. A new session ends the sequence of
-    /// failures.
+    /// Waits until the client fails to find a session, and returns the error. A new session ends
+    /// the sequence of failures.
     async fn without_session(&mut self) -> ClientError {
         loop {
             self.failures.attempt();
@@ -129,10 +143,21 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    async fn run_contest(&mut self, session: &Session, permit: &mut QueuePermit) -> Result<ContestEnd> {
+    async fn run_contest(
+        &mut self,
+        session: &Session,
+        permit: &mut QueuePermit,
+    ) -> Result<ContestEnd> {
         let (lock, id) = (self.lock, source::new_uuid());
         lock.note_queued(false);
-        let mut contender = Contender::new(&lock.client, session, &id, &lock.dirs, &*lock.driver, lock.data())?;
+        let mut contender = Contender::new(
+            &lock.client,
+            session,
+            &id,
+            &lock.dirs,
+            &*lock.driver,
+            lock.data(),
+        )?;
         let mut contest = Contest::new(id, session.id(), lock.dirs.len());
         if let Some(wanted) = self.wanted {
             contender = contender.with_leases(&id, &wanted)?;
@@ -142,9 +167,11 @@ impl<'a, 'l> Acquiring<'a, 'l> {
             contest = contest.without_waiting();
         }
         let mut refusals = lock.client.janitor().refusals(session);
-        // Checked before the create, because the server would refuse to delete the created node too: each attempt would
-        // leave another one.
-        if let Some(refused) = blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals).await {
+        // Checked before the create, because the server would refuse to delete the created node
+        // too: each attempt would leave another one.
+        if let Some(refused) =
+            blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals).await
+        {
             return Err(refused);
         }
         // One future for all waits, because each such future has a timer.
@@ -167,7 +194,10 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                         if let Some(end) = session.end() {
                             return Ok(ContestEnd::SessionOver(end));
                         }
-                        step = Step::Send { requests, pace: if is_answered { Pace::Now } else { Pace::Retry } };
+                        step = Step::Send {
+                            requests,
+                            pace: if is_answered { Pace::Now } else { Pace::Retry },
+                        };
                         continue;
                     }
                     self.failures.creates(&requests);
@@ -183,7 +213,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     if !matches!(next, Step::Restart | Step::Failed { .. }) {
                         contender.note_nodes(&contest)?;
                     }
-                    // A successful read is not progress: the create, or taking the leases, may keep failing.
+                    // A successful read is not progress: the create, or taking the leases, may keep
+                    // failing.
                     if contender.failure.is_none() && contest.is_queued() {
                         self.failures.forget();
                     }
@@ -193,13 +224,17 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     self.log.waits(session, &lock.dirs, &contest);
                     lock.note_queued(true);
                     if let Some(refused) =
-                        blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals).await
+                        blocked_by_refused(lock.driver(), &contest, &mut contender, &mut refusals)
+                            .await
                     {
                         return Err(refused);
                     }
                     self.failures.forget();
                     let patience = match self.wait {
-                        Wait::No => lock.client.sleep_until(contender.patience.deadline()).boxed(),
+                        Wait::No => lock
+                            .client
+                            .sleep_until(contender.patience.deadline())
+                            .boxed(),
                         Wait::Until(_) => pending().boxed(),
                     };
                     tokio::select! {
@@ -225,11 +260,15 @@ impl<'a, 'l> Acquiring<'a, 'l> {
                     contender.delete_surplus(&contest)?;
                     let holds = contender.into_holds(&nodes, self.log)?;
                     for hold in &holds {
-                        if !hold.is_there_since(connection, self.wait, &mut self.failures).await? {
+                        if !hold
+                            .is_there_since(connection, self.wait, &mut self.failures)
+                            .await?
+                        {
                             return Ok(ContestEnd::PlaceDeleted);
                         }
                     }
-                    // Read the clock last: the steps before may have taken longer than the session's lease.
+                    // Read the clock last: the steps before may have taken longer than the
+                    // session's lease.
                     return Ok(match session.end() {
                         Some(end) => ContestEnd::SessionOver(end),
                         None => ContestEnd::Won(holds),
@@ -245,9 +284,9 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         }
     }
 
-    /// Waits until the next pipeline may be sent: for a pause, depending on `pace`; for a connection; and for a request
-    /// turn, which lasts until the replies arrive. `failure` is the error of the last pipeline. A contender that may
-    /// not wait neither retries nor waits here.
+    /// Waits until the next pipeline may be sent: for a pause, depending on `pace`; for a
+    /// connection; and for a request turn, which lasts until the replies arrive. `failure` is the
+    /// error of the last pipeline. A contender that may not wait neither retries nor waits here.
     ///
     /// The inner error means that the session ended first.
     async fn next_turn(
@@ -257,14 +296,18 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         failure: Option<ClientError>,
     ) -> Result<Result<Option<Turn>, SessionEnd>> {
         match (pace, failure) {
-            (_, Some(error)) if self.wait == Wait::No => return Err(self.failures.without_retry(error)),
+            (_, Some(error)) if self.wait == Wait::No => {
+                return Err(self.failures.without_retry(error));
+            }
             (Pace::Now, _) => {}
             (Pace::Retry, Some(error)) if !matches!(error, ClientError::KeepsChanging { .. }) => {
                 self.failures.pause(error).await?;
             }
             (Pace::Pause | Pace::Retry, _) if self.wait == Wait::No => {
                 let (operation, path) = ("contend for", self.lock.dir().clone());
-                return Err(self.failures.keep_changing(ClientError::KeepsChanging { operation, path }));
+                return Err(self
+                    .failures
+                    .keep_changing(ClientError::KeepsChanging { operation, path }));
             }
             (Pace::Pause | Pace::Retry, _) => {
                 self.log.directories_keep_changing();
@@ -274,7 +317,8 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         if self.wait == Wait::No {
             return Ok(Ok(None));
         }
-        // Waits for a connection first: a pipeline sent without one would count as a failure of the acquire.
+        // Waits for a connection first: a pipeline sent without one would count as a failure of the
+        // acquire.
         Ok(session.turn().await.map(Some))
     }
 
@@ -282,7 +326,10 @@ impl<'a, 'l> Acquiring<'a, 'l> {
         match error {
             ContestError::SequenceOverflow(overflow) => {
                 let dir = self.lock.dirs.get(queue).unwrap_or(self.lock.dir()).clone();
-                Error::SequenceOverflow { dir, node: overflow.name }
+                Error::SequenceOverflow {
+                    dir,
+                    node: overflow.name,
+                }
             }
             error => self.lock.protocol_error(error),
         }
@@ -319,6 +366,10 @@ mod tests {
         let owner = OwnerId::new();
         let mut log = lock.start_log(&owner, Wait::FOREVER);
         let acquiring = lock.acquire(Wait::FOREVER, None, &mut log);
-        assert!(size_of_val(&acquiring) <= 1_200, "{} bytes", size_of_val(&acquiring));
+        assert!(
+            size_of_val(&acquiring) <= 1_200,
+            "{} bytes",
+            size_of_val(&acquiring)
+        );
     }
 }

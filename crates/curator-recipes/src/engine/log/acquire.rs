@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::time::Instant;
 
-use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source,
+};
 use curator_protocol::Contest;
 use tracing::Span;
 
@@ -15,7 +17,8 @@ use crate::error::Error;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was given up.
+/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was given
+/// up.
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
     pub(super) subject: Subject<'a>,
@@ -49,7 +52,11 @@ impl<'a> AcquireLog<'a> {
             %owner,
         );
         let is_logged = !span.is_disabled();
-        let started = if is_logged { Some(source::now()) } else { subject.meter.now() };
+        let started = if is_logged {
+            Some(source::now())
+        } else {
+            subject.meter.now()
+        };
         tracing::debug!(parent: &span, wait = %WaitText(wait), "acquiring");
         let (last_logged, woken) = (None, None);
         Self {
@@ -82,7 +89,8 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("another future of its owner is acquiring the lock");
     }
 
-    /// Logs that the acquire waits in the client's line, because the maximum of its contenders is in the queue.
+    /// Logs that the acquire waits in the client's line, because the maximum of its contenders is
+    /// in the queue.
     pub(crate) fn waits_in_line(&self) {
         tracing::debug!("in line: the maximum of this client's contenders is in the queue");
     }
@@ -99,11 +107,22 @@ impl<'a> AcquireLog<'a> {
         tracing::debug!("another client has deleted the node in the queue");
     }
 
-    /// Logs that the acquire pauses because others keep creating and deleting what it needs: it may do so for ever.
+    /// Logs that the acquire pauses because others keep creating and deleting what it needs: it may
+    /// do so for ever.
     pub(crate) fn directories_keep_changing(&mut self) {
-        const MESSAGE: &str = "others created or deleted directories of the lock during each attempt; trying again";
-        if self.pauses.get_or_insert_default().failed(MESSAGE, source::now()) {
-            let Subject { client, kind, paths, .. } = &self.subject;
+        const MESSAGE: &str =
+            "others created or deleted directories of the lock during each attempt; trying again";
+        if self
+            .pauses
+            .get_or_insert_default()
+            .failed(MESSAGE, source::now())
+        {
+            let Subject {
+                client,
+                kind,
+                paths,
+                ..
+            } = &self.subject;
             tracing::warn!(client = client.name(), kind, lock = %Paths(paths), "{MESSAGE}");
         } else {
             tracing::debug!("{MESSAGE}");
@@ -122,7 +141,10 @@ impl<'a> AcquireLog<'a> {
         if !self.is_logged {
             return;
         }
-        let Some((standing, dir)) = contest.standing().and_then(|at| Some((at, dirs.get(at.queue)?))) else {
+        let Some((standing, dir)) = contest
+            .standing()
+            .and_then(|at| Some((at, dirs.get(at.queue)?)))
+        else {
             if !contest.is_queued() && !mem::replace(&mut self.is_first, true) {
                 tracing::debug!("first in the queue: waiting for leases");
             }
@@ -133,7 +155,9 @@ impl<'a> AcquireLog<'a> {
             return;
         }
         self.last_logged = Some(last_logged);
-        let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else { return };
+        let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else {
+            return;
+        };
         let (id, place) = (session.id(), standing.place);
         let session = format_args!("{id:#x}");
         tracing::debug!(session, node = %Truncated(&node), place, behind = %Truncated(&behind), "queued");
@@ -149,12 +173,20 @@ impl<'a> AcquireLog<'a> {
         self.is_over = true;
         match end {
             // Logged by the hold.
-            Ok(true) => self.subject.meter.acquired(self.waited(), self.woken.map(source::elapsed)),
+            Ok(true) => self
+                .subject
+                .meter
+                .acquired(self.waited(), self.woken.map(source::elapsed)),
             Ok(false) => {
-                let why = if self.wait == Wait::No { NotAcquired::Busy } else { NotAcquired::TimedOut };
+                let why = if self.wait == Wait::No {
+                    NotAcquired::Busy
+                } else {
+                    NotAcquired::TimedOut
+                };
                 self.given_up(why, "other contenders are ahead");
             }
-            // While a client closes, its calls fail with various errors, so the log names the end of the client.
+            // While a client closes, its calls fail with various errors, so the log names the end
+            // of the client.
             Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
                 Some(end) => self.given_up(NotAcquired::Closed, end),
                 None => self.given_up(NotAcquired::Failed, error),
@@ -182,11 +214,14 @@ impl Drop for AcquireLog<'_> {
     }
 }
 
-/// Why the acquire was dropped: the end of the client, a timeout (which drops the acquire), or the caller.
+/// Why the acquire was dropped: the end of the client, a timeout (which drops the acquire), or the
+/// caller.
 fn why_dropped(client: &CuratorClient, wait: Wait) -> (NotAcquired, &'static str) {
     match (end_of(client), wait) {
         (Some(end), _) => (NotAcquired::Closed, end),
-        (None, Wait::Until(deadline)) if deadline.has_passed() => (NotAcquired::TimedOut, "timed out"),
+        (None, Wait::Until(deadline)) if deadline.has_passed() => {
+            (NotAcquired::TimedOut, "timed out")
+        }
         _ => (NotAcquired::Cancelled, "its future was dropped"),
     }
 }

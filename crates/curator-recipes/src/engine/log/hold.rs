@@ -45,10 +45,19 @@ impl HoldLog {
             %token,
         );
         span.follows_from(&acquire.span);
-        let since = if span.is_disabled() { subject.meter.now() } else { Some(source::now()) };
+        let since = if span.is_disabled() {
+            subject.meter.now()
+        } else {
+            Some(source::now())
+        };
         subject.meter.hold_begins();
         tracing::debug!(parent: &span, waited = format_args!("{:.1?}", acquire.waited().unwrap_or_default()), "owned");
-        Self { span, owner: owner.clone(), meter: subject.meter.clone(), since }
+        Self {
+            span,
+            owner: owner.clone(),
+            meter: subject.meter.clone(),
+            since,
+        }
     }
 
     /// The owner that acquired the lock.

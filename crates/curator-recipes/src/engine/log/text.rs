@@ -1,4 +1,5 @@
-//! Formats the fields of the log, and truncates paths and errors to 300 bytes and lists to 4 members.
+//! Formats the fields of the log, and truncates paths and errors to 300 bytes and lists to 4
+//! members.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -29,13 +30,20 @@ impl Write for Room<'_, '_> {
         self.formatter.write_str(&text[..end])?;
         self.left -= end;
         // The error stops the formatting of the rest.
-        if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+        if end < text.len() {
+            Err(fmt::Error)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl<T: Display> Display for Truncated<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut room = Room { formatter: f, left: MAX_BYTES };
+        let mut room = Room {
+            formatter: f,
+            left: MAX_BYTES,
+        };
         let is_whole = write!(room, "{}", self.0).is_ok();
         if is_whole { Ok(()) } else { f.write_str("…") }
     }
@@ -62,7 +70,11 @@ pub(super) struct Requests<'a>(pub(super) &'a [(usize, Request)]);
 
 impl Display for Requests<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (index, same) in self.0.chunk_by(|(_, one), (_, next)| kind(one) == kind(next)).enumerate() {
+        for (index, same) in self
+            .0
+            .chunk_by(|(_, one), (_, next)| kind(one) == kind(next))
+            .enumerate()
+        {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{}", kind(&same[0].1))?;
             if same.len() > 1 {
@@ -100,13 +112,31 @@ mod tests {
         let exact = "x".repeat(MAX_BYTES);
         assert_eq!(Truncated(&exact).to_string(), exact);
         let long = format!("{}ää", "x".repeat(MAX_BYTES - 1));
-        assert_eq!(Truncated(&long).to_string(), format!("{}…", "x".repeat(MAX_BYTES - 1)));
+        assert_eq!(
+            Truncated(&long).to_string(),
+            format!("{}…", "x".repeat(MAX_BYTES - 1))
+        );
     }
 
     #[test]
     fn requests_of_one_kind_are_logged_with_their_count() {
-        let own = |queue| (queue, Request::WatchOwn { name: "n".to_owned() });
-        let requests = [(0, Request::Create), (1, Request::Create), own(0), (0, Request::List)];
-        assert_eq!(Requests(&requests).to_string(), "create x2, watch our node, list");
+        let own = |queue| {
+            (
+                queue,
+                Request::WatchOwn {
+                    name: "n".to_owned(),
+                },
+            )
+        };
+        let requests = [
+            (0, Request::Create),
+            (1, Request::Create),
+            own(0),
+            (0, Request::List),
+        ];
+        assert_eq!(
+            Requests(&requests).to_string(),
+            "create x2, watch our node, list"
+        );
     }
 }

@@ -1,12 +1,15 @@
-//! Measures acquires, holds and caches. Registers each metric at each use, because a program may install its recorder
-//! after it has made its locks. The keys of the metrics that every acquire and release records are made once for each
-//! lock.
+//! Measures acquires, holds and caches. Registers each metric at each use, because a program may
+//! install its recorder after it has made its locks. The keys of the metrics that every acquire and
+//! release records are made once for each lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curator_client::source;
-use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, counter, gauge, histogram, with_recorder};
+use metrics::{
+    Counter, Gauge, Histogram, Key, Label, Level, Metadata, counter, gauge, histogram,
+    with_recorder,
+};
 
 use super::{HoldEnded, NotAcquired};
 
@@ -39,11 +42,23 @@ impl Meter {
         let labels = labels(kind, name.as_ref());
         // A recorder clones the key at each use; the clone of a retained key does not allocate.
         let key = |name| Key::from_parts(name, labels.clone()).to_retained();
-        let (wait, held, hold) =
-            (key("curator_lock_wait_seconds"), key("curator_lock_held"), key("curator_lock_hold_seconds"));
+        let (wait, held, hold) = (
+            key("curator_lock_wait_seconds"),
+            key("curator_lock_held"),
+            key("curator_lock_hold_seconds"),
+        );
         let outcome = vec![Label::from_static_parts("outcome", "acquired")];
-        let acquired = key("curator_lock_acquires_total").with_extra_labels(outcome).to_retained();
-        Self(Arc::new(Metrics { kind, name, acquired, wait, held, hold }))
+        let acquired = key("curator_lock_acquires_total")
+            .with_extra_labels(outcome)
+            .to_retained();
+        Self(Arc::new(Metrics {
+            kind,
+            name,
+            acquired,
+            wait,
+            held,
+            hold,
+        }))
     }
 
     pub(crate) fn now(&self) -> Option<Instant> {
@@ -60,7 +75,8 @@ impl Meter {
         labels
     }
 
-    /// Records an acquire that took `waited`. `handed_over` is the time since the last event that ended its wait.
+    /// Records an acquire that took `waited`. `handed_over` is the time since the last event that
+    /// ended its wait.
     pub(crate) fn acquired(&self, waited: Option<Duration>, handed_over: Option<Duration>) {
         registered_counter(&self.0.acquired).increment(1);
         if let Some(waited) = waited {
@@ -79,7 +95,11 @@ impl Meter {
             NotAcquired::Failed => "failed",
             NotAcquired::Closed => "closed",
         };
-        counter!("curator_lock_acquires_total", self.labels_with("outcome", outcome)).increment(1);
+        counter!(
+            "curator_lock_acquires_total",
+            self.labels_with("outcome", outcome)
+        )
+        .increment(1);
     }
 
     /// Records the number of contenders ahead when an acquire begins to wait.
@@ -89,8 +109,8 @@ impl Meter {
         histogram!("curator_lock_queue_length", self.labels()).record(before);
     }
 
-    /// Records a participant in an election, until the result is dropped. Its election has a gauge of terms from the
-    /// start, so that one without a leader can be seen.
+    /// Records a participant in an election, until the result is dropped. Its election has a gauge
+    /// of terms from the start, so that one without a leader can be seen.
     pub(crate) fn participates(&self) -> Participation {
         registered_gauge(&self.0.held).increment(0);
         gauge!("curator_leader_participants", self.labels()).increment(1);
@@ -114,7 +134,11 @@ impl Meter {
             HoldEnded::SessionLost => "session",
             HoldEnded::NodeDeleted => "deleted",
         };
-        counter!("curator_lock_lost_total", self.labels_with("reason", reason)).increment(1);
+        counter!(
+            "curator_lock_lost_total",
+            self.labels_with("reason", reason)
+        )
+        .increment(1);
     }
 
     pub(crate) fn reentered(&self) {
@@ -166,7 +190,10 @@ impl CacheMeter {
     }
 
     fn labels(&self) -> Vec<Label> {
-        self.name.iter().map(|name| Label::new("cache", Arc::clone(name))).collect()
+        self.name
+            .iter()
+            .map(|name| Label::new("cache", Arc::clone(name)))
+            .collect()
     }
 
     /// Records that the cache is not current: it is loading or stale, or an error has ended it.
@@ -174,8 +201,8 @@ impl CacheMeter {
         gauge!("curator_cache_stale", self.labels()).increment(1);
     }
 
-    /// Records that the cache is current again after it was stale for this long; `None` if it was loading, or is no longer
-    /// used.
+    /// Records that the cache is current again after it was stale for this long; `None` if it was
+    /// loading, or is no longer used.
     pub(crate) fn stale_ends(&self, after: Option<Duration>) {
         gauge!("curator_cache_stale", self.labels()).decrement(1);
         if let Some(after) = after {

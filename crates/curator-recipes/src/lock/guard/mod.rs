@@ -22,26 +22,30 @@ use crate::error::LockLost;
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
 
-/// A held lock. Each acquire of the same owner returns another guard; the last guard releases the lock.
+/// A held lock. Each acquire of the same owner returns another guard; the last guard releases the
+/// lock.
 ///
-/// Dropping the guard releases it in the background; [`release`](Self::release) also returns the result. A lock can be
-/// *lost* while a guard exists: see [`lost`](Self::lost), [`is_valid`](Self::is_valid), [`run`](Self::run), and, for
-/// other tasks, [`loss`](Self::loss).
+/// Dropping the guard releases it in the background; [`release`](Self::release) also returns the
+/// result. A lock can be *lost* while a guard exists: see [`lost`](Self::lost),
+/// [`is_valid`](Self::is_valid), [`run`](Self::run), and, for other tasks, [`loss`](Self::loss).
 ///
 /// # Shutdown
 ///
-/// A service that stops, for example on SIGTERM, accepts no more work; finishes or drops the work under its locks;
-/// releases its guards; and then [closes](curator_client::CuratorClient::close) the client. `close` completes the
-/// releases of dropped guards. If the service calls `close` first, that ends the session: [`run`](Self::run) drops the
-/// work, the locks are free immediately, and a later [`release`](Self::release) returns
-/// [`Error::Lost`](crate::Error::Lost), since the work may have continued after the loss. If a process exits without
-/// `close`, its locks stay held until the session timeout.
+/// A service that stops, for example on SIGTERM, accepts no more work; finishes or drops the work
+/// under its locks; releases its guards; and then [closes](curator_client::CuratorClient::close)
+/// the client. `close` completes the releases of dropped guards. If the service calls `close`
+/// first, that ends the session: [`run`](Self::run) drops the work, the locks are free immediately,
+/// and a later [`release`](Self::release) returns [`Error::Lost`](crate::Error::Lost), since the
+/// work may have continued after the loss. If a process exits without `close`, its locks stay held
+/// until the session timeout.
 ///
-/// The guard of a multi-lock has several nodes, or several locks. It is lost when any of them is lost.
+/// The guard of a multi-lock has several nodes, or several locks. It is lost when any of them is
+/// lost.
 #[must_use = "an unused guard is dropped, which releases the lock immediately"]
 pub struct LockGuard {
     first: Share,
-    /// The other locks of a multi-lock that was made from locks, in the order in which they were acquired.
+    /// The other locks of a multi-lock that was made from locks, in the order in which they were
+    /// acquired.
     others: Vec<Share>,
     is_reentry: bool,
 }
@@ -49,7 +53,10 @@ pub struct LockGuard {
 impl std::fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LockGuard")
-            .field("nodes", &self.nodes().map(ZPath::as_str).collect::<Vec<_>>())
+            .field(
+                "nodes",
+                &self.nodes().map(ZPath::as_str).collect::<Vec<_>>(),
+            )
             .field("fencing_token", &self.fencing_token())
             .field("owner", self.owner())
             .field("is_valid", &self.is_valid())
@@ -59,7 +66,11 @@ impl std::fmt::Debug for LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(share: Share) -> Self {
-        Self { first: share, others: Vec::new(), is_reentry: false }
+        Self {
+            first: share,
+            others: Vec::new(),
+            is_reentry: false,
+        }
     }
 
     /// Sets whether the owner already held the lock.
@@ -79,37 +90,51 @@ impl LockGuard {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The number with which a store can reject writes of an older holder: send it with each write, and with each read
-    /// on which a write depends. See [`fencing`](crate::fencing). All guards of one hold have the same token.
+    /// The number with which a store can reject writes of an older holder: send it with each write,
+    /// and with each read on which a write depends. See [`fencing`](crate::fencing). All guards of
+    /// one hold have the same token.
     ///
-    /// If the lock has one holder at a time, the token increases from holder to holder. The tokens of readers, and of
-    /// several leases, do not give the order of concurrent holders.
+    /// If the lock has one holder at a time, the token increases from holder to holder. The tokens
+    /// of readers, and of several leases, do not give the order of concurrent holders.
     ///
-    /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of their tokens, and
-    /// increases from holder to holder of the same multi-lock. A store that is also written under one of these locks
-    /// alone needs the token of that lock: see [`fencing_tokens`](Self::fencing_tokens).
+    /// For a multi-lock [made from locks](super::InterProcessMultiLock::of), it is the greatest of
+    /// their tokens, and increases from holder to holder of the same multi-lock. A store that is
+    /// also written under one of these locks alone needs the token of that lock: see
+    /// [`fencing_tokens`](Self::fencing_tokens).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         let first = self.first.hold().token();
-        self.others.iter().map(|share| share.hold().token()).fold(first, FencingToken::max)
+        self.others
+            .iter()
+            .map(|share| share.hold().token())
+            .fold(first, FencingToken::max)
     }
 
     /// The nodes of the guard's locks, each with its token.
     pub fn fencing_tokens(&self) -> impl Iterator<Item = (&ZPath, FencingToken)> {
-        self.shares().flat_map(|share| share.hold().paths().iter().map(|node| (node, share.hold().token())))
+        self.shares().flat_map(|share| {
+            share
+                .hold()
+                .paths()
+                .iter()
+                .map(|node| (node, share.hold().token()))
+        })
     }
 
-    /// Whether the session of the lock is certainly alive now, and the lock's node is not known to be deleted.
+    /// Whether the session of the lock is certainly alive now, and the lock's node is not known to
+    /// be deleted.
     ///
-    /// Reads the clock, so the result is right even when no task has run for a while, for example because the process
-    /// was stopped; but only for *this moment*. Writes that must not happen after a loss need the [fencing
-    /// token](Self::fencing_token), and a store that compares it. This waits for nothing, and sends nothing, except that
-    /// whoever learns first that one of several nodes is deleted deletes the others in the background.
+    /// Reads the clock, so the result is right even when no task has run for a while, for example
+    /// because the process was stopped; but only for *this moment*. Writes that must not happen
+    /// after a loss need the [fencing token](Self::fencing_token), and a store that compares it.
+    /// This waits for nothing, and sends nothing, except that whoever learns first that one of
+    /// several nodes is deleted deletes the others in the background.
     ///
     /// A deletion of the node is detected only
     ///
     /// - while [`lost`](Self::lost) or [`run`](Self::run) is polled;
-    /// - after an acquire that had to wait, until a client writes to the node: the write uses up the watch;
+    /// - after an acquire that had to wait, until a client writes to the node: the write uses up
+    ///   the watch;
     /// - by a [transaction](Self::transaction) that fails because the node is missing;
     /// - when the session reconnects.
     #[must_use]
@@ -122,18 +147,22 @@ impl LockGuard {
         self.shares().find_map(|share| share.hold().loss())
     }
 
-    /// The instant until which the session of the lock is certainly alive, even if the servers send no further reply.
-    /// Each reply moves it forward. After a loss of the session, it is in the past.
+    /// The instant until which the session of the lock is certainly alive, even if the servers send
+    /// no further reply. Each reply moves it forward. After a loss of the session, it is in the
+    /// past.
     #[must_use]
     pub fn valid_until(&self) -> ClockInstant {
         let until = |share: &Share| share.hold().session().lease().valid_until();
-        self.others.iter().map(until).fold(until(&self.first), ClockInstant::min)
+        self.others
+            .iter()
+            .map(until)
+            .fold(until(&self.first), ClockInstant::min)
     }
 
     /// Waits until the lock is lost, and returns why. Never returns while it is held.
     ///
-    /// Waiting for the loss of the session sends nothing. To detect a deletion of the lock's node, the first call sets
-    /// a watch if the acquire did not: one request.
+    /// Waiting for the loss of the session sends nothing. To detect a deletion of the lock's node,
+    /// the first call sets a watch if the acquire did not: one request.
     ///
     /// # Cancel safety
     ///
@@ -144,10 +173,14 @@ impl LockGuard {
 
     /// Returns a handle that signals the loss to a task that does not have the guard.
     ///
-    /// It completes when the lock is lost, and also when the lock is released. Only the first poll may send one
-    /// request, like that of [`lost`](Self::lost).
+    /// It completes when the lock is lost, and also when the lock is released. Only the first poll
+    /// may send one request, like that of [`lost`](Self::lost).
     pub fn loss(&self) -> LossHandle {
-        LossHandle::new(self.shares().map(|share| HoldEnd::of(share.hold())).collect())
+        LossHandle::new(
+            self.shares()
+                .map(|share| HoldEnd::of(share.hold()))
+                .collect(),
+        )
     }
 
     /// The hold of the first lock.
@@ -165,11 +198,12 @@ impl LockGuard {
         first_of(self.shares().map(|share| share.hold().session_lost())).await
     }
 
-    /// Waits until a client requests the lock back, with [`revoke`](super::revoke) or Curator's `Revoker`.
+    /// Waits until a client requests the lock back, with [`revoke`](super::revoke) or Curator's
+    /// `Revoker`.
     ///
-    /// The holder decides how to react: finish soon and release, or continue. After a request, including one made
-    /// before the lock was held, this returns immediately. The first call reads and watches the node if the acquire did
-    /// not: one request.
+    /// The holder decides how to react: finish soon and release, or continue. After a request,
+    /// including one made before the lock was held, this returns immediately. The first call reads
+    /// and watches the node if the acquire did not: one request.
     ///
     /// # Errors
     ///
@@ -179,11 +213,15 @@ impl LockGuard {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn revocation_requested(&self) -> Result<(), LockLost> {
-        first_of(self.shares().map(|share| share.hold().revocation_requested())).await
+        first_of(
+            self.shares()
+                .map(|share| share.hold().revocation_requested()),
+        )
+        .await
     }
 
-    /// Starts a transaction that is applied only if the lock is still held. Writes to ZooKeeper through it need no
-    /// fencing token.
+    /// Starts a transaction that is applied only if the lock is still held. Writes to ZooKeeper
+    /// through it need no fencing token.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -197,14 +235,16 @@ impl LockGuard {
 
     /// Runs a future while the lock is held, and drops it when the lock is lost.
     ///
-    /// Reads the clock before each poll of the future, so no poll begins after the lease is over, even if this process
-    /// was stopped in the meantime. A poll that has begun is not interrupted: a future that blocks its thread, or a
-    /// process that is stopped during a poll, can continue after the loss. Only the [fencing
-    /// token](Self::fencing_token) protects against its late writes.
+    /// Reads the clock before each poll of the future, so no poll begins after the lease is over,
+    /// even if this process was stopped in the meantime. A poll that has begun is not interrupted:
+    /// a future that blocks its thread, or a process that is stopped during a poll, can continue
+    /// after the loss. Only the [fencing token](Self::fencing_token) protects against its late
+    /// writes.
     ///
-    /// For a job that runs whenever this process holds the lock, and survives any outage: acquire, run, and start over
-    /// after a loss or an error. With [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the
-    /// end of an outage.
+    /// For a job that runs whenever this process holds the lock, and survives any outage: acquire,
+    /// run, and start over after a loss or an error. With
+    /// [`RetryForever`](curator_client::RetryForever) the acquire itself waits for the end of an
+    /// outage.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -253,7 +293,8 @@ impl LockGuard {
         run_until(self.loss(), future).await
     }
 
-    /// Like [`run`](Self::run), for a future that can fail. A loss is converted to the future's error type.
+    /// Like [`run`](Self::run), for a future that can fail. A loss is converted to the future's
+    /// error type.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -275,11 +316,15 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// The same as [`run`](Self::run).
-    pub async fn try_run<T, E: From<LockLost>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub async fn try_run<T, E: From<LockLost>>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         self.run(future).await?
     }
 
-    /// The lock's node on the server, including chroot and namespace. The first one, if there are several.
+    /// The lock's node on the server, including chroot and namespace. The first one, if there are
+    /// several.
     #[must_use]
     pub fn node(&self) -> &ZPath {
         self.first.hold().path()
@@ -290,25 +335,27 @@ impl LockGuard {
         self.shares().flat_map(|share| share.hold().paths())
     }
 
-    /// The id of the session that the lock belongs to; that of the first lock, if there are several clients.
+    /// The id of the session that the lock belongs to; that of the first lock, if there are several
+    /// clients.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.first.hold().session().id()
     }
 
-    /// The owner that acquired this guard. The guard of a lease, or of a non-reentrant lock, has a unique owner. If
-    /// there are several locks, the owner of the first.
+    /// The owner that acquired this guard. The guard of a lease, or of a non-reentrant lock, has a
+    /// unique owner. If there are several locks, the owner of the first.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
         self.first.owner()
     }
 
-    /// Whether the owner already held the lock when it acquired this guard. The acquire then did not wait, and the
-    /// guard shares the lock with the owner's other guards: see [`OwnerId`] for what counts as the same owner, and
+    /// Whether the owner already held the lock when it acquired this guard. The acquire then did
+    /// not wait, and the guard shares the lock with the owner's other guards: see [`OwnerId`] for
+    /// what counts as the same owner, and
     /// [`non_reentrant`](super::InterProcessMutex::non_reentrant) for locks without re-entry.
     ///
-    /// For a reader, whether its owner held either side of the lock. For several locks, whether this is true for any of
-    /// them.
+    /// For a reader, whether its owner held either side of the lock. For several locks, whether
+    /// this is true for any of them.
     #[must_use]
     pub fn is_reentry(&self) -> bool {
         self.is_reentry
@@ -321,7 +368,10 @@ impl LockGuard {
 }
 
 /// Runs a future, and drops it when the lock is no longer held.
-pub(crate) async fn run_until<F: Future>(mut loss: LossHandle, future: F) -> Result<F::Output, LockLost> {
+pub(crate) async fn run_until<F: Future>(
+    mut loss: LossHandle,
+    future: F,
+) -> Result<F::Output, LockLost> {
     let mut future = pin!(future);
     poll_fn(|cx| {
         // This reads the clock.

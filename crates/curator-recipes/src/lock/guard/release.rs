@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 use crate::lock::holds::Share;
 
 impl LockGuard {
-    /// Releases this guard, and reports the result. If the owner has other guards, the lock stays held, nothing is
-    /// sent, and the result is `Ok`.
+    /// Releases this guard, and reports the result. If the owner has other guards, the lock stays
+    /// held, nothing is sent, and the result is `Ok`.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: the last work may have run without the
-    /// lock. [`Error::ReleasePending`](crate::Error::ReleasePending) when the servers cannot be reached: the client
-    /// keeps trying until the node is deleted or the session is over, and
-    /// [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) lists the pending delete.
-    /// [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server denies it.
-    /// [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if the guard has several nodes or
-    /// locks; a single error is returned directly.
+    /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: the last work may
+    /// have run without the lock. [`Error::ReleasePending`](crate::Error::ReleasePending) when the
+    /// servers cannot be reached: the client keeps trying until the node is deleted or the session
+    /// is over, and [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) lists the
+    /// pending delete. [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server
+    /// denies it. [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if
+    /// the guard has several nodes or locks; a single error is returned directly.
     ///
     /// # Cancel safety
     ///
@@ -33,17 +33,21 @@ impl LockGuard {
         }
     }
 
-    /// Releases like [`release`](Self::release), and waits at most `timeout` for the result. A release that is not
-    /// confirmed by then continues in the background; [`close`](curator_client::CuratorClient::close) waits for it.
+    /// Releases like [`release`](Self::release), and waits at most `timeout` for the result. A
+    /// release that is not confirmed by then continues in the background;
+    /// [`close`](curator_client::CuratorClient::close) waits for it.
     ///
-    /// Several locks share the timeout and are released one after another, the last one first; at the timeout, the
-    /// releases of the remaining locks start as well. A timeout of zero starts all releases and waits for none.
+    /// Several locks share the timeout and are released one after another, the last one first; at
+    /// the timeout, the releases of the remaining locks start as well. A timeout of zero starts all
+    /// releases and waits for none.
     ///
     /// # Errors
     ///
-    /// The same as [`release`](Self::release). [`Error::ReleasePending`](crate::Error::ReleasePending) at the timeout,
-    /// containing an [`OperationTimeout`](curator_client::Error::OperationTimeout); and as soon as the client closes,
-    /// containing [`Closed`](curator_client::Error::Closed), [`ClientEnded`](curator_client::Error::ClientEnded) or
+    /// The same as [`release`](Self::release).
+    /// [`Error::ReleasePending`](crate::Error::ReleasePending) at the timeout, containing an
+    /// [`OperationTimeout`](curator_client::Error::OperationTimeout); and as soon as the client
+    /// closes, containing [`Closed`](curator_client::Error::Closed),
+    /// [`ClientEnded`](curator_client::Error::ClientEnded) or
     /// [`Forked`](curator_client::Error::Forked).
     ///
     /// # Cancel safety
@@ -53,8 +57,8 @@ impl LockGuard {
         Error::of_releases(self.release_within(timeout).await)
     }
 
-    /// Gives up this guard, and returns the future that deletes its nodes; `None` for a guard of one lock whose owner
-    /// has other guards.
+    /// Gives up this guard, and returns the future that deletes its nodes; `None` for a guard of
+    /// one lock whose owner has other guards.
     fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
         if self.others.is_empty() {
             return self.first.release();
@@ -71,7 +75,8 @@ impl LockGuard {
         Some(releasing.boxed())
     }
 
-    /// Like [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the releases.
+    /// Like [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the
+    /// releases.
     pub(crate) async fn release_within(self, timeout: Duration) -> Vec<Error> {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();
@@ -79,9 +84,15 @@ impl LockGuard {
             let (client, path) = (share.hold().client().clone(), share.hold().path().clone());
             let overdue = || {
                 let (operation, path, after) = ("release", path.clone(), timeout);
-                curator_client::Error::OperationTimeout { operation, path, after }
+                curator_client::Error::OperationTimeout {
+                    operation,
+                    path,
+                    after,
+                }
             };
-            let Some(releasing) = share.release() else { continue };
+            let Some(releasing) = share.release() else {
+                continue;
+            };
             let released = tokio::select! {
                 biased;
                 released = releasing => released,

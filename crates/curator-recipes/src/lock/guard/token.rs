@@ -7,19 +7,21 @@ use super::LockGuard;
 use crate::error::LossReason;
 
 impl LockGuard {
-    /// A token that is cancelled as soon as the lock is no longer held, because it is lost or because its last guard is
-    /// released or dropped. Needs the feature `tokio-util`.
+    /// A token that is cancelled as soon as the lock is no longer held, because it is lost or
+    /// because its last guard is released or dropped. Needs the feature `tokio-util`.
     ///
-    /// Pass it to code that must stop then: tasks of the service, libraries that accept a token. For work that may
-    /// outlive the guard, use [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). To distinguish a loss
-    /// from a release, use a [`LossHandle`](crate::LossHandle). With a service's own token:
+    /// Pass it to code that must stop then: tasks of the service, libraries that accept a token.
+    /// For work that may outlive the guard, use
+    /// [`cancellation_token_on_loss`](Self::cancellation_token_on_loss). To distinguish a loss from
+    /// a release, use a [`LossHandle`](crate::LossHandle). With a service's own token:
     /// [example](crate::guide::locks#cancellation-tokens).
     ///
-    /// This call spawns a task on the client's runtime, which cancels the token. The task ends with the hold, or as
-    /// soon as other code cancels the token, so it does not outlive the client. If the runtime ends first, the token is
-    /// cancelled. Each call makes another token and another task: clone the token if you need several. Like
-    /// [`lost`](Self::lost), it may set a watch: one request. If the task is scheduled late, the token is cancelled
-    /// late; [`is_valid`](Self::is_valid) and [`run`](Self::run) read the clock.
+    /// This call spawns a task on the client's runtime, which cancels the token. The task ends with
+    /// the hold, or as soon as other code cancels the token, so it does not outlive the client. If
+    /// the runtime ends first, the token is cancelled. Each call makes another token and another
+    /// task: clone the token if you need several. Like [`lost`](Self::lost), it may set a watch:
+    /// one request. If the task is scheduled late, the token is cancelled late;
+    /// [`is_valid`](Self::is_valid) and [`run`](Self::run) read the clock.
     ///
     /// ```no_run
     /// # async fn example(guard: curator_recipes::LockGuard) -> Result<(), curator_recipes::Error> {
@@ -38,12 +40,13 @@ impl LockGuard {
         self.spawn_token(|_| true)
     }
 
-    /// A token that is cancelled when the lock is lost, and only then. Needs the feature `tokio-util`.
+    /// A token that is cancelled when the lock is lost, and only then. Needs the feature
+    /// `tokio-util`.
     ///
-    /// For work that need not stop when the guard is released, such as a reply that is still being sent. After the last
-    /// guard is released or dropped, the token is never cancelled: a task that only waits for
-    /// [`cancelled`](CancellationToken::cancelled) waits forever. Otherwise it is like
-    /// [`cancellation_token`](Self::cancellation_token), and its task ends with the hold too.
+    /// For work that need not stop when the guard is released, such as a reply that is still being
+    /// sent. After the last guard is released or dropped, the token is never cancelled: a task that
+    /// only waits for [`cancelled`](CancellationToken::cancelled) waits forever. Otherwise it is
+    /// like [`cancellation_token`](Self::cancellation_token), and its task ends with the hold too.
     #[must_use = "dropping the token cancels nothing"]
     pub fn cancellation_token_on_loss(&self) -> CancellationToken {
         self.spawn_token(|end| end != LossReason::Released)

@@ -1,4 +1,5 @@
-//! The members of a multi-lock made from locks: acquires them one after another, and rolls back if one fails.
+//! The members of a multi-lock made from locks: acquires them one after another, and rolls back if
+//! one fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,10 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn of(locks: Vec<Arc<dyn InterProcessLock>>) -> Option<Self> {
         let mut locks = locks.into_iter();
-        Some(Self { first: locks.next()?, others: locks.collect() })
+        Some(Self {
+            first: locks.next()?,
+            others: locks.collect(),
+        })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn InterProcessLock>> {
@@ -56,20 +60,31 @@ impl Members {
                 Ok(Some(guard)) => held = joined(held, guard),
                 Ok(None) => {
                     let mut failures = roll_back(held, wait).await;
-                    // Releases that continue in the background are not reported here; the client's janitor lists them.
+                    // Releases that continue in the background are not reported here; the client's
+                    // janitor lists them.
                     failures.retain(|failure| !matches!(failure, Error::ReleasePending { .. }));
-                    return if failures.is_empty() { Ok(None) } else { Err(Error::ReleasesFailed { failures }) };
+                    return if failures.is_empty() {
+                        Ok(None)
+                    } else {
+                        Err(Error::ReleasesFailed { failures })
+                    };
                 }
-                // The error is returned unwrapped, because the end of a client is not a failure of one lock. The drop of
-                // `held` releases the locks held so far.
+                // The error is returned unwrapped, because the end of a client is not a failure of
+                // one lock. The drop of `held` releases the locks held so far.
                 Err(
-                    closed @ Error::Client(ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked),
+                    closed @ Error::Client(
+                        ClientError::Closed | ClientError::ClientEnded { .. } | ClientError::Forked,
+                    ),
                 ) => {
                     return Err(closed);
                 }
                 Err(cause) => {
                     let rollback = roll_back(held, wait).await;
-                    return Err(Error::MultiLockMember { member: name(&**lock), cause: Box::new(cause), rollback });
+                    return Err(Error::MultiLockMember {
+                        member: name(&**lock),
+                        cause: Box::new(cause),
+                        rollback,
+                    });
                 }
             }
         }
@@ -84,27 +99,35 @@ fn joined(held: Option<LockGuard>, next: LockGuard) -> Option<LockGuard> {
     })
 }
 
-async fn acquire(lock: &dyn InterProcessLock, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
+async fn acquire(
+    lock: &dyn InterProcessLock,
+    owner: &OwnerId,
+    wait: Wait,
+) -> Result<Option<LockGuard>> {
     match wait {
-        Wait::Until(deadline) if deadline.has_passed() => {
-            lock.client().check_connected().map(|()| None).map_err(Error::from)
-        }
+        Wait::Until(deadline) if deadline.has_passed() => lock
+            .client()
+            .check_connected()
+            .map(|()| None)
+            .map_err(Error::from),
         wait => lock.acquire_within(owner, wait).await,
     }
 }
 
-/// How long a rollback may delay the caller after the deadline. A rollback normally takes one request for each lock.
+/// How long a rollback may delay the caller after the deadline. A rollback normally takes one
+/// request for each lock.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Releases the locks, the last one first, and returns every error. Releases not finished in time continue in the
-/// background.
+/// Releases the locks, the last one first, and returns every error. Releases not finished in time
+/// continue in the background.
 async fn roll_back(held: Option<LockGuard>, wait: Wait) -> Vec<Error> {
     let Some(held) = held else { return Vec::new() };
     let left = match wait {
         Wait::No => Some(Duration::ZERO),
         Wait::Until(deadline) => deadline.remaining(),
     };
-    held.release_within(left.map_or(Duration::MAX, |left| left.max(GRACE))).await
+    held.release_within(left.map_or(Duration::MAX, |left| left.max(GRACE)))
+        .await
 }
 
 fn name(lock: &dyn InterProcessLock) -> String {

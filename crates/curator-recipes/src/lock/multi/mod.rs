@@ -24,14 +24,15 @@ use crate::wait::Wait;
 ///
 /// There are two kinds.
 ///
-/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths *together*: all nodes
-/// are created in one transaction, so any two such locks have the same order in every queue that they share. They
-/// cannot deadlock, whatever the order of their paths. If all are free, an acquire sends two requests in one round trip,
-/// for any number of paths, and the release one (Curator: two and one for each path, one after another). Servers older
-/// than 3.7.2, and 3.8.0 and 3.8.1, need one more request and round trip for the acquire.
+/// [`non_reentrant`](Self::non_reentrant) and [`new`](Self::new) acquire mutexes on several paths
+/// *together*: all nodes are created in one transaction, so any two such locks have the same order
+/// in every queue that they share. They cannot deadlock, whatever the order of their paths. If all
+/// are free, an acquire sends two requests in one round trip, for any number of paths, and the
+/// release one (Curator: two and one for each path, one after another). Servers older than 3.7.2,
+/// and 3.8.0 and 3.8.1, need one more request and round trip for the acquire.
 ///
-/// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere: two multi-locks with
-/// opposite orders can wait for each other forever.
+/// [`of`](Self::of) acquires any locks, one after another. Give them in the same order everywhere:
+/// two multi-locks with opposite orders can wait for each other forever.
 ///
 /// After Curator's class of the same name.
 ///
@@ -48,35 +49,38 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// - *All or nothing*: an acquire that fails, times out or is dropped leaves none of the locks held. Its error names
-///   the lock that failed, and contains every error of the releases.
-/// - *One deadline* for all of them. At the deadline, a multi-lock made by `of` releases the members that it holds
-///   before it returns; it waits for these releases at most one second longer, and then they continue in the
-///   background.
-/// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on the same paths (Java's
-///   too).
-/// - *No deadlock* among multi-locks of paths, and with mutexes whose holders do not request further locks.
-/// - *Reentrant* only if made by [`new`](Self::new), or by `of` from reentrant locks: an [owner](crate::OwnerId) that
-///   holds the locks then gets another guard. Otherwise each acquire waits for all others, including those of the same
-///   task.
-/// - The guard is lost when any of the locks is lost. A release continues with the other locks if one release fails.
+/// - *All or nothing*: an acquire that fails, times out or is dropped leaves none of the locks
+///   held. Its error names the lock that failed, and contains every error of the releases.
+/// - *One deadline* for all of them. At the deadline, a multi-lock made by `of` releases the
+///   members that it holds before it returns; it waits for these releases at most one second
+///   longer, and then they continue in the background.
+/// - *Exclusive* on each path, also among multi-locks and [mutexes](super::InterProcessMutex) on
+///   the same paths (Java's too).
+/// - *No deadlock* among multi-locks of paths, and with mutexes whose holders do not request
+///   further locks.
+/// - *Reentrant* only if made by [`new`](Self::new), or by `of` from reentrant locks: an
+///   [owner](crate::OwnerId) that holds the locks then gets another guard. Otherwise each acquire
+///   waits for all others, including those of the same task.
+/// - The guard is lost when any of the locks is lost. A release continues with the other locks if
+///   one release fails.
 ///
 /// # Caveats
 ///
-/// While a multi-lock of paths waits, it has a node in all its queues. A client that holds one of the paths and then
-/// requests another waits behind the multi-lock there, while the multi-lock waits for the first path: a deadlock,
-/// whatever the order of the paths. So do not mix it with clients that acquire these paths one after another: nested
-/// mutexes, a multi-lock made by `of`, or Java Curator's multi-lock. If you must, use `of` with one order everywhere,
-/// and a timeout.
+/// While a multi-lock of paths waits, it has a node in all its queues. A client that holds one of
+/// the paths and then requests another waits behind the multi-lock there, while the multi-lock
+/// waits for the first path: a deadlock, whatever the order of the paths. So do not mix it with
+/// clients that acquire these paths one after another: nested mutexes, a multi-lock made by `of`,
+/// or Java Curator's multi-lock. If you must, use `of` with one order everywhere, and a timeout.
 ///
-/// No path may occur twice: such a lock would wait for itself. A path may be below another one; each has a separate
-/// queue. The constructor rejects a path only if it is, or is below, a child of another path with a name like that of a
-/// contender (`…lock-0000000007`).
+/// No path may occur twice: such a lock would wait for itself. A path may be below another one;
+/// each has a separate queue. The constructor rejects a path only if it is, or is below, a child of
+/// another path with a name like that of a contender (`…lock-0000000007`).
 ///
 /// A multi-lock of paths needs ZooKeeper 3.6 or newer.
 ///
-/// A multi-lock and a mutex on the same path do not share their holds: an owner that holds one and requests the other
-/// waits for itself. So does a task that holds a non-reentrant lock and requests it again.
+/// A multi-lock and a mutex on the same path do not share their holds: an owner that holds one and
+/// requests the other waits for itself. So does a task that holds a non-reentrant lock and requests
+/// it again.
 #[derive(Clone)]
 pub struct InterProcessMultiLock {
     kind: Kind,
@@ -91,30 +95,38 @@ enum Kind {
 }
 
 impl InterProcessMultiLock {
-    /// Makes a multi-lock of mutexes on `paths`, where each acquire waits until all of them are free, which is what
-    /// asynchronous code usually needs. Sends nothing; the paths are created when they are first needed.
+    /// Makes a multi-lock of mutexes on `paths`, where each acquire waits until all of them are
+    /// free, which is what asynchronous code usually needs. Sends nothing; the paths are created
+    /// when they are first needed.
     ///
     /// Futures and tasks exclude each other alike, as in
-    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock does not belong to a
-    /// task, and [`acquire_as`](Self::acquire_as) ignores its owner.
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant): the lock does
+    /// not belong to a task, and [`acquire_as`](Self::acquire_as) ignores its owner.
     ///
     /// # Errors
     ///
     /// When a path is invalid or occurs twice, or there is none.
-    pub fn non_reentrant(client: &CuratorClient, paths: impl IntoIterator<Item = impl NodePath>) -> Result<Self> {
+    pub fn non_reentrant(
+        client: &CuratorClient,
+        paths: impl IntoIterator<Item = impl NodePath>,
+    ) -> Result<Self> {
         Self::of_paths(client, paths, Reentry::Never)
     }
 
-    /// Makes a *reentrant* multi-lock of mutexes on `paths`. Sends nothing; the paths are created when they are first
-    /// needed.
+    /// Makes a *reentrant* multi-lock of mutexes on `paths`. Sends nothing; the paths are created
+    /// when they are first needed.
     ///
-    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's multi-lock belongs to a
-    /// thread. **Futures that share a task do not exclude each other**: see [`OwnerId`](crate::OwnerId).
+    /// It belongs to the task that acquires it, or to the thread if there is no task; Curator's
+    /// multi-lock belongs to a thread. **Futures that share a task do not exclude each other**: see
+    /// [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
     /// When a path is invalid or occurs twice, or there is none.
-    pub fn new(client: &CuratorClient, paths: impl IntoIterator<Item = impl NodePath>) -> Result<Self> {
+    pub fn new(
+        client: &CuratorClient,
+        paths: impl IntoIterator<Item = impl NodePath>,
+    ) -> Result<Self> {
         Self::of_paths(client, paths, Reentry::ByOwner)
     }
 
@@ -123,15 +135,20 @@ impl InterProcessMultiLock {
         paths: impl IntoIterator<Item = impl NodePath>,
         reentry: Reentry,
     ) -> Result<Self> {
-        let dirs = paths.into_iter().map(|path| client.resolve(path)).collect::<Result<Vec<_>, _>>()?;
+        let dirs = paths
+            .into_iter()
+            .map(|path| client.resolve(path))
+            .collect::<Result<Vec<_>, _>>()?;
         check_paths(&dirs)?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let internals = LockInternals::of_dirs(client, "multi-lock", dirs.into(), driver)?;
-        Ok(Self { kind: Kind::Paths(Reentrant::new(internals, reentry)) })
+        Ok(Self {
+            kind: Kind::Paths(Reentrant::new(internals, reentry)),
+        })
     }
 
-    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse order. It is reentrant
-    /// if all of them are.
+    /// Makes a multi-lock of any locks. They are acquired in this order, and released in reverse
+    /// order. It is reentrant if all of them are.
     ///
     /// # Errors
     ///
@@ -141,32 +158,43 @@ impl InterProcessMultiLock {
         let paths: Vec<_> = locks.iter().flat_map(|lock| lock.paths()).collect();
         check_paths(&paths)?;
         let members = Members::of(locks);
-        let members = members.ok_or(Error::InvalidMultiLock { paths: Vec::new(), expected: "at least one lock" })?;
-        Ok(Self { kind: Kind::Locks(members) })
+        let members = members.ok_or(Error::InvalidMultiLock {
+            paths: Vec::new(),
+            expected: "at least one lock",
+        })?;
+        Ok(Self {
+            kind: Kind::Locks(members),
+        })
     }
 
-    /// Returns a lock on the same paths with this data in its nodes, which [`participants`](Self::participants)
-    /// returns. Defaults to the client's default lock data. Locks given to [`of`](Self::of) keep their data.
+    /// Returns a lock on the same paths with this data in its nodes, which
+    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data.
+    /// Locks given to [`of`](Self::of) keep their data.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         match self.kind {
-            Kind::Paths(lock) => Self { kind: Kind::Paths(lock.with_data(data.into())) },
+            Kind::Paths(lock) => Self {
+                kind: Kind::Paths(lock.with_data(data.into())),
+            },
             Kind::Locks(_) => self,
         }
     }
 
-    /// Returns a lock on the same paths with this value of the label `lock` in its metrics `curator_lock_*`. Defaults
-    /// to none. Locks given to [`of`](Self::of) keep their names. Locks that share a name are measured together; do not
-    /// use a name for each path, because most metrics stores cannot handle so many labels.
+    /// Returns a lock on the same paths with this value of the label `lock` in its metrics
+    /// `curator_lock_*`. Defaults to none. Locks given to [`of`](Self::of) keep their names. Locks
+    /// that share a name are measured together; do not use a name for each path, because most
+    /// metrics stores cannot handle so many labels.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
         match self.kind {
-            Kind::Paths(lock) => Self { kind: Kind::Paths(lock.with_metrics_name(name.into())) },
+            Kind::Paths(lock) => Self {
+                kind: Kind::Paths(lock.with_metrics_name(name.into())),
+            },
             Kind::Locks(_) => self,
         }
     }
@@ -188,11 +216,14 @@ impl InterProcessMultiLock {
     pub fn is_acquired_in_this_process(&self) -> bool {
         match &self.kind {
             Kind::Paths(lock) => lock.holds().is_held(),
-            Kind::Locks(members) => members.iter().all(|lock| lock.is_acquired_in_this_process()),
+            Kind::Locks(members) => members
+                .iter()
+                .all(|lock| lock.is_acquired_in_this_process()),
         }
     }
 
-    /// Lists the holders of the locks and the waiters, in all processes, path by path, each in the order of arrival.
+    /// Lists the holders of the locks and the waiters, in all processes, path by path, each in the
+    /// order of arrival.
     ///
     /// Each path is listed separately: a multi-lock that is first in one queue and waits in another
     /// [owns](Participant::owns) the first.
@@ -254,16 +285,21 @@ fn check_paths(paths: &[ZPath]) -> Result<()> {
     if paths.iter().collect::<BTreeSet<_>>().len() < paths.len() {
         return invalid("each path only once");
     }
-    if paths.iter().any(|outer| paths.iter().any(|inner| contends_in(outer, inner))) {
+    if paths
+        .iter()
+        .any(|outer| paths.iter().any(|inner| contends_in(outer, inner)))
+    {
         return invalid("no path within another that looks like one of its contenders");
     }
     Ok(())
 }
 
-/// Whether the queue at `outer` would mistake the child on the path to `inner` for a contender, and wait for it
-/// forever.
+/// Whether the queue at `outer` would mistake the child on the path to `inner` for a contender, and
+/// wait for it forever.
 fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
     let below = inner.strip_prefix(outer);
-    let child = below.as_ref().and_then(|below| below.as_str().split('/').nth(1));
+    let child = below
+        .as_ref()
+        .and_then(|below| below.as_str().split('/').nth(1));
     child.is_some_and(|child| StandardLockInternalsDriver::new().sequence(child).is_some())
 }

@@ -1,9 +1,12 @@
-//! Creates the read node of an owner that holds the write lock, in the queue position of the write node.
+//! Creates the read node of an owner that holds the write lock, in the queue position of the write
+//! node.
 //!
-//! The read node has the same number as the write node, so every contender that waits for one also waits for the other.
+//! The read node has the same number as the write node, so every contender that waits for one also
+//! waits for the other.
 
 use curator_client::{
-    CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath, source,
+    CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath,
+    source,
 };
 use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 use curator_protocol::downgraded_read_name;
@@ -30,11 +33,17 @@ enum WriteNode {
 /// # Errors
 ///
 /// [`Error::Lost`](crate::Error::Lost) when the write lock is no longer held.
-pub(super) async fn take(reader: &LockInternals, write: &Hold, wait: Wait, log: &AcquireLog<'_>) -> Result<Hold> {
+pub(super) async fn take(
+    reader: &LockInternals,
+    write: &Hold,
+    wait: Wait,
+    log: &AcquireLog<'_>,
+) -> Result<Hold> {
     create(reader, write, WriteNode::Kept, wait, log).await
 }
 
-/// Turns a share in the write lock into the read lock. If it was the last share, the write node is deleted.
+/// Turns a share in the write lock into the read lock. If it was the last share, the write node is
+/// deleted.
 pub(super) async fn downgrade(reader: &LockInternals, write: Share) -> Result<Hold> {
     let owner = write.owner().clone();
     let mut log = reader.start_log(&owner, Wait::FOREVER);
@@ -44,7 +53,11 @@ pub(super) async fn downgrade(reader: &LockInternals, write: Share) -> Result<Ho
     created
 }
 
-async fn downgrade_share(reader: &LockInternals, mut write: Share, log: &AcquireLog<'_>) -> Result<Hold> {
+async fn downgrade_share(
+    reader: &LockInternals,
+    mut write: Share,
+    log: &AcquireLog<'_>,
+) -> Result<Hold> {
     let Some(write_nodes) = write.leave_if_last() else {
         return create(reader, write.hold(), WriteNode::Kept, Wait::FOREVER, log).await;
     };
@@ -53,8 +66,8 @@ async fn downgrade_share(reader: &LockInternals, mut write: Share, log: &Acquire
     Ok(hold)
 }
 
-/// Creates the read node in one transaction with a check or the deletion of the write node, so that the read node is
-/// created only while the owner holds the write lock.
+/// Creates the read node in one transaction with a check or the deletion of the write node, so that
+/// the read node is created only while the owner holds the write lock.
 async fn create(
     reader: &LockInternals,
     write: &Hold,
@@ -64,7 +77,8 @@ async fn create(
 ) -> Result<Hold> {
     let (client, session, dir) = (reader.client(), write.session(), reader.dir());
     let number = reader.driver().sequence(write.path().name());
-    let number = number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
+    let number =
+        number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
     let name = downgraded_read_name(&source::new_uuid(), number);
     let path = dir.join(&name).map_err(ClientError::from)?;
     let node = NodeSpec {
@@ -76,8 +90,14 @@ async fn create(
     let written = write.path().clone();
     let operations = vec![
         match write_node {
-            WriteNode::Kept => TransactionOperation::Check { path: written, version: None },
-            WriteNode::Deleted => TransactionOperation::Delete { path: written, version: None },
+            WriteNode::Kept => TransactionOperation::Check {
+                path: written,
+                version: None,
+            },
+            WriteNode::Deleted => TransactionOperation::Delete {
+                path: written,
+                version: None,
+            },
         },
         TransactionOperation::Create(node),
     ];
@@ -95,7 +115,11 @@ async fn create(
         }
         failures.attempt();
         let connection = session.connections();
-        let tried = if in_doubt { is_there(session, &path).await } else { Ok(false) };
+        let tried = if in_doubt {
+            is_there(session, &path).await
+        } else {
+            Ok(false)
+        };
         let tried = match tried {
             Ok(false) => {
                 in_doubt = false;
@@ -113,7 +137,11 @@ async fn create(
                 nodes.set(0, State::Answered(vec![path.clone()]));
                 let hold = Hold::new(nodes, write.token(), [], (log, write.owner()));
                 if !hold.is_there_since(connection, wait, &mut failures).await? {
-                    return Err(LockLost { path, reason: LossReason::NodeDeleted }.into());
+                    return Err(LockLost {
+                        path,
+                        reason: LossReason::NodeDeleted,
+                    }
+                    .into());
                 }
                 if write_node == WriteNode::Deleted && write.is_revoked() {
                     hold.note_revocation();
@@ -126,9 +154,15 @@ async fn create(
             nodes.denied(0);
         }
         match error {
-            ClientError::TransactionFailed { index: 0, cause } if matches!(*cause, ClientError::NoNode { .. }) => {
+            ClientError::TransactionFailed { index: 0, cause }
+                if matches!(*cause, ClientError::NoNode { .. }) =>
+            {
                 write.note_deletion(write.path());
-                return Err(LockLost { path: write.path().clone(), reason: LossReason::NodeDeleted }.into());
+                return Err(LockLost {
+                    path: write.path().clone(),
+                    reason: LossReason::NodeDeleted,
+                }
+                .into());
             }
             error if wait == Wait::No => return Err(failures.without_retry(error)),
             error => {
@@ -144,5 +178,7 @@ async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<boo
     // One pipeline. After a reconnect, the `sync` makes the new server catch up with the leader.
     let (synced, found) = (session.sync(path), session.exists(path));
     synced.await?;
-    Ok(found.await?.is_some_and(|stat| stat.ephemeral_owner == session.id()))
+    Ok(found
+        .await?
+        .is_some_and(|stat| stat.ephemeral_owner == session.id()))
 }

@@ -18,8 +18,8 @@ use crate::engine::internals::LockInternals;
 use crate::error::Result;
 use crate::owner::Reentry;
 
-/// A pair of locks on one path: many owners can hold [`read`](Self::read) at the same time, or one owner holds
-/// [`write`](Self::write).
+/// A pair of locks on one path: many owners can hold [`read`](Self::read) at the same time, or one
+/// owner holds [`write`](Self::write).
 ///
 /// Curator's class of the same name; both can use the same path.
 ///
@@ -38,21 +38,25 @@ use crate::owner::Reentry;
 ///
 /// # Guarantees
 ///
-/// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid guard of either lock.
-/// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps later readers out,
-///   so neither side starves the other.
-/// - *Downgrade*: [`WriteGuard::downgrade`] turns a writer into a reader. No other writer gets the lock in between.
-/// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an [owner](crate::OwnerId) that holds a
-///   side gets another guard of it, and a writer gets the read lock too.
-/// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write lock, the acquire
-///   fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused). Curator waits forever.
-/// - *Herd-free*: a reader is woken once, however many writers are ahead, if these leave the queue in order. When a
-///   writer releases, all readers that then hold the lock are woken.
+/// - *Exclusive writers*: while a guard of the write lock is valid, no other owner has a valid
+///   guard of either lock.
+/// - *Fair*: readers and writers get the lock in the order of their arrival. A waiting writer keeps
+///   later readers out, so neither side starves the other.
+/// - *Downgrade*: [`WriteGuard::downgrade`] turns a writer into a reader. No other writer gets the
+///   lock in between.
+/// - *Reentrant* only if made by [`new`](Self::new), and then on both sides: an
+///   [owner](crate::OwnerId) that holds a side gets another guard of it, and a writer gets the read
+///   lock too.
+/// - *No upgrade*: if an owner holds only the read lock of a reentrant lock and requests the write
+///   lock, the acquire fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused).
+///   Curator waits forever.
+/// - *Herd-free*: a reader is woken once, however many writers are ahead, if these leave the queue
+///   in order. When a writer releases, all readers that then hold the lock are woken.
 ///
 /// # Caveats
 ///
-/// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of concurrent readers
-/// do not give their order.
+/// A reader that was a writer before keeps its [fencing token](crate::FencingToken). The tokens of
+/// concurrent readers do not give their order.
 #[derive(Clone)]
 pub struct InterProcessReadWriteLock {
     read: ReadLock,
@@ -65,20 +69,23 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: Reentrant,
-    /// Its holds also contain the gates for both sides. A gate lets one acquire of an owner at a time into the queue:
-    /// otherwise two futures of one owner would wait for each other there.
+    /// Its holds also contain the gates for both sides. A gate lets one acquire of an owner at a
+    /// time into the queue: otherwise two futures of one owner would wait for each other there.
     write: Reentrant,
 }
 
 impl InterProcessReadWriteLock {
-    /// Makes a read-write lock on `path` where each acquire of either side waits for all others that it excludes, which
-    /// is what asynchronous code usually needs. Sends nothing; the path is created when it is first needed.
+    /// Makes a read-write lock on `path` where each acquire of either side waits for all others
+    /// that it excludes, which is what asynchronous code usually needs. Sends nothing; the path is
+    /// created when it is first needed.
     ///
     /// Futures and tasks exclude each other alike, as in
-    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that holds one side and
-    /// requests the other waits for itself: without owners, the lock cannot detect a forbidden upgrade, so it never
-    /// returns [`UpgradeRefused`](crate::Error::UpgradeRefused). [`acquire_as`](WriteLock::acquire_as) ignores its
-    /// owner, and [`is_owned_by_current`](WriteLock::is_owned_by_current) is always false.
+    /// [`InterProcessMutex::non_reentrant`](super::InterProcessMutex::non_reentrant). A task that
+    /// holds one side and requests the other waits for itself: without owners, the lock cannot
+    /// detect a forbidden upgrade, so it never returns
+    /// [`UpgradeRefused`](crate::Error::UpgradeRefused). [`acquire_as`](WriteLock::acquire_as)
+    /// ignores its owner, and [`is_owned_by_current`](WriteLock::is_owned_by_current) is always
+    /// false.
     ///
     /// # Errors
     ///
@@ -87,11 +94,12 @@ impl InterProcessReadWriteLock {
         Self::make(client, path, Reentry::Never)
     }
 
-    /// Makes a *reentrant* read-write lock on `path`. Sends nothing; the path is created when it is first needed.
+    /// Makes a *reentrant* read-write lock on `path`. Sends nothing; the path is created when it is
+    /// first needed.
     ///
-    /// Each side belongs to the task that acquires it, or to the thread if there is no task; the sides of Curator's
-    /// lock belong to threads. **Futures that share a task do not exclude each other**, except that a reader cannot
-    /// become a writer: see [`OwnerId`](crate::OwnerId).
+    /// Each side belongs to the task that acquires it, or to the thread if there is no task; the
+    /// sides of Curator's lock belong to threads. **Futures that share a task do not exclude each
+    /// other**, except that a reader cannot become a writer: see [`OwnerId`](crate::OwnerId).
     ///
     /// # Errors
     ///
@@ -102,35 +110,53 @@ impl InterProcessReadWriteLock {
 
     fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
         let dir = client.resolve(path)?;
-        let write = LockInternals::new(client, "write", dir.clone(), Arc::new(WriteLockInternalsDriver))?;
-        let read = LockInternals::new(client, "read", dir, Arc::new(ReadLockInternalsDriver))?.in_line_with(&write);
-        Ok(Self::of(Sides { read: Reentrant::new(read, reentry), write: Reentrant::new(write, reentry) }))
+        let write = LockInternals::new(
+            client,
+            "write",
+            dir.clone(),
+            Arc::new(WriteLockInternalsDriver),
+        )?;
+        let read = LockInternals::new(client, "read", dir, Arc::new(ReadLockInternalsDriver))?
+            .in_line_with(&write);
+        Ok(Self::of(Sides {
+            read: Reentrant::new(read, reentry),
+            write: Reentrant::new(write, reentry),
+        }))
     }
 
     fn of(sides: Sides) -> Self {
-        Self { read: ReadLock::new(sides.clone()), write: WriteLock::new(sides) }
+        Self {
+            read: ReadLock::new(sides.clone()),
+            write: WriteLock::new(sides),
+        }
     }
 
-    /// Returns a lock on the same path with this data in its nodes, which [`participants`](Self::participants) returns.
-    /// Defaults to the client's default lock data.
+    /// Returns a lock on the same path with this data in its nodes, which
+    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
         let (data, Sides { read, write }) = (data.into(), self.write.sides());
-        Self::of(Sides { read: read.with_data(Arc::clone(&data)), write: write.with_data(data) })
+        Self::of(Sides {
+            read: read.with_data(Arc::clone(&data)),
+            write: write.with_data(data),
+        })
     }
 
-    /// Returns a lock on the same path with this value of the label `lock` in its metrics `curator_lock_*`. Defaults to
-    /// none. Locks that share a name are measured together; do not use a name for each path, because most metrics
-    /// stores cannot handle so many labels.
+    /// Returns a lock on the same path with this value of the label `lock` in its metrics
+    /// `curator_lock_*`. Defaults to none. Locks that share a name are measured together; do not
+    /// use a name for each path, because most metrics stores cannot handle so many labels.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
         let (name, Sides { read, write }) = (name.into(), self.write.sides());
-        Self::of(Sides { read: read.with_metrics_name(Arc::clone(&name)), write: write.with_metrics_name(name) })
+        Self::of(Sides {
+            read: read.with_metrics_name(Arc::clone(&name)),
+            write: write.with_metrics_name(name),
+        })
     }
 
     /// The read lock.
@@ -145,8 +171,8 @@ impl InterProcessReadWriteLock {
         &self.write
     }
 
-    /// Lists the holders of either side and the waiters, in all processes, in the order of arrival. One round trip for
-    /// the list, and one for each 64 nodes in it.
+    /// Lists the holders of either side and the waiters, in all processes, in the order of arrival.
+    /// One round trip for the list, and one for each 64 nodes in it.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many owners may hold it at
-/// the same time.
+/// The reading side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): many
+/// owners may hold it at the same time.
 ///
 /// An owner that holds the write lock gets the read lock immediately, with one request.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ impl ReadLock {
     );
     holder_methods!();
 
-    /// Lists the readers that hold the lock and the readers that wait for it, in all processes, in the order of
-    /// arrival. One round trip for the list, and one for each 64 nodes that it names.
+    /// Lists the readers that hold the lock and the readers that wait for it, in all processes, in
+    /// the order of arrival. One round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -73,17 +73,31 @@ impl ReadLock {
         }
     }
 
-    fn acquire_boxed<'a>(&'a self, owner: &'a OwnerId, wait: Wait) -> BoxFuture<'a, Result<Option<LockGuard>>> {
-        self.sides.read.internals().acquiring(owner, wait, move |mut log| async move {
-            let acquired = self.contend(owner, wait, &mut log).await;
-            (log, acquired)
-        })
+    fn acquire_boxed<'a>(
+        &'a self,
+        owner: &'a OwnerId,
+        wait: Wait,
+    ) -> BoxFuture<'a, Result<Option<LockGuard>>> {
+        self.sides
+            .read
+            .internals()
+            .acquiring(owner, wait, move |mut log| async move {
+                let acquired = self.contend(owner, wait, &mut log).await;
+                (log, acquired)
+            })
     }
 
-    async fn contend(&self, owner: &OwnerId, wait: Wait, log: &mut AcquireLog<'_>) -> Result<Option<LockGuard>> {
+    async fn contend(
+        &self,
+        owner: &OwnerId,
+        wait: Wait,
+        log: &mut AcquireLog<'_>,
+    ) -> Result<Option<LockGuard>> {
         let Sides { read, write } = &self.sides;
         let gate = write.holds().gate(owner);
-        let Some(_passed) = gate.pass_logged(wait, log).await else { return Ok(None) };
+        let Some(_passed) = gate.pass_logged(wait, log).await else {
+            return Ok(None);
+        };
         if let Some(guard) = read.reenter(owner) {
             return Ok(Some(guard));
         }
@@ -96,6 +110,8 @@ impl ReadLock {
             }
         }
         let acquired = read.internals().acquire(wait, None, log).await?;
-        Ok(acquired.and_then(|mut holds| holds.pop()).map(|hold| read.hold(hold)))
+        Ok(acquired
+            .and_then(|mut holds| holds.pop())
+            .map(|hold| read.hold(hold)))
     }
 }

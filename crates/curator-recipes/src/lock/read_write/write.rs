@@ -18,10 +18,11 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): one holder at a time.
+/// The writing side of an [`InterProcessReadWriteLock`](super::InterProcessReadWriteLock): one
+/// holder at a time.
 ///
-/// Every acquire method fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused) if the owner holds only
-/// the read lock, because the owner would wait for itself.
+/// Every acquire method fails immediately with [`UpgradeRefused`](crate::Error::UpgradeRefused) if
+/// the owner holds only the read lock, because the owner would wait for itself.
 #[derive(Clone)]
 pub struct WriteLock {
     sides: Sides,
@@ -43,8 +44,8 @@ impl WriteLock {
     );
     holder_methods!();
 
-    /// Lists the writer that holds the lock and the writers that wait for it, in all processes, in the order of
-    /// arrival. One round trip for the list, and one for each 64 nodes that it names.
+    /// Lists the writer that holds the lock and the writers that wait for it, in all processes, in
+    /// the order of arrival. One round trip for the list, and one for each 64 nodes that it names.
     ///
     /// # Errors
     ///
@@ -81,12 +82,18 @@ impl WriteLock {
         let refuse_upgrade = || {
             if read.holds().is_held_by(owner) {
                 let dir = write.internals().dir().clone();
-                return Err(Error::UpgradeRefused { dir, owner: owner.clone() });
+                return Err(Error::UpgradeRefused {
+                    dir,
+                    owner: owner.clone(),
+                });
             }
             Ok(())
         };
         let guard = write.enter(owner, wait, refuse_upgrade).await?;
-        Ok(guard.map(|guard| WriteGuard { guard, sides: self.sides.clone() }))
+        Ok(guard.map(|guard| WriteGuard {
+            guard,
+            sides: self.sides.clone(),
+        }))
     }
 }
 
@@ -119,25 +126,28 @@ impl From<WriteGuard> for LockGuard {
 }
 
 impl WriteGuard {
-    /// Converts the write lock to a read lock, with one request: other readers can enter, and no other writer gets the
-    /// lock in between.
+    /// Converts the write lock to a read lock, with one request: other readers can enter, and no
+    /// other writer gets the lock in between.
     ///
-    /// If the owner has other guards of the write lock, it holds both locks until those guards are released. If it
-    /// already holds the read lock, this returns another guard of it. The [fencing token](LockGuard::fencing_token)
-    /// stays the same, and is lower than that of any waiting writer.
+    /// If the owner has other guards of the write lock, it holds both locks until those guards are
+    /// released. If it already holds the read lock, this returns another guard of it. The [fencing
+    /// token](LockGuard::fencing_token) stays the same, and is lower than that of any waiting
+    /// writer.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the client's retry policy
-    /// gives up; [`Error::Client`] for an error that a retry cannot help. If the owner already holds the read lock, the
-    /// errors of [`LockGuard::release`]. On any error this guard is released, if necessary in the background.
+    /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the
+    /// client's retry policy gives up; [`Error::Client`] for an error that a retry cannot help. If
+    /// the owner already holds the read lock, the errors of [`LockGuard::release`]. On any error
+    /// this guard is released, if necessary in the background.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future releases the lock, in the background.
     pub async fn downgrade(self) -> Result<LockGuard> {
         let Self { guard, sides } = self;
-        // After a loss, do not wait for the gate: another future of the owner may hold it while it waits in the queue.
+        // After a loss, do not wait for the gate: another future of the owner may hold it while it
+        // waits in the queue.
         if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }
@@ -148,7 +158,8 @@ impl WriteGuard {
             Some(passed) => passed,
             None => tokio::select! {
                 biased;
-                // After a loss there is nothing to downgrade, and the future that holds the gate may wait in the queue.
+                // After a loss there is nothing to downgrade, and the future that holds the gate
+                // may wait in the queue.
                 lost = guard.lost() => return Err(lost.into()),
                 Some(passed) = gate.pass(Wait::FOREVER) => passed,
             },
@@ -157,10 +168,17 @@ impl WriteGuard {
             guard.release().await?;
             return Ok(reading);
         }
-        let downgrading =
-            Box::pin(async { downgrade::downgrade(read.internals(), guard.into_share()).await.map(Some) });
-        let hold = Wait::FOREVER.bound(read.internals().client(), downgrading).await?;
-        Ok(read.hold(hold.ok_or(curator_client::Error::Closed)?).of_reentry(is_reentry))
+        let downgrading = Box::pin(async {
+            downgrade::downgrade(read.internals(), guard.into_share())
+                .await
+                .map(Some)
+        });
+        let hold = Wait::FOREVER
+            .bound(read.internals().client(), downgrading)
+            .await?;
+        Ok(read
+            .hold(hold.ok_or(curator_client::Error::Closed)?)
+            .of_reentry(is_reentry))
     }
 
     /// Releases this guard, and reports the result: see [`LockGuard::release`].
@@ -176,7 +194,8 @@ impl WriteGuard {
         self.guard.release().await
     }
 
-    /// Releases this guard, and waits at most `timeout` for the result: see [`LockGuard::release_timeout`].
+    /// Releases this guard, and waits at most `timeout` for the result: see
+    /// [`LockGuard::release_timeout`].
     ///
     /// # Errors
     ///

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use curator_client::{CuratorClient, Error as ClientError, ZPath};
-use curator_protocol::{LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver};
+use curator_protocol::{
+    LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver,
+};
 
 use crate::engine::contender::LeasesWanted;
 use crate::engine::internals::LockInternals;
@@ -30,8 +32,8 @@ pub(crate) struct SemaphoreInternals {
     holds: Arc<Holds>,
 }
 
-/// The most leases of one acquire. Limits the memory of the request that takes them, which is built before its size is
-/// checked.
+/// The most leases of one acquire. Limits the memory of the request that takes them, which is built
+/// before its size is checked.
 const MAX_LEASES_AT_ONCE: usize = 100_000;
 
 /// The source of the number of leases.
@@ -44,21 +46,41 @@ pub(super) enum LimitSource {
 }
 
 impl SemaphoreInternals {
-    pub(super) fn new(client: &CuratorClient, kind: &'static str, path: ZPath, limit: LimitSource) -> Result<Self> {
+    pub(super) fn new(
+        client: &CuratorClient,
+        kind: &'static str,
+        path: ZPath,
+        limit: LimitSource,
+    ) -> Result<Self> {
         let child = |name| path.join(name).map_err(ClientError::from);
         let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let queue = LockInternals::new(client, kind, locks_dir, driver)?.of_lock(&path);
-        Ok(Self { path, queue, leases_dir, lease_data: None, limit, holds: Arc::default() })
+        Ok(Self {
+            path,
+            queue,
+            leases_dir,
+            lease_data: None,
+            limit,
+            holds: Arc::default(),
+        })
     }
 
     pub(super) fn with_lease_data(self, data: Arc<[u8]>) -> Self {
-        Self { lease_data: Some(data), holds: Arc::default(), ..self }
+        Self {
+            lease_data: Some(data),
+            holds: Arc::default(),
+            ..self
+        }
     }
 
     #[cfg(feature = "metrics")]
     pub(super) fn with_metrics_name(self, name: Arc<str>) -> Self {
-        Self { queue: self.queue.with_metrics_name(name), holds: Arc::default(), ..self }
+        Self {
+            queue: self.queue.with_metrics_name(name),
+            holds: Arc::default(),
+            ..self
+        }
     }
 
     pub(super) fn path(&self) -> &ZPath {
@@ -78,48 +100,81 @@ impl SemaphoreInternals {
         self.queue.dir()
     }
 
-    /// The data of a lease that is taken now. Not cached: the client may not know its address before it has a session.
+    /// The data of a lease that is taken now. Not cached: the client may not know its address
+    /// before it has a session.
     pub(super) fn lease_data(&self) -> &Arc<[u8]> {
-        self.lease_data.as_ref().unwrap_or_else(|| self.client().default_lock_data())
+        self.lease_data
+            .as_ref()
+            .unwrap_or_else(|| self.client().default_lock_data())
     }
 
-    /// Acquires `quantity` leases, each with a guard. Returns `None` if it must not wait any longer.
+    /// Acquires `quantity` leases, each with a guard. Returns `None` if it must not wait any
+    /// longer.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidQuantity`], before anything is sent; errors of the queue, and of taking the leases.
-    pub(super) async fn acquire(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<LockGuard>>> {
+    /// [`Error::InvalidQuantity`], before anything is sent; errors of the queue, and of taking the
+    /// leases.
+    pub(super) async fn acquire(
+        &self,
+        quantity: usize,
+        wait: Wait,
+    ) -> Result<Option<Vec<LockGuard>>> {
         let most = match self.limit {
             LimitSource::Fixed(leases) => leases,
             LimitSource::Shared(_) => i32::MAX as usize,
         };
         let max = most.min(MAX_LEASES_AT_ONCE);
         if quantity == 0 || quantity > max {
-            return Err(Error::InvalidQuantity { path: self.path.clone(), asked: quantity, max });
+            return Err(Error::InvalidQuantity {
+                path: self.path.clone(),
+                asked: quantity,
+                max,
+            });
         }
         let (limit, limit_node) = match &self.limit {
             LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
             LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count as &dyn LimitNode)),
         };
         let (directory, data) = (&self.leases_dir, self.lease_data.as_ref());
-        let wanted = LeasesWanted { quantity, directory, data, limit, limit_node };
+        let wanted = LeasesWanted {
+            quantity,
+            directory,
+            data,
+            limit,
+            limit_node,
+        };
         let owner = OwnerId::new();
-        let acquiring = self.queue.acquiring(&owner, wait, move |mut log| async move {
-            let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;
-            (log, acquired)
-        });
+        let acquiring = self
+            .queue
+            .acquiring(&owner, wait, move |mut log| async move {
+                let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;
+                (log, acquired)
+            });
         let holds = acquiring.await?;
-        Ok(holds.map(|holds| holds.into_iter().map(|hold| LockGuard::new(self.holds.insert(hold))).collect()))
+        Ok(holds.map(|holds| {
+            holds
+                .into_iter()
+                .map(|hold| LockGuard::new(self.holds.insert(hold)))
+                .collect()
+        }))
     }
 
     /// Lists the holders of leases, followed by the waiters.
     ///
-    /// The queue is listed before the leases. So a contender that takes a lease between the two lists is in both; its
-    /// deleted node in the queue is then omitted.
+    /// The queue is listed before the leases. So a contender that takes a lease between the two
+    /// lists is in both; its deleted node in the queue is then omitted.
     pub(super) async fn participants(&self, kind: ParticipantKind) -> Result<Vec<Participant>> {
-        let waiters = self.queue.dirs().iter().map(|dir| (dir, self.queue.driver(), Numbers::Order));
-        let leases =
-            (&self.leases_dir, &StandardLockInternalsDriver::LEASES as &dyn LockInternalsDriver, Numbers::Nothing);
+        let waiters = self
+            .queue
+            .dirs()
+            .iter()
+            .map(|dir| (dir, self.queue.driver(), Numbers::Order));
+        let leases = (
+            &self.leases_dir,
+            &StandardLockInternalsDriver::LEASES as &dyn LockInternalsDriver,
+            Numbers::Nothing,
+        );
         let queues: Vec<_> = waiters.chain([leases]).collect();
         let mut participants = read_queues(self.client(), &queues).await?;
         for participant in &mut participants {

@@ -10,8 +10,8 @@ use crate::debug::debug_line;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
 
-/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a [`LockGuard`]: it can be lost
-/// or revoked, and dropping it releases it.
+/// One lease of an [`InterProcessSemaphoreV2`](super::InterProcessSemaphoreV2). It is a
+/// [`LockGuard`]: it can be lost or revoked, and dropping it releases it.
 ///
 /// Any task may release it, not only the one that acquired it. After Curator's `Lease`.
 #[must_use = "an unused lease is dropped, which releases it immediately"]
@@ -24,7 +24,10 @@ debug_line!(SemaphoreLease, |lease| node: lease.guard.node(), fencing_token: lea
 
 impl SemaphoreLease {
     pub(super) fn new(guard: LockGuard, data: &Arc<[u8]>) -> Self {
-        Self { guard, data: Arc::clone(data) }
+        Self {
+            guard,
+            data: Arc::clone(data),
+        }
     }
 
     /// The name of the lease's node within the semaphore.
@@ -52,7 +55,8 @@ impl SemaphoreLease {
         self.guard.release().await
     }
 
-    /// Releases the lease, and waits at most `timeout` for the result: see [`LockGuard::release_timeout`].
+    /// Releases the lease, and waits at most `timeout` for the result: see
+    /// [`LockGuard::release_timeout`].
     ///
     /// # Errors
     ///

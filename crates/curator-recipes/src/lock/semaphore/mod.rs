@@ -36,27 +36,31 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// - *Never more* valid leases than the limit, if all processes use the same limit, or a [`SharedCount`].
-/// - *Fair*: first come, first served. A contender that requests many leases is not overtaken by others that request
-///   one.
-/// - *All or nothing*: [`acquire_many`](Self::acquire_many) takes its leases in one step. It never holds some while it
-///   waits for others, so two such calls cannot wait for each other.
+/// - *Never more* valid leases than the limit, if all processes use the same limit, or a
+///   [`SharedCount`].
+/// - *Fair*: first come, first served. A contender that requests many leases is not overtaken by
+///   others that request one.
+/// - *All or nothing*: [`acquire_many`](Self::acquire_many) takes its leases in one step. It never
+///   holds some while it waits for others, so two such calls cannot wait for each other.
 /// - *Herd-free*: only the first in the queue watches the leases.
-/// - *Cancel-safe* and *honest*, like the mutex: a lease reports its loss before another client can get it.
+/// - *Cancel-safe* and *honest*, like the mutex: a lease reports its loss before another client can
+///   get it.
 ///
 /// # Caveats
 ///
-/// It is not reentrant, and leases do not belong to a task: a task that holds a lease and requests another gets another
-/// one, or waits. Any task may release a lease.
+/// It is not reentrant, and leases do not belong to a task: a task that holds a lease and requests
+/// another gets another one, or waits. Any task may release a lease.
 ///
-/// All processes should use the same limit; each process enforces the one it was given. A [`SharedCount`] is the same
-/// for all. When it is lowered, no lease is lost, and no lease is granted until there are fewer than the new limit.
+/// All processes should use the same limit; each process enforces the one it was given. A
+/// [`SharedCount`] is the same for all. When it is lowered, no lease is lost, and no lease is
+/// granted until there are fewer than the new limit.
 ///
-/// Children of the path's `leases` that are not leases are not counted here. Java's Curator counts them.
+/// Children of the path's `leases` that are not leases are not counted here. Java's Curator counts
+/// them.
 ///
-/// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in the order in which
-/// they were granted, which orders their holders only if there is a single lease. Leases that were granted together
-/// have the same token.
+/// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in
+/// the order in which they were granted, which orders their holders only if there is a single
+/// lease. Leases that were granted together have the same token.
 #[derive(Clone)]
 pub struct InterProcessSemaphoreV2 {
     internals: SemaphoreInternals,
@@ -65,64 +69,93 @@ pub struct InterProcessSemaphoreV2 {
 debug_line!(InterProcessSemaphoreV2, |semaphore| path: semaphore.path(), held: semaphore.is_acquired_in_this_process(), connection: semaphore.internals.client().connection_state());
 
 impl InterProcessSemaphoreV2 {
-    /// Makes a semaphore on `path` with a fixed number of leases. Sends nothing; the path is created when it is first
-    /// needed.
+    /// Makes a semaphore on `path` with a fixed number of leases. Sends nothing; the path is
+    /// created when it is first needed.
     ///
     /// # Errors
     ///
-    /// When the path is invalid; [`InvalidQuantity`](crate::Error::InvalidQuantity) when the number of leases is zero.
+    /// When the path is invalid; [`InvalidQuantity`](crate::Error::InvalidQuantity) when the number
+    /// of leases is zero.
     pub fn new(client: &CuratorClient, path: impl NodePath, max_leases: usize) -> Result<Self> {
-        let internals =
-            SemaphoreInternals::new(client, "semaphore", client.resolve(path)?, LimitSource::Fixed(max_leases))?;
+        let internals = SemaphoreInternals::new(
+            client,
+            "semaphore",
+            client.resolve(path)?,
+            LimitSource::Fixed(max_leases),
+        )?;
         if max_leases == 0 {
-            return Err(Error::InvalidQuantity { path: internals.path().clone(), asked: 0, max: usize::MAX });
+            return Err(Error::InvalidQuantity {
+                path: internals.path().clone(),
+                asked: 0,
+                max: usize::MAX,
+            });
         }
         Ok(Self { internals })
     }
 
-    /// Makes a semaphore whose number of leases is stored in a node, and can change at any time. Waiters are notified
-    /// of a change immediately.
+    /// Makes a semaphore whose number of leases is stored in a node, and can change at any time.
+    /// Waiters are notified of a change immediately.
     ///
-    /// The count must be on the same ensemble. If its node is missing, it is created with the count's seed. While the
-    /// number is below one, no lease is granted.
+    /// The count must be on the same ensemble. If its node is missing, it is created with the
+    /// count's seed. While the number is below one, no lease is granted.
     ///
     /// # Errors
     ///
-    /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is at the semaphore's path,
-    /// or in the semaphore's `locks` or `leases`. A path beside the semaphore, or another child such as `<path>/limit`,
-    /// is valid. So is a path above the semaphore, if the count exists first: otherwise it is the directory of the
-    /// semaphore, and each acquire fails with [`Unsuitable`](crate::ValueError::Unsuitable).
-    pub fn with_shared_count(client: &CuratorClient, path: impl NodePath, max_leases: SharedCount) -> Result<Self> {
+    /// When the path is invalid; [`InvalidRequest`](ClientError::InvalidRequest) when the count is
+    /// at the semaphore's path, or in the semaphore's `locks` or `leases`. A path beside the
+    /// semaphore, or another child such as `<path>/limit`, is valid. So is a path above the
+    /// semaphore, if the count exists first: otherwise it is the directory of the semaphore, and
+    /// each acquire fails with [`Unsuitable`](crate::ValueError::Unsuitable).
+    pub fn with_shared_count(
+        client: &CuratorClient,
+        path: impl NodePath,
+        max_leases: SharedCount,
+    ) -> Result<Self> {
         let (path, count) = (client.resolve(path)?, max_leases.path().clone());
-        let is_below = |dir| path.child(dir).is_ok_and(|dir| count.strip_prefix(&dir).is_some());
+        let is_below = |dir| {
+            path.child(dir)
+                .is_ok_and(|dir| count.strip_prefix(&dir).is_some())
+        };
         if path == count || is_below("locks") || is_below("leases") {
-            let reason = format!("it belongs to the semaphore {path}: use a path beside it, such as {path}-limit");
+            let reason = format!(
+                "it belongs to the semaphore {path}: use a path beside it, such as {path}-limit"
+            );
             let operation = "keep the number of leases in";
-            return Err(ClientError::InvalidRequest { operation, path: count, reason }.into());
+            return Err(ClientError::InvalidRequest {
+                operation,
+                path: count,
+                reason,
+            }
+            .into());
         }
-        let internals = SemaphoreInternals::new(client, "semaphore", path, LimitSource::Shared(max_leases))?;
+        let internals =
+            SemaphoreInternals::new(client, "semaphore", path, LimitSource::Shared(max_leases))?;
         Ok(Self { internals })
     }
 
     /// Returns a semaphore on the same path with this data in the nodes of its leases, which
-    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data. Curator's
-    /// `setNodeData`.
+    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data.
+    /// Curator's `setNodeData`.
     ///
     /// Call this when you make the semaphore: the new one does not share the holds of the old one.
     #[must_use]
     pub fn with_lease_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        Self { internals: self.internals.with_lease_data(data.into()) }
+        Self {
+            internals: self.internals.with_lease_data(data.into()),
+        }
     }
 
-    /// Returns a semaphore on the same path with this value of the label `lock` in its metrics `curator_lock_*`.
-    /// Defaults to none. Semaphores that share a name are measured together; do not use a name for each path, because
-    /// most metrics stores cannot handle so many labels.
+    /// Returns a semaphore on the same path with this value of the label `lock` in its metrics
+    /// `curator_lock_*`. Defaults to none. Semaphores that share a name are measured together; do
+    /// not use a name for each path, because most metrics stores cannot handle so many labels.
     ///
     /// Call this when you make the semaphore: the new one does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
-        Self { internals: self.internals.with_metrics_name(name.into()) }
+        Self {
+            internals: self.internals.with_metrics_name(name.into()),
+        }
     }
 
     /// Waits for a lease, without a time limit.
@@ -131,42 +164,47 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail, and the client's
-    /// retry policy gives up; [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
-    /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an error that a retry cannot
-    /// help, such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the client
-    /// closes. If the session is lost during the wait, there is no error: the acquire joins the end of the queue in the
-    /// next session. Nor is it an error that other clients or the server create and delete the semaphore's directories.
+    /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail,
+    /// and the client's retry policy gives up; [`RetryForever`](curator_client::RetryForever) never
+    /// gives up, and the acquire waits through an outage of any length.
+    /// [`Client`](crate::Error::Client) immediately for an error that a retry cannot help, such as
+    /// a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the
+    /// client closes. If the session is lost during the wait, there is no error: the acquire joins
+    /// the end of the queue in the next session. Nor is it an error that other clients or the
+    /// server create and delete the semaphore's directories.
     ///
-    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting node;
-    /// [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
-    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or its node in the queue,
-    /// block the acquire and the server denies their deletion; [`Value`](crate::Error::Value) when the count's node
-    /// does not contain a number, or cannot keep one.
+    /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting
+    /// node; [`SequenceOverflow`](crate::Error::SequenceOverflow) after two billion (2^31) nodes;
+    /// [`ReleaseRefused`](crate::Error::ReleaseRefused) when leases of this client's session, or
+    /// its node in the queue, block the acquire and the server denies their deletion;
+    /// [`Value`](crate::Error::Value) when the count's node does not contain a number, or cannot
+    /// keep one.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue, and the lease if it has already been taken; their nodes are
-    /// deleted in the background.
+    /// Dropping the future gives up the place in the queue, and the lease if it has already been
+    /// taken; their nodes are deleted in the background.
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
-            // Without a deadline, `None` cannot occur; if it did, the caller would want to keep waiting.
+            // Without a deadline, `None` cannot occur; if it did, the caller would want to keep
+            // waiting.
             if let Some(lease) = self.lease_within(Wait::FOREVER).await? {
                 return Ok(lease);
             }
         }
     }
 
-    /// Waits for a lease, at most `timeout`; then returns `None`: other contenders hold all leases or are ahead in the
-    /// queue, or the servers were slow to reply.
+    /// Waits for a lease, at most `timeout`; then returns `None`: other contenders hold all leases
+    /// or are ahead in the queue, or the servers were slow to reply.
     ///
-    /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of zero is
-    /// [`try_acquire`](Self::try_acquire).
+    /// The timeout is one deadline for everything: connecting, queueing and requests. A timeout of
+    /// zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire); [`NotConnected`](curator_client::Error::NotConnected) in
-    /// [`Client`](crate::Error::Client) if, at the timeout, there is no connection or the session is
+    /// The same as [`acquire`](Self::acquire);
+    /// [`NotConnected`](curator_client::Error::NotConnected) in [`Client`](crate::Error::Client)
+    /// if, at the timeout, there is no connection or the session is
     /// [suspended](curator_client::ConnectionState::Suspended).
     ///
     /// # Cancel safety
@@ -178,21 +216,25 @@ impl InterProcessSemaphoreV2 {
 
     /// Takes a lease if one is free and no contender waits, or else returns `None`.
     ///
-    /// Neither waits for a lease nor retries. `None` means that all leases were taken at some moment of the call. So of
-    /// calls at the same time, as many succeed as there are free leases.
+    /// Neither waits for a lease nor retries. `None` means that all leases were taken at some
+    /// moment of the call. So of calls at the same time, as many succeed as there are free leases.
     ///
-    /// There is one exception: a contender ahead in the queue that stays there for three seconds. It waits for more
-    /// leases than are free, or is stopped, or cut off from the servers. Then the call returns `None` although a lease is
-    /// free: immediately, if the contender ahead joined the queue three seconds before the call. When one contender ahead
-    /// leaves in time, the next one has three seconds. [`participants`](Self::participants) lists the contenders.
+    /// There is one exception: a contender ahead in the queue that stays there for three seconds.
+    /// It waits for more leases than are free, or is stopped, or cut off from the servers. Then the
+    /// call returns `None` although a lease is free: immediately, if the contender ahead joined the
+    /// queue three seconds before the call. When one contender ahead leaves in time, the next one
+    /// has three seconds. [`participants`](Self::participants) lists the contenders.
     ///
-    /// If a lease is free and there is no other contender, this sends the same requests as [`acquire`](Self::acquire).
+    /// If a lease is free and there is no other contender, this sends the same requests as
+    /// [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire), at the first failure; [`AcquireFailed`](crate::Error::AcquireFailed)
-    /// with [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the semaphore's
-    /// directories, or delete its shared limit, during each of 16 attempts to create them.
+    /// The same as [`acquire`](Self::acquire), at the first failure;
+    /// [`AcquireFailed`](crate::Error::AcquireFailed) with
+    /// [`KeepsChanging`](curator_client::Error::KeepsChanging) if others create or delete the
+    /// semaphore's directories, or delete its shared limit, during each of 16 attempts to create
+    /// them.
     ///
     /// # Cancel safety
     ///
@@ -201,14 +243,16 @@ impl InterProcessSemaphoreV2 {
         self.lease_within(Wait::No).await
     }
 
-    /// Waits for `quantity` leases, without a time limit. They are granted together; each can be released separately.
+    /// Waits for `quantity` leases, without a time limit. They are granted together; each can be
+    /// released separately.
     ///
     /// # Errors
     ///
-    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity) immediately if
-    /// `quantity` is zero, more than the limit, or more than 100,000. A [`SharedCount`] may change, so if `quantity` is
-    /// more than its current value, the acquire waits. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if
-    /// the leases do not fit into one request, which by default has room for a few thousand leases.
+    /// The same as [`acquire`](Self::acquire). [`InvalidQuantity`](crate::Error::InvalidQuantity)
+    /// immediately if `quantity` is zero, more than the limit, or more than 100,000. A
+    /// [`SharedCount`] may change, so if `quantity` is more than its current value, the acquire
+    /// waits. [`RequestTooLarge`](curator_client::Error::RequestTooLarge) if the leases do not fit
+    /// into one request, which by default has room for a few thousand leases.
     ///
     /// # Cancel safety
     ///
@@ -239,12 +283,14 @@ impl InterProcessSemaphoreV2 {
         self.leases_within(quantity, Wait::timeout(timeout)).await
     }
 
-    /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`: fewer leases were free at
-    /// some moment of the call, with the same exception as for [`try_acquire`](Self::try_acquire).
+    /// Takes `quantity` leases if they are free and no contender waits, or else returns `None`:
+    /// fewer leases were free at some moment of the call, with the same exception as for
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     ///
-    /// The same as [`try_acquire`](Self::try_acquire), and [`InvalidQuantity`](crate::Error::InvalidQuantity).
+    /// The same as [`try_acquire`](Self::try_acquire), and
+    /// [`InvalidQuantity`](crate::Error::InvalidQuantity).
     ///
     /// # Cancel safety
     ///
@@ -253,8 +299,8 @@ impl InterProcessSemaphoreV2 {
         self.leases_within(quantity, Wait::No).await
     }
 
-    /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime must run on other
-    /// threads.
+    /// Acquires a lease like [`acquire`](Self::acquire), on a plain thread. The client's runtime
+    /// must run on other threads.
     ///
     /// # Errors
     ///
@@ -277,7 +323,9 @@ impl InterProcessSemaphoreV2 {
     ///
     /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
     pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<Option<SemaphoreLease>> {
-        self.internals.client().block_on(self.acquire_timeout(timeout))
+        self.internals
+            .client()
+            .block_on(self.acquire_timeout(timeout))
     }
 
     /// Acquires a lease like [`try_acquire`](Self::try_acquire), on a plain thread.
@@ -299,11 +347,11 @@ impl InterProcessSemaphoreV2 {
         self.internals.holds().is_held()
     }
 
-    /// Lists the holders of leases and the waiters, in all processes: first the holders, then the waiters, each in the
-    /// order of arrival.
+    /// Lists the holders of leases and the waiters, in all processes: first the holders, then the
+    /// waiters, each in the order of arrival.
     ///
-    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes leases between these two
-    /// round trips is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes
+    /// leases between these two round trips is in neither group.
     ///
     /// # Errors
     ///
@@ -324,10 +372,17 @@ impl InterProcessSemaphoreV2 {
 
     async fn lease_within(&self, wait: Wait) -> Result<Option<SemaphoreLease>> {
         // One lease was requested, so exactly one is returned.
-        Ok(self.leases_within(1, wait).await?.and_then(|mut leases| leases.pop()))
+        Ok(self
+            .leases_within(1, wait)
+            .await?
+            .and_then(|mut leases| leases.pop()))
     }
 
-    async fn leases_within(&self, quantity: usize, wait: Wait) -> Result<Option<Vec<SemaphoreLease>>> {
+    async fn leases_within(
+        &self,
+        quantity: usize,
+        wait: Wait,
+    ) -> Result<Option<Vec<SemaphoreLease>>> {
         let guards = self.internals.acquire(quantity, wait).await?;
         let lease = |guard| SemaphoreLease::new(guard, self.internals.lease_data());
         Ok(guards.map(|guards| guards.into_iter().map(lease).collect()))

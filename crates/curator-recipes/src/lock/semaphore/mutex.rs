@@ -15,12 +15,13 @@ use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
-/// A lock with at most one valid guard at a time, in all processes that use the same path. It is not reentrant.
+/// A lock with at most one valid guard at a time, in all processes that use the same path. It is
+/// not reentrant.
 ///
-/// It does not belong to a task: a task that holds it and acquires again waits for itself, and any task may release a
-/// guard. A [non-reentrant](crate::InterProcessMutex::non_reentrant) `InterProcessMutex` does the same with three
-/// requests for an acquire and a release, where this lock sends four. Use this lock on paths where Java programs use
-/// the class of the same name.
+/// It does not belong to a task: a task that holds it and acquires again waits for itself, and any
+/// task may release a guard. A [non-reentrant](crate::InterProcessMutex::non_reentrant)
+/// `InterProcessMutex` does the same with three requests for an acquire and a release, where this
+/// lock sends four. Use this lock on paths where Java programs use the class of the same name.
 ///
 /// Curator's class of the same name; both can use the same path. A semaphore with one lease.
 ///
@@ -37,7 +38,8 @@ use crate::wait::Wait;
 ///
 /// # Guarantees
 ///
-/// The guarantees of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not reentrant.
+/// The guarantees of [`InterProcessMutex`](crate::InterProcessMutex), except that it is not
+/// reentrant.
 ///
 /// A `try_acquire` waits for contenders ahead in the queue while the lock is free: see
 /// [`InterProcessSemaphoreV2::try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
@@ -65,24 +67,28 @@ impl InterProcessSemaphoreMutex {
         })
     }
 
-    /// Returns a mutex on the same path with this data in its holder's node, which [`participants`](Self::participants)
-    /// returns. Defaults to the client's default lock data.
+    /// Returns a mutex on the same path with this data in its holder's node, which
+    /// [`participants`](Self::participants) returns. Defaults to the client's default lock data.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[must_use]
     pub fn with_lock_data(self, data: impl Into<Arc<[u8]>>) -> Self {
-        Self { internals: self.internals.with_lease_data(data.into()) }
+        Self {
+            internals: self.internals.with_lease_data(data.into()),
+        }
     }
 
-    /// Returns a lock on the same path with this value of the label `lock` in its metrics `curator_lock_*`. Defaults to
-    /// none. Locks that share a name are measured together; do not use a name for each path, because most metrics
-    /// stores cannot handle so many labels.
+    /// Returns a lock on the same path with this value of the label `lock` in its metrics
+    /// `curator_lock_*`. Defaults to none. Locks that share a name are measured together; do not
+    /// use a name for each path, because most metrics stores cannot handle so many labels.
     ///
     /// Call this when you make the lock: the new lock does not share the holds of the old one.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn with_metrics_name(self, name: impl Into<Arc<str>>) -> Self {
-        Self { internals: self.internals.with_metrics_name(name.into()) }
+        Self {
+            internals: self.internals.with_metrics_name(name.into()),
+        }
     }
 
     acquire_methods!(
@@ -98,8 +104,8 @@ impl InterProcessSemaphoreMutex {
 
     /// Lists the holder of the lock, followed by the waiters, in all processes.
     ///
-    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes the lock between these
-    /// two round trips is in neither group.
+    /// One round trip for the lists, and one for each 64 nodes in them. A contender that takes the
+    /// lock between these two round trips is in neither group.
     ///
     /// # Errors
     ///
@@ -109,7 +115,9 @@ impl InterProcessSemaphoreMutex {
     ///
     /// Only reads: nothing is lost when the future is dropped.
     pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.internals.participants(ParticipantKind::Exclusive).await
+        self.internals
+            .participants(ParticipantKind::Exclusive)
+            .await
     }
 
     /// The mutex's path on the server, including chroot and namespace.
@@ -128,7 +136,11 @@ impl InterProcessSemaphoreMutex {
     }
 
     async fn enter(&self, _owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        Ok(self.internals.acquire(1, wait).await?.and_then(|mut guards| guards.pop()))
+        Ok(self
+            .internals
+            .acquire(1, wait)
+            .await?
+            .and_then(|mut guards| guards.pop()))
     }
 }
 

@@ -1,10 +1,11 @@
-//! Creates the node: for the first time, again after a deletion, and in place of the node of an ended session.
+//! Creates the node: for the first time, again after a deletion, and in place of the node of an
+//! ended session.
 
 use std::sync::Arc;
 
 use curator_client::{
-    CreateMode, Created, Error, NodeSpec, Outcome, ProtectionId, RecipeSupport as _, Result, Session,
-    TransactionOperation, TransactionResult,
+    CreateMode, Created, Error, NodeSpec, Outcome, ProtectionId, RecipeSupport as _, Result,
+    Session, TransactionOperation, TransactionResult,
 };
 use futures_util::future::BoxFuture;
 
@@ -21,13 +22,27 @@ impl Kept {
     /// The request that creates the node. A sequential node that has a number already keeps it.
     pub(super) fn spec(&self) -> NodeSpec {
         let (path, mode) = (self.path(), self.options.mode);
-        let mode = if self.path.is_some() { without_sequence(mode) } else { mode };
-        let acl = self.options.acl.clone().unwrap_or_else(|| self.client.acl_for(&path));
-        NodeSpec { path, data: Arc::clone(&self.contents.wanted), mode, acl }
+        let mode = if self.path.is_some() {
+            without_sequence(mode)
+        } else {
+            mode
+        };
+        let acl = self
+            .options
+            .acl
+            .clone()
+            .unwrap_or_else(|| self.client.acl_for(&path));
+        NodeSpec {
+            path,
+            data: Arc::clone(&self.contents.wanted),
+            mode,
+            acl,
+        }
     }
 
-    /// Creates the node, and reads it, in the same round trip if its name is known. If the servers still have the node
-    /// of the client's last session, one transaction replaces it, so that it always exists for other clients.
+    /// Creates the node, and reads it, in the same round trip if its name is known. If the servers
+    /// still have the node of the client's last session, one transaction replaces it, so that it
+    /// always exists for other clients.
     pub(super) async fn create(&mut self, session: &Session) -> Result<()> {
         if self.path.is_none() && self.claims.is_in_doubt() && self.find(session).await? {
             self.view = View::Unseen;
@@ -50,7 +65,9 @@ impl Kept {
         if self.path.is_none() && matches!(created, Err(Error::NodeExists { .. })) {
             return self.skip_numbers(session).await;
         }
-        let Some(reading) = reading.or_else(|| self.path.as_ref().map(|path| session.watch_data(path))) else {
+        let Some(reading) =
+            reading.or_else(|| self.path.as_ref().map(|path| session.watch_data(path)))
+        else {
             return created.map(drop);
         };
         if replaced.is_some() && created.is_ok() {
@@ -63,18 +80,31 @@ impl Kept {
 
     /// Increases the number of the next sequential node in the directory.
     ///
-    /// The server counts the nodes of a recreated directory from 0 on. The number of a new node can then be that of a node
-    /// that was created again under its name. A create that fails does not increase the count, so another create would
-    /// fail as well. Each call in a row skips twice as many numbers as the one before, by nodes that are created and
-    /// deleted in one transaction.
+    /// The server counts the nodes of a recreated directory from 0 on. The number of a new node can
+    /// then be that of a node that was created again under its name. A create that fails does not
+    /// increase the count, so another create would fail as well. Each call in a row skips twice as
+    /// many numbers as the one before, by nodes that are created and deleted in one transaction.
     async fn skip_numbers(&mut self, session: &Session) -> Result<()> {
         let skipped = 1 << self.taken_numbers.min(MOST_SKIPPED);
         self.taken_numbers += 1;
-        let Some(dir) = self.base.parent() else { return Ok(()) };
+        let Some(dir) = self.base.parent() else {
+            return Ok(());
+        };
         let path = dir.child(&ProtectionId::new().protect("skip"))?;
         let acl = self.client.acl_for(&path);
-        let node = NodeSpec { path: path.clone(), data: Arc::from([]), mode: CreateMode::Persistent, acl };
-        let skip = [TransactionOperation::Create(node), TransactionOperation::Delete { path, version: None }];
+        let node = NodeSpec {
+            path: path.clone(),
+            data: Arc::from([]),
+            mode: CreateMode::Persistent,
+            acl,
+        };
+        let skip = [
+            TransactionOperation::Create(node),
+            TransactionOperation::Delete {
+                path,
+                version: None,
+            },
+        ];
         let mut skips: Vec<_> = skip.into_iter().cycle().take(2 * skipped).collect();
         while skips.len() > 2 && session.check_size(&skips).is_err() {
             skips.truncate(skips.len() / 2);
@@ -85,22 +115,36 @@ impl Kept {
             // Old servers do not return the stats of the new nodes, which cannot be read any more.
             Ok(_) | Err(Error::StatUnknown { .. }) => Ok(()),
             // The directory was deleted since.
-            Err(Error::TransactionFailed { cause, .. }) if matches!(*cause, Error::NoNode { .. }) => Ok(()),
+            Err(Error::TransactionFailed { cause, .. })
+                if matches!(*cause, Error::NoNode { .. }) =>
+            {
+                Ok(())
+            }
             Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
             Err(error) => Err(error),
         }
     }
 
     /// Waits for the reply to a create.
-    async fn created(&mut self, session: &Session, reply: BoxFuture<'static, Result<Created>>) -> Result<Created> {
-        self.creating = Some(Creating { session: session.clone(), reply });
+    async fn created(
+        &mut self,
+        session: &Session,
+        reply: BoxFuture<'static, Result<Created>>,
+    ) -> Result<Created> {
+        self.creating = Some(Creating {
+            session: session.clone(),
+            reply,
+        });
         self.finish_create().await
     }
 
     /// Waits for the reply to the create in flight, and records it in the claims.
     pub(in crate::persistent) async fn finish_create(&mut self) -> Result<Created> {
         let Some(Creating { session, reply }) = &mut self.creating else {
-            return Err(Error::NoNode { operation: "create", path: self.path() });
+            return Err(Error::NoNode {
+                operation: "create",
+                path: self.path(),
+            });
         };
         let (created, session) = (reply.await, session.clone());
         self.creating = None;
@@ -109,7 +153,11 @@ impl Kept {
                 self.path = Some(path.clone());
                 (self.taken_numbers, self.mzxid) = (0, stat.mzxid);
                 if self.claims.confirm(&Node::of(path, stat)) {
-                    self.close_delay = self.options.mode.is_ephemeral().then(|| session.delay_close());
+                    self.close_delay = self
+                        .options
+                        .mode
+                        .is_ephemeral()
+                        .then(|| session.delay_close());
                     self.reporter.forget_failures();
                     self.contents.applied();
                     if self.logs_creation() {
@@ -131,17 +179,22 @@ impl Kept {
             (None, Some(dir)) => match session.get_children(&dir).await {
                 Err(Error::NoNode { .. }) => Vec::new(),
                 names => {
-                    let names = names?.into_iter().filter(|name| is_numbered(self.base.name(), name));
+                    let names = names?
+                        .into_iter()
+                        .filter(|name| is_numbered(self.base.name(), name));
                     names.filter_map(|name| dir.join(&name).ok()).collect()
                 }
             },
             (None, None) => Vec::new(),
         };
         for path in paths {
-            let Some(stat) = session.exists(&path).await? else { continue };
+            let Some(stat) = session.exists(&path).await? else {
+                continue;
+            };
             let node = Node::of(&path, &stat);
             let owner = self.claims.owner(&node, session.id());
-            let is_found = owner == Owner::Ours || (owner == Owner::Adoptable && self.path.is_some());
+            let is_found =
+                owner == Owner::Ours || (owner == Owner::Adoptable && self.path.is_some());
             if is_found && self.claims.confirm(&node) {
                 self.path = Some(path);
                 return Ok(true);
@@ -152,23 +205,40 @@ impl Kept {
     }
 }
 
-/// The limit of `taken_numbers`: the most numbers that one transaction skips are 2 to the power of this.
+/// The limit of `taken_numbers`: the most numbers that one transaction skips are 2 to the power of
+/// this.
 const MOST_SKIPPED: u32 = 8;
 
 /// The transaction that replaces the present node if it has this version.
 pub(super) fn replacement(spec: &NodeSpec, version: i32) -> Vec<TransactionOperation> {
-    let delete = TransactionOperation::Delete { path: spec.path.clone(), version: Some(version) };
+    let delete = TransactionOperation::Delete {
+        path: spec.path.clone(),
+        version: Some(version),
+    };
     vec![delete, TransactionOperation::Create(spec.clone())]
 }
 
 /// Sends a create. With `replaced`, it replaces the present node if it has this version.
-fn send(session: &Session, spec: &NodeSpec, replaced: Option<i32>) -> BoxFuture<'static, Result<Created>> {
-    let Some(version) = replaced else { return Box::pin(session.create(spec)) };
-    let (path, replaced) = (spec.path.clone(), session.transact(replacement(spec, version)));
+fn send(
+    session: &Session,
+    spec: &NodeSpec,
+    replaced: Option<i32>,
+) -> BoxFuture<'static, Result<Created>> {
+    let Some(version) = replaced else {
+        return Box::pin(session.create(spec));
+    };
+    let (path, replaced) = (
+        spec.path.clone(),
+        session.transact(replacement(spec, version)),
+    );
     Box::pin(async move {
         match replaced.await.map(|mut results| results.pop()) {
             Ok(Some(TransactionResult::Created(created))) => Ok(created),
-            Ok(other) => Err(Error::Unexpected { operation: "create", path, cause: format!("the result {other:?}") }),
+            Ok(other) => Err(Error::Unexpected {
+                operation: "create",
+                path,
+                cause: format!("the result {other:?}"),
+            }),
             Err(Error::TransactionFailed { cause, .. }) => Err(*cause),
             Err(error) => Err(error),
         }
@@ -177,7 +247,8 @@ fn send(session: &Session, spec: &NodeSpec, replaced: Option<i32>) -> BoxFuture<
 
 /// Whether this is the name `base` with a sequence number.
 fn is_numbered(base: &str, name: &str) -> bool {
-    name.strip_prefix(base).is_some_and(|number| number.len() >= 10 && number.parse::<i32>().is_ok())
+    name.strip_prefix(base)
+        .is_some_and(|number| number.len() >= 10 && number.parse::<i32>().is_ok())
 }
 
 /// The mode for a node that has its number already.

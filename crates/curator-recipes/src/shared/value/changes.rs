@@ -9,18 +9,18 @@ use crate::engine::follow::{Followed, Follower, fired};
 
 /// The current and later values of a [`SharedValue`]; made by [`SharedValue::changes`].
 ///
-/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the trait. The first
-/// item is the current value. After each event the node is read again with one request, so the stream yields the latest
-/// value, not every change.
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the
+/// trait. The first item is the current value. After each event the node is read again with one
+/// request, so the stream yields the latest value, not every change.
 ///
-/// It continues through lost connections and lost sessions, of any length, and yields no error for them. It ends when
-/// the client closes.
+/// It continues through lost connections and lost sessions, of any length, and yields no error for
+/// them. It ends when the client closes.
 ///
 /// # Errors
 ///
-/// [`ValueError::Invalid`] while the node's data cannot be decoded, and [`ValueError::Unsuitable`] while the node cannot
-/// keep a value; the stream continues with the next change.
-/// Any other error, such as a missing permission, is one that a retry cannot help, and ends the stream.
+/// [`ValueError::Invalid`] while the node's data cannot be decoded, and [`ValueError::Unsuitable`]
+/// while the node cannot keep a value; the stream continues with the next change. Any other error,
+/// such as a missing permission, is one that a retry cannot help, and ends the stream.
 ///
 /// # Cancel safety
 ///
@@ -28,9 +28,15 @@ use crate::engine::follow::{Followed, Follower, fired};
 pub type ValueChanges<T> = Changes<Result<VersionedValue<T>>>;
 
 pub(super) fn changes<T: Send + Sync + 'static>(value: &SharedValue<T>) -> ValueChanges<T> {
-    let watched = Watched { value: value.clone(), watch: None, last: None };
+    let watched = Watched {
+        value: value.clone(),
+        watch: None,
+        last: None,
+    };
     let following = Some(Follower::new(&value.inner.client, watched));
-    Changes::new(stream::unfold(following, |following| async move { next(following?).await }))
+    Changes::new(stream::unfold(following, |following| async move {
+        next(following?).await
+    }))
 }
 
 /// A value, followed in the client's current session.

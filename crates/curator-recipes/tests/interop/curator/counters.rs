@@ -16,7 +16,9 @@ use super::{
 use crate::{LONG, ours::connect, still_waits::still_waits};
 
 async fn value(client: &CuratorClient, path: &str) -> i64 {
-    soon(DistributedAtomicLong::new(client, path).unwrap().get()).await.unwrap()
+    soon(DistributedAtomicLong::new(client, path).unwrap().get())
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -26,8 +28,14 @@ async fn both_languages_add_to_the_same_number() {
     assert_eq!(java.ask(&format!("add {path} -5")).await, "ok true 0 -5");
     let added = soon(number.add(1 << 40)).await.unwrap();
     assert_eq!((added.pre_value, added.post_value), (-5, (1 << 40) - 5));
-    assert_eq!(java.ask(&format!("add {path} 5")).await, format!("ok true {} {}", added.post_value, 1_i64 << 40));
-    assert_eq!(client.get_data(&path).await.unwrap().0, (1_i64 << 40).to_be_bytes());
+    assert_eq!(
+        java.ask(&format!("add {path} 5")).await,
+        format!("ok true {} {}", added.post_value, 1_i64 << 40)
+    );
+    assert_eq!(
+        client.get_data(&path).await.unwrap().0,
+        (1_i64 << 40).to_be_bytes()
+    );
 }
 
 #[tokio::test]
@@ -36,7 +44,11 @@ async fn concurrent_additions_of_both_languages_are_each_counted_once() {
     let number = DistributedAtomicLong::new(&client, &path).unwrap();
     let of_java = async {
         for _ in 0..20 {
-            assert!(java.ask(&format!("add {path} 1")).await.starts_with("ok true "));
+            assert!(
+                java.ask(&format!("add {path} 1"))
+                    .await
+                    .starts_with("ok true ")
+            );
         }
     };
     let of_ours = async {
@@ -60,9 +72,15 @@ impl Promoted {
         let proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
         let client = connect(&proxy.connect_string(), LONG).await;
         let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
-        let number = DistributedAtomicLong::new(&client, path).unwrap().with_retry_policy(once);
+        let number = DistributedAtomicLong::new(&client, path)
+            .unwrap()
+            .with_retry_policy(once);
         let number = number.promoted_to_lock(lock).unwrap();
-        Self { proxy, client, number }
+        Self {
+            proxy,
+            client,
+            number,
+        }
     }
 
     fn add(&self, delta: i64) -> JoinHandle<AtomicValue<i64>> {
@@ -71,8 +89,13 @@ impl Promoted {
     }
 }
 
-/// Adds 100 between the read and the write of the first attempt of `begin`, which adds through `proxy`.
-async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: impl FnOnce() -> T) -> T {
+/// Adds 100 between the read and the write of the first attempt of `begin`, which adds through
+/// `proxy`.
+async fn overtake<T>(
+    proxy: &FaultProxy,
+    number: &DistributedAtomicLong,
+    begin: impl FnOnce() -> T,
+) -> T {
     proxy.reset_counts();
     proxy.hold_nth_reply(OpCode::GetData, 1);
     let begun = begin();
@@ -82,13 +105,17 @@ async fn overtake<T>(proxy: &FaultProxy, number: &DistributedAtomicLong, begin: 
     begun
 }
 
-/// Both languages need the mutex, because another client changes the number during their first attempts. The first in
-/// the queue is delayed by a held listing of the queue.
+/// Both languages need the mutex, because another client changes the number during their first
+/// attempts. The first in the queue is delayed by a held listing of the queue.
 #[tokio::test]
 async fn promoted_additions_of_both_languages_wait_for_each_other() {
     let (path, client) = (unique_path("counter-promoted"), ours().await);
-    let (lock, number) = (format!("{path}-lock"), DistributedAtomicLong::new(&client, &path).unwrap());
-    // A contender's first listing, which is held below, follows the create of its node only if the directory exists.
+    let (lock, number) = (
+        format!("{path}-lock"),
+        DistributedAtomicLong::new(&client, &path).unwrap(),
+    );
+    // A contender's first listing, which is held below, follows the create of its node only if the
+    // directory exists.
     client.create().for_path(&lock, "").await.unwrap();
     let our_number = Promoted::connect(&path, &lock).await;
     let javas_proxy = FaultProxy::start(TestingServer::shared().await.address()).unwrap();
@@ -99,7 +126,11 @@ async fn promoted_additions_of_both_languages_wait_for_each_other() {
     // Java waits for us.
     our_number.proxy.hold_nth_reply(OpCode::GetChildren, 1);
     let adding = overtake(&our_number.proxy, &number, || our_number.add(1)).await;
-    our_number.proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
+    our_number
+        .proxy
+        .wait_for_reply(OpCode::GetChildren, 1)
+        .await
+        .unwrap();
     overtake(&javas_proxy, &number, || java.send(&add)).await;
     until_children(&client, &lock, 2).await;
     assert!(java.still_waits().await);
@@ -111,7 +142,10 @@ async fn promoted_additions_of_both_languages_wait_for_each_other() {
     // We wait for Java.
     javas_proxy.hold_nth_reply(OpCode::GetChildren2, 1);
     overtake(&javas_proxy, &number, || java.send(&add)).await;
-    javas_proxy.wait_for_reply(OpCode::GetChildren2, 1).await.unwrap();
+    javas_proxy
+        .wait_for_reply(OpCode::GetChildren2, 1)
+        .await
+        .unwrap();
     let adding = overtake(&our_number.proxy, &number, || our_number.add(1)).await;
     until_children(&client, &lock, 2).await;
     assert!(still_waits(&adding, &our_number.client).await);
@@ -121,8 +155,8 @@ async fn promoted_additions_of_both_languages_wait_for_each_other() {
     assert_eq!((added.pre_value, added.post_value), (404, 405));
 }
 
-/// After a lost reply, Curator's framework repeats the write, and the repetition conflicts with the first write. The
-/// recipe takes this for a write of another client, and adds again.
+/// After a lost reply, Curator's framework repeats the write, and the repetition conflicts with the
+/// first write. The recipe takes this for a write of another client, and adds again.
 #[tokio::test]
 async fn after_a_lost_reply_java_adds_twice_and_we_do_not() {
     let (client, server) = (ours().await, TestingServer::shared().await);
@@ -141,7 +175,10 @@ async fn after_a_lost_reply_java_adds_twice_and_we_do_not() {
     soon(number.add(1)).await.unwrap();
     our_proxy.cut_before_reply(OpCode::SetData);
     let error = soon(number.add(1)).await.unwrap_err();
-    assert!(matches!(error, ValueError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(
+        matches!(error, ValueError::OutcomeUnknown { .. }),
+        "{error:?}"
+    );
     assert_eq!(value(&client, &path).await, 2);
 
     let with_receipt = number.exactly_once(format!("{path}-receipt")).unwrap();

@@ -20,25 +20,58 @@ impl Payload for Details {
 }
 
 fn instance<P>(id: &str, instance: ServiceInstance<P>) -> ServiceInstance<P> {
-    instance.id(id).address("10.0.0.2").port(9090).uri_spec("{scheme}://{address}:{port}")
+    instance
+        .id(id)
+        .address("10.0.0.2")
+        .port(9090)
+        .uri_spec("{scheme}://{address}:{port}")
 }
 
 #[tokio::test]
 async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a")).await, "ok");
-    assert_eq!(java.ask(&format!("service-register {base} details orders b zone-b")).await, "ok");
-    let text = soon(services.with_payload::<String>().instance("orders", "a")).await.unwrap().unwrap();
-    assert_eq!((text.payload.as_deref(), text.port, text.enabled), (Some("zone-a"), Some(8080), true));
+    assert_eq!(
+        java.ask(&format!("service-register {base} text orders a zone-a"))
+            .await,
+        "ok"
+    );
+    assert_eq!(
+        java.ask(&format!("service-register {base} details orders b zone-b"))
+            .await,
+        "ok"
+    );
+    let text = soon(services.with_payload::<String>().instance("orders", "a"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (text.payload.as_deref(), text.port, text.enabled),
+        (Some("zone-a"), Some(8080), true)
+    );
     assert_eq!(text.uri().unwrap().as_deref(), Some("http://10.0.0.1:8080"));
-    let details = soon(services.with_payload::<Details>().instance("orders", "b")).await.unwrap().unwrap();
-    assert_eq!(details.payload, Some(Details { zone: "zone-b".to_owned(), weight: 7 }));
+    let details = soon(services.with_payload::<Details>().instance("orders", "b"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        details.payload,
+        Some(Details {
+            zone: "zone-b".to_owned(),
+            weight: 7
+        })
+    );
     // Our data equals Java's.
     let (text_json, _) = client.get_data(&text.path).await.unwrap();
-    assert_eq!(String::from_utf8(text.to_json().unwrap()).unwrap(), String::from_utf8(text_json).unwrap());
+    assert_eq!(
+        String::from_utf8(text.to_json().unwrap()).unwrap(),
+        String::from_utf8(text_json).unwrap()
+    );
     let (details_json, _) = client.get_data(&details.path).await.unwrap();
-    assert_eq!(String::from_utf8(details.to_json().unwrap()).unwrap(), String::from_utf8(details_json).unwrap());
+    assert_eq!(
+        String::from_utf8(details.to_json().unwrap()).unwrap(),
+        String::from_utf8(details_json).unwrap()
+    );
     let cache = services.start_cache("orders").unwrap();
     assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 2);
     assert_eq!(java.ask(&format!("service-close {base} text")).await, "ok");
@@ -49,48 +82,86 @@ async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
 async fn java_finds_the_instances_that_we_register() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    let text = services.register(instance("a", ServiceInstance::with_payload("orders", "zone-a".to_owned()))).unwrap();
+    let text = services
+        .register(instance(
+            "a",
+            ServiceInstance::with_payload("orders", "zone-a".to_owned()),
+        ))
+        .unwrap();
     soon(text.registered()).await.unwrap();
     let find = |kind: &str| format!("service-find {base} {kind} orders");
     let of = |id: &str, enabled: bool, payload: &str| {
         format!("{id},10.0.0.2,9090,DYNAMIC,{enabled},http://10.0.0.2:9090,{payload}")
     };
-    assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", true, "zone-a")));
+    assert_eq!(
+        java.ask(&find("text")).await,
+        format!("ok {}", of("a", true, "zone-a"))
+    );
     // Java ignores unknown fields.
     let other = BTreeMap::from([("more".to_owned(), RawJson::new(&[1]).unwrap())]);
     let mut drained = text.instance();
     drained.other = other;
     soon(text.update(drained)).await.unwrap();
     soon(text.drain()).await.unwrap();
-    assert_eq!(java.ask(&find("text")).await, format!("ok {}", of("a", false, "zone-a")));
+    assert_eq!(
+        java.ask(&find("text")).await,
+        format!("ok {}", of("a", false, "zone-a"))
+    );
     soon(text.deregister()).await.unwrap();
-    let details = Details { zone: "zone-b".to_owned(), weight: 3 };
-    let details = services.register(instance("b", ServiceInstance::with_payload("orders", details))).unwrap();
+    let details = Details {
+        zone: "zone-b".to_owned(),
+        weight: 3,
+    };
+    let details = services
+        .register(instance(
+            "b",
+            ServiceInstance::with_payload("orders", details),
+        ))
+        .unwrap();
     soon(details.registered()).await.unwrap();
-    let none = services.register(instance("c", ServiceInstance::new("orders"))).unwrap();
+    let none = services
+        .register(instance("c", ServiceInstance::new("orders")))
+        .unwrap();
     soon(none.registered()).await.unwrap();
     let both = format!("ok {} {}", of("b", true, "zone-b/3"), of("c", true, "null"));
     assert_eq!(java.ask(&find("details")).await, both);
 }
 
-/// Curator adds another node for a sequential instance at each reconnect, and its `unregisterService` deletes none. So
-/// this library finds such instances, but does not register them.
+/// Curator adds another node for a sequential instance at each reconnect, and its
+/// `unregisterService` deletes none. So this library finds such instances, but does not register
+/// them.
 #[tokio::test]
 async fn the_sequential_instances_of_java_are_found() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    assert_eq!(java.ask(&format!("service-register {base} text orders a zone-a DYNAMIC_SEQUENTIAL")).await, "ok");
-    let found = soon(services.with_payload::<String>().instances("orders")).await.unwrap();
+    assert_eq!(
+        java.ask(&format!(
+            "service-register {base} text orders a zone-a DYNAMIC_SEQUENTIAL"
+        ))
+        .await,
+        "ok"
+    );
+    let found = soon(services.with_payload::<String>().instances("orders"))
+        .await
+        .unwrap();
     let a = found.get("a").unwrap();
-    assert_eq!((a.service_type, a.path.name()), (ServiceType::DynamicSequential, "a0000000000"));
-    assert_eq!((a.payload.as_deref(), a.stat.ephemeral_owner), (Some("zone-a"), java.id()));
+    assert_eq!(
+        (a.service_type, a.path.name()),
+        (ServiceType::DynamicSequential, "a0000000000")
+    );
+    assert_eq!(
+        (a.payload.as_deref(), a.stat.ephemeral_owner),
+        (Some("zone-a"), java.id())
+    );
 }
 
 /// What other programs write; each with the same result in Java and here.
 #[tokio::test]
 async fn java_and_we_read_unusual_json_in_the_same_way() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
-    let services = ServiceDiscovery::new(&client, &base).unwrap().with_payload::<String>();
+    let services = ServiceDiscovery::new(&client, &base)
+        .unwrap()
+        .with_payload::<String>();
     for json in [
         r#"{"name":"orders","id":"a","address":"h","port":"8080"}"#,
         r#"{"name":"orders","id":"a","address":"h","port":" +80 ","enabled":"FALSE"}"#,
@@ -101,8 +172,17 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
         r#"{"name":"orders","id":"a","address":"h","port":1,"uriSpec":"y{address}","enabled":"","payload":"text"} more"#,
     ] {
         let node = format!("{base}/orders/n");
-        client.create().creating_parent_containers().or_set_data().for_path(&node, json).await.unwrap();
-        let found = soon(services.instance("orders", "n")).await.unwrap().unwrap();
+        client
+            .create()
+            .creating_parent_containers()
+            .or_set_data()
+            .for_path(&node, json)
+            .await
+            .unwrap();
+        let found = soon(services.instance("orders", "n"))
+            .await
+            .unwrap()
+            .unwrap();
         let service_type = format!("{:?}", found.service_type).to_uppercase();
         let text = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
         let ours = [
@@ -126,8 +206,14 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
 async fn a_drained_instance_is_not_offered_by_java() {
     let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
     let services = ServiceDiscovery::new(&client, &base).unwrap();
-    let [a, b] = ["a", "b"]
-        .map(|id| services.register(instance(id, ServiceInstance::with_payload("orders", "zone".to_owned()))).unwrap());
+    let [a, b] = ["a", "b"].map(|id| {
+        services
+            .register(instance(
+                id,
+                ServiceInstance::with_payload("orders", "zone".to_owned()),
+            ))
+            .unwrap()
+    });
     soon(a.registered()).await.unwrap();
     soon(b.registered()).await.unwrap();
     let offered = format!("service-offered {base} text orders");

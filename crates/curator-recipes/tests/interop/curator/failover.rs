@@ -1,4 +1,5 @@
-//! Java's `LeaderLatch` or `LeaderSelector` and ours, in one election: the leader fails, and the other language leads.
+//! Java's `LeaderLatch` or `LeaderSelector` and ours, in one election: the leader fails, and the
+//! other language leads.
 
 use curator_recipes::{LeaderObserver, client::CuratorClient};
 use curator_test::{Direction, FaultProxy, TestingServer, unique_path};
@@ -34,7 +35,8 @@ async fn a_selector_goes_to_the_other_language_when_its_leader_is_killed_stopped
     take_overs_after_each_failure(Recipe::Selector).await;
 }
 
-/// The environment variable `TAKE_OVERS` is the number of take-overs in each direction for each failure.
+/// The environment variable `TAKE_OVERS` is the number of take-overs in each direction for each
+/// failure.
 async fn take_overs_after_each_failure(recipe: Recipe) {
     let take_overs = |failure| async move {
         let mut election = Election::begin(recipe, failure).await;
@@ -47,7 +49,11 @@ async fn take_overs_after_each_failure(recipe: Recipe) {
         election.java_leaves().await;
     };
     // Concurrent, as they mostly wait for the end of a session.
-    tokio::join!(take_overs(Failure::Kill), take_overs(Failure::Stop), take_overs(Failure::Cut));
+    tokio::join!(
+        take_overs(Failure::Kill),
+        take_overs(Failure::Stop),
+        take_overs(Failure::Cut)
+    );
 }
 
 /// An election with a participant of each language. Between the failures, Java leads.
@@ -65,18 +71,33 @@ struct Election {
 
 impl Election {
     async fn begin(recipe: Recipe, failure: Failure) -> Self {
-        let (server, client, path) = (TestingServer::shared().await, ours().await, unique_path("failover"));
+        let (server, client, path) = (
+            TestingServer::shared().await,
+            ours().await,
+            unique_path("failover"),
+        );
         let observer = recipe.observe(&client, &path);
-        let [javas_network, our_network] = [(); 2].map(|()| FaultProxy::start(server.address()).unwrap());
+        let [javas_network, our_network] =
+            [(); 2].map(|()| FaultProxy::start(server.address()).unwrap());
         let mut java = java_joins(recipe, failure, &javas_network, &path).await;
         assert_eq!(java.ask("event").await, "ok leader");
         let ours = Replica::start(recipe, &our_network.connect_string(), &path, OURS);
         until_children(&client, &path, 2).await;
-        Self { recipe, failure, path, client, observer, javas_network, java, our_network, ours }
+        Self {
+            recipe,
+            failure,
+            path,
+            client,
+            observer,
+            javas_network,
+            java,
+            our_network,
+            ours,
+        }
     }
 
-    /// The Java leader fails. When ours already leads, Java may still report that it leads, until it is notified of the
-    /// end of its session.
+    /// The Java leader fails. When ours already leads, Java may still report that it leads, until
+    /// it is notified of the end of its session.
     async fn java_fails(&mut self) {
         let name = self.java.name().to_owned();
         self.assert_participants([&name, OURS]).await;
@@ -86,11 +107,15 @@ impl Election {
             Failure::Cut => self.javas_network.black_hole(Direction::Both),
         }
         self.ours.until_leads().await;
-        assert!(self.java.had_ended().await, "ours leads while Java's session exists");
+        assert!(
+            self.java.had_ended().await,
+            "ours leads while Java's session exists"
+        );
         until_observed(&self.observer, OURS).await;
         match self.failure {
             Failure::Kill => {
-                self.java = java_joins(self.recipe, self.failure, &self.javas_network, &self.path).await;
+                self.java =
+                    java_joins(self.recipe, self.failure, &self.javas_network, &self.path).await;
             }
             Failure::Stop => self.java.resume(),
             Failure::Cut => self.javas_network.heal(),
@@ -112,18 +137,31 @@ impl Election {
             Failure::Cut => self.our_network.black_hole(Direction::Both),
         }
         assert_eq!(self.java.ask("event").await, "ok leader");
-        let since: u64 = self.java.tell(&format!("since {}", self.path)).await[0].parse().unwrap();
+        let since: u64 = self.java.tell(&format!("since {}", self.path)).await[0]
+            .parse()
+            .unwrap();
         until_observed(&self.observer, &name).await;
         if self.failure == Failure::Kill {
-            self.ours = Replica::start(self.recipe, &self.our_network.connect_string(), &self.path, OURS);
+            self.ours = Replica::start(
+                self.recipe,
+                &self.our_network.connect_string(),
+                &self.path,
+                OURS,
+            );
         } else {
             // A stopped process executes this before it can receive anything from the server.
             self.ours.request_work();
             self.ours.resume();
             let term = self.ours.worked().await;
-            assert!(!term.is_valid && term.last_valid < since, "{term:?}, Java leads since {since}");
+            assert!(
+                !term.is_valid && term.last_valid < since,
+                "{term:?}, Java leads since {since}"
+            );
             let dropped = self.ours.until_dropped().await;
-            assert!(self.failure == Failure::Stop || dropped < since, "{dropped}, Java leads since {since}");
+            assert!(
+                self.failure == Failure::Stop || dropped < since,
+                "{dropped}, Java leads since {since}"
+            );
             self.our_network.heal();
         }
         until_children(&self.client, &self.path, 2).await;
@@ -136,17 +174,32 @@ impl Election {
         until_observed(&self.observer, OURS).await;
     }
 
-    /// Asserts that both languages list these participants, and that the observer reports the first of them.
+    /// Asserts that both languages list these participants, and that the observer reports the first
+    /// of them.
     async fn assert_participants(&mut self, ids: [&str; 2]) {
-        assert_eq!(self.java.tell(&format!("participants-of {}", self.path)).await, ids);
-        assert_eq!(self.java.tell(&format!("leader {}", self.path)).await, ids[..1]);
+        assert_eq!(
+            self.java
+                .tell(&format!("participants-of {}", self.path))
+                .await,
+            ids
+        );
+        assert_eq!(
+            self.java.tell(&format!("leader {}", self.path)).await,
+            ids[..1]
+        );
         assert_eq!(self.ours.participants().await, ids);
         until_observed(&self.observer, ids[0]).await;
     }
 }
 
-/// A Java participant that has joined the election, in a separate process if the test kills or stops that process.
-async fn java_joins(recipe: Recipe, failure: Failure, network: &FaultProxy, path: &str) -> JavaSession {
+/// A Java participant that has joined the election, in a separate process if the test kills or
+/// stops that process.
+async fn java_joins(
+    recipe: Recipe,
+    failure: Failure,
+    network: &FaultProxy,
+    path: &str,
+) -> JavaSession {
     let at = network.connect_string();
     let mut java = match failure {
         Failure::Kill | Failure::Stop => java_alone_at(&at, SHORT).await,

@@ -13,24 +13,45 @@ use super::{
 /// The members that our side reports: id and data.
 fn members(member: &GroupMember) -> BTreeMap<String, String> {
     let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
-    member.members().snapshot().iter().map(|one| (one.path().name().to_owned(), text(one.data()))).collect()
+    member
+        .members()
+        .snapshot()
+        .iter()
+        .map(|one| (one.path().name().to_owned(), text(one.data())))
+        .collect()
 }
 
 async fn join(client: &CuratorClient, path: &str, id: &str, data: &str) -> GroupMember {
-    let member = GroupMember::builder(client, path, id).unwrap().data(data).start();
+    let member = GroupMember::builder(client, path, id)
+        .unwrap()
+        .data(data)
+        .start();
     soon(member.node().created()).await.unwrap();
     member
 }
 
 /// Waits until all report the same members.
-async fn agree(ours: &[&GroupMember], java: &mut [&mut JavaSession], path: &str, expected: &[(&str, &str)]) {
-    let expected: BTreeMap<_, _> = expected.iter().map(|(id, data)| ((*id).to_owned(), (*data).to_owned())).collect();
+async fn agree(
+    ours: &[&GroupMember],
+    java: &mut [&mut JavaSession],
+    path: &str,
+    expected: &[(&str, &str)],
+) {
+    let expected: BTreeMap<_, _> = expected
+        .iter()
+        .map(|(id, data)| ((*id).to_owned(), (*data).to_owned()))
+        .collect();
     for member in ours {
         until(async || members(member) == expected).await;
     }
-    let words: String = expected.iter().map(|(id, data)| format!(" {id}={data}")).collect();
+    let words: String = expected
+        .iter()
+        .map(|(id, data)| format!(" {id}={data}"))
+        .collect();
     for session in java {
-        session.ask_until(&format!("members {path}"), &format!("ok{words}")).await;
+        session
+            .ask_until(&format!("members {path}"), &format!("ok{words}"))
+            .await;
     }
 }
 
@@ -62,5 +83,6 @@ async fn both_languages_see_the_same_members_of_a_group() {
     one.end().await;
     agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;
     soon(a.close()).await.unwrap();
-    one.ask_until(&format!("members {path}"), &format!("ok {one_id}=6")).await;
+    one.ask_until(&format!("members {path}"), &format!("ok {one_id}=6"))
+        .await;
 }

@@ -30,7 +30,11 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_i
     for (kind, [_, javas_queue], ours) in KINDS {
         let (crashable, (path, first)) = (CrashableClient::connect(server).await, paths(kind));
         let client = &crashable.client;
-        let guard = ours.acquire(client.clone(), path.clone()).await.unwrap().unwrap();
+        let guard = ours
+            .acquire(client.clone(), path.clone())
+            .await
+            .unwrap()
+            .unwrap();
         java.send(&format!("acquire {kind} {path}"));
         until_contends(client, &format!("{first}{javas_queue}"), java.id()).await;
         assert!(java.still_waits().await, "{kind}");
@@ -45,7 +49,11 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_i
 
 #[tokio::test]
 async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
-    let (server, holder, path) = (TestingServer::shared().await, ours().await, unique_path("killed"));
+    let (server, holder, path) = (
+        TestingServer::shared().await,
+        ours().await,
+        unique_path("killed"),
+    );
     let crashable = CrashableClient::connect(server).await;
     let (mut first, mut last) = (java().await, java().await);
     let guard = mutex(&holder, &path).acquire().await.unwrap();
@@ -69,5 +77,10 @@ async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
         assert_eq!(first.answer().await, "ok true");
         assert_eq!(first.ask(&format!("release mutex {path}")).await, "ok");
     };
-    soon(async { tokio::join!(java, async { second.await.unwrap().release().await.unwrap() }) }).await;
+    soon(async {
+        tokio::join!(java, async {
+            second.await.unwrap().release().await.unwrap()
+        })
+    })
+    .await;
 }

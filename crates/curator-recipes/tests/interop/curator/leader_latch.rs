@@ -17,7 +17,11 @@ const TAKE_OVERS: usize = 20;
 /// A participant with a separate session.
 enum Participant {
     Java(JavaSession),
-    Ours { client: CuratorClient, latch: LeaderLatch, id: String },
+    Ours {
+        client: CuratorClient,
+        latch: LeaderLatch,
+        id: String,
+    },
 }
 
 impl Participant {
@@ -59,7 +63,12 @@ impl Participant {
     /// The id of the leader that this participant reports.
     async fn leader(&mut self, path: &str) -> String {
         match self {
-            Self::Java(session) => session.ask(&format!("leader {path}")).await.strip_prefix("ok ").unwrap().to_owned(),
+            Self::Java(session) => session
+                .ask(&format!("leader {path}"))
+                .await
+                .strip_prefix("ok ")
+                .unwrap()
+                .to_owned(),
             Self::Ours { latch, .. } => {
                 let participants = latch.participants().await.unwrap();
                 String::from_utf8(participants[0].data.clone()).unwrap()
@@ -78,7 +87,9 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
         let session = java().await;
         queue.push_back(Participant::Java(session));
         let (client, id) = (ours().await, format!("ours-{number}"));
-        let latch = LeaderLatch::builder(&client, unique_path("unused")).unwrap().start();
+        let latch = LeaderLatch::builder(&client, unique_path("unused"))
+            .unwrap()
+            .start();
         queue.push_back(Participant::Ours { client, latch, id });
     }
     for (number, participant) in queue.iter_mut().enumerate() {
@@ -113,7 +124,10 @@ async fn the_other_language_leads_after_the_session_of_the_leader_is_lost() {
     let mut java = java().await;
     assert_eq!(java.ask(&format!("latch {path}")).await, "ok");
     assert_eq!(java.ask("event").await, "ok leader");
-    let latch = LeaderLatch::builder(&client, &path).unwrap().id("ours").start();
+    let latch = LeaderLatch::builder(&client, &path)
+        .unwrap()
+        .id("ours")
+        .start();
     until_children(&client, &path, 2).await;
     java.end().await;
     assert_eq!(java.ask("event").await, "ok not-leader");
@@ -126,5 +140,6 @@ async fn the_other_language_leads_after_the_session_of_the_leader_is_lost() {
     assert!(!leadership.is_valid());
     assert_eq!(java.ask("event").await, "ok leader");
     let name = java.name().to_owned();
-    java.ask_until(&format!("leader {path}"), &format!("ok {name}")).await;
+    java.ask_until(&format!("leader {path}"), &format!("ok {name}"))
+        .await;
 }

@@ -20,7 +20,10 @@ async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     assert_eq!(java.ask(&format!("select {path}")).await, "ok");
     assert_eq!(java.ask("event").await, "ok leader");
-    let selector = LeaderSelector::builder(&client, &path).unwrap().id("ours").build();
+    let selector = LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .id("ours")
+        .build();
     let (begins, mut began) = mpsc::unbounded_channel::<Leadership>();
     let job = move |leadership| {
         let begins = begins.clone();

@@ -1,11 +1,14 @@
 //! Multi-locks of both languages on paths that overlap.
 //!
-//! Curator's multi-lock acquires its locks one after another, in the given order, as ours created by `of` does. It can
-//! deadlock with ours created by `new`, which joins all queues in one step. Java's single mutexes cannot deadlock with it.
+//! Curator's multi-lock acquires its locks one after another, in the given order, as ours created
+//! by `of` does. It can deadlock with ours created by `new`, which joins all queues in one step.
+//! Java's single mutexes cannot deadlock with it.
 
 use std::sync::Arc;
 
-use curator_recipes::{InterProcessLock, InterProcessMultiLock, InterProcessMutex, client::CuratorClient};
+use curator_recipes::{
+    InterProcessLock, InterProcessMultiLock, InterProcessMutex, client::CuratorClient,
+};
 use curator_test::unique_path;
 
 use super::{
@@ -21,7 +24,9 @@ pub(super) fn in_one_step(client: &CuratorClient, paths: &str) -> Arc<dyn InterP
 
 /// Our multi-lock that acquires its locks one after another.
 pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
-    let mutex = |path| -> Arc<dyn InterProcessLock> { Arc::new(InterProcessMutex::new(client, path).unwrap()) };
+    let mutex = |path| -> Arc<dyn InterProcessLock> {
+        Arc::new(InterProcessMutex::new(client, path).unwrap())
+    };
     Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
 }
 
@@ -30,14 +35,20 @@ pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProc
 async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     let [a, b] = [unique_path("a"), unique_path("b")];
     let (client, other, mut java) = (ours().await, ours().await, java().await);
-    let first = InterProcessMutex::new(&client, &a).unwrap().acquire().await.unwrap();
+    let first = InterProcessMutex::new(&client, &a)
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
     java.send(&format!("acquire multi {a},{b}"));
     until_waits(&a, java.id()).await;
     let waiting = waiting_for(&in_one_step(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
-    // Read before Java creates its node in this directory: then the list would not show which node is ours.
+    // Read before Java creates its node in this directory: then the list would not show which node
+    // is ours.
     let ours = format!("{b}/{}", children(&client, &b).await[0]);
-    // Java holds the first path and waits for our node in the second, while ours waits for Java's node in the first.
+    // Java holds the first path and waits for our node in the second, while ours waits for Java's
+    // node in the first.
     first.release().await.unwrap();
     until_watches(&ours, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use curator_recipes::{InterProcessLock, InterProcessMutex, InterProcessSemaphoreMutex, client::CuratorClient};
+use curator_recipes::{
+    InterProcessLock, InterProcessMutex, InterProcessSemaphoreMutex, client::CuratorClient,
+};
 use curator_test::{soon, unique_path};
 
 use super::{
@@ -25,7 +27,8 @@ pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn Int
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let theirs = |_, log: &str, seed| java_turns(format!("cycles mutex {path} {log} {CYCLES} {seed}"));
+    let theirs =
+        |_, log: &str, seed| java_turns(format!("cycles mutex {path} {log} {CYCLES} {seed}"));
     let ours = |client, log, numbers| {
         let lock = mutex(&client, &path);
         tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
@@ -45,11 +48,20 @@ async fn both_languages_list_the_same_participants_in_the_same_order() {
     until_children(&client, &path, 3).await;
 
     let participants = lock.participants().await.unwrap();
-    let names: Vec<_> = participants.iter().map(|one| one.path.name().to_owned()).collect();
-    assert_eq!(first.tell(&format!("participants mutex {path}")).await, names);
+    let names: Vec<_> = participants
+        .iter()
+        .map(|one| one.path.name().to_owned())
+        .collect();
+    assert_eq!(
+        first.tell(&format!("participants mutex {path}")).await,
+        names
+    );
     let sessions: Vec<_> = participants.iter().map(|one| one.session_id).collect();
     assert_eq!(sessions, [first.id(), id(&third), second.id()]);
-    assert_eq!(participants.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(
+        participants.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        [true, false, false]
+    );
     // Sorting by the whole name would give another order in most runs.
     let mut children = children(&client, &path).await;
     children.sort_unstable_by_key(|name| name[name.len() - 10..].to_owned());

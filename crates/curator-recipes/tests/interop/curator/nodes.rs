@@ -14,7 +14,11 @@ use super::{
 /// The next event, in Java's notation.
 pub(super) async fn next(events: &mut CacheEvents) -> String {
     let words = |kind, node: &curator_recipes::CachedNode| {
-        format!("{kind} {} {}", node.path(), String::from_utf8_lossy(node.data()))
+        format!(
+            "{kind} {} {}",
+            node.path(),
+            String::from_utf8_lossy(node.data())
+        )
     };
     match soon(events.next()).await.unwrap() {
         CacheEvent::Created(node) => words("NODE_CREATED", &node),
@@ -43,8 +47,12 @@ async fn data(client: &CuratorClient, path: &str) -> (String, i64) {
 /// Waits until our node is present. Returns its path.
 async fn until_present(node: &PersistentNode) -> ZPath {
     let mut state = node.state();
-    let state = soon(state.wait_for(|state| matches!(state, PersistentNodeState::Present { .. }))).await.unwrap();
-    let PersistentNodeState::Present { path } = state else { unreachable!() };
+    let state = soon(state.wait_for(|state| matches!(state, PersistentNodeState::Present { .. })))
+        .await
+        .unwrap();
+    let PersistentNodeState::Present { path } = state else {
+        unreachable!()
+    };
     path
 }
 
@@ -54,7 +62,10 @@ async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
     client.create().for_path(&dir, "root").await.unwrap();
     let (mut watching, mut java) = (java().await, java().await);
     assert_eq!(watching.ask(&format!("cache {dir}")).await, "ok");
-    assert_eq!(watching.ask("event").await, format!("ok NODE_CREATED {dir} root"));
+    assert_eq!(
+        watching.ask("event").await,
+        format!("ok NODE_CREATED {dir} root")
+    );
     let (_cache, mut events) = cache(&client, &dir).await;
 
     let mut both_see = async |kind: &str, path: &str, data: &str| {
@@ -65,7 +76,10 @@ async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
 
     // Our node is created, changed, deleted by an operator, recreated, and closed.
     let path = format!("{dir}/ours");
-    let node = PersistentNode::builder(&client, &path).unwrap().data("1").start();
+    let node = PersistentNode::builder(&client, &path)
+        .unwrap()
+        .data("1")
+        .start();
     both_see("NODE_CREATED", &path, "1").await;
     soon(node.set_data("2")).await.unwrap();
     both_see("NODE_CHANGED", &path, "2").await;
@@ -93,11 +107,13 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
     let (client, mut java, path) = (ours().await, java().await, unique_path("taken"));
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
     assert_eq!(java.ask("event").await, format!("ok created {path}"));
-    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
+    let node = PersistentNode::builder(&client, &path)
+        .unwrap()
+        .data("ours")
+        .start();
     let mut state = node.state();
     let its = java.id();
-    let foreign =
-        |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
+    let foreign = |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
     soon(state.wait_for(foreign)).await.unwrap();
     // Our node does not report changes of Java's node.
     assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
@@ -113,14 +129,23 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
 #[tokio::test]
 async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("adopted"));
-    let node = PersistentNode::builder(&client, &path).unwrap().data("ours").start();
+    let node = PersistentNode::builder(&client, &path)
+        .unwrap()
+        .data("ours")
+        .start();
     soon(node.created()).await.unwrap();
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
     until(async || data(&client, &path).await == ("javas".to_owned(), id(&client))).await;
     assert!(node.state().get().is_present());
     let before = client.check_exists(&path).await.unwrap().unwrap().czxid;
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
-    let is_new = async || client.check_exists(&path).await.unwrap().is_some_and(|stat| stat.czxid > before);
+    let is_new = async || {
+        client
+            .check_exists(&path)
+            .await
+            .unwrap()
+            .is_some_and(|stat| stat.czxid > before)
+    };
     until(is_new).await;
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
     until_present(&node).await;

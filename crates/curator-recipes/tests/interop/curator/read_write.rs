@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use curator_recipes::{InterProcessLock, InterProcessReadWriteLock, LockGuard, client::CuratorClient};
+use curator_recipes::{
+    InterProcessLock, InterProcessReadWriteLock, LockGuard, client::CuratorClient,
+};
 use curator_test::{DEFAULT_TIMEOUT, soon, unique_path};
 use tokio::task::JoinHandle;
 
 use super::{
     java::java,
     kinds::Side,
-    stage::{CYCLES, id, java_turns, ours, until_children, until_waits, until_watches, waiting, waiting_for},
+    stage::{
+        CYCLES, id, java_turns, ours, until_children, until_waits, until_watches, waiting,
+        waiting_for,
+    },
 };
 use crate::{
     numbers::Numbers,
@@ -34,7 +39,8 @@ fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> 
 #[tokio::test]
 async fn of_eight_sessions_that_read_and_write_none_holds_beside_a_writer() {
     let path = unique_path("read-write");
-    let theirs = |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
+    let theirs =
+        |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
     let ours = |client: CuratorClient, log, numbers| {
         let lock = lock(&client, &path);
         tokio::spawn(read_and_write(client, lock, log, numbers))
@@ -53,17 +59,30 @@ async fn read_and_write(
     for _ in 0..CYCLES {
         round_trips(&client, numbers.below(8)).await;
         if numbers.below(2) == 0 {
-            let guard =
-                lock.write().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
+            let guard = lock
+                .write()
+                .acquire_timeout(DEFAULT_TIMEOUT)
+                .await
+                .unwrap()
+                .expect("the lock has not become free");
             turns::write(&client, &guard, &log, &mut numbers).await;
             guard.release().await.unwrap();
             writes += 1;
             continue;
         }
-        let guard = lock.read().acquire_timeout(DEFAULT_TIMEOUT).await.unwrap().expect("the lock has not become free");
+        let guard = lock
+            .read()
+            .acquire_timeout(DEFAULT_TIMEOUT)
+            .await
+            .unwrap()
+            .expect("the lock has not become free");
         let before = read(&client, &log).await;
         round_trips(&client, 1 + numbers.below(3)).await;
-        assert_eq!(read(&client, &log).await, before, "a writer beside a reader");
+        assert_eq!(
+            read(&client, &log).await,
+            before,
+            "a writer beside a reader"
+        );
         guard.release().await.unwrap();
     }
     writes
@@ -80,7 +99,11 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     reader.send(&format!("acquire read {path}"));
     until_waits(&path, reader.id()).await;
     until_waits(&path, id(&other)).await;
-    assert!(writer.still_waits().await && reader.still_waits().await && still_waits(&ours, &other).await);
+    assert!(
+        writer.still_waits().await
+            && reader.still_waits().await
+            && still_waits(&ours, &other).await
+    );
     guard.release().await.unwrap();
     assert_eq!(writer.answer().await, "ok true");
     assert!(reader.still_waits().await && still_waits(&ours, &other).await);
@@ -98,7 +121,12 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
 
 #[tokio::test]
 async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
-    let (client, reading, mut java, path) = (ours().await, ours().await, java().await, unique_path("downgrade"));
+    let (client, reading, mut java, path) = (
+        ours().await,
+        ours().await,
+        java().await,
+        unique_path("downgrade"),
+    );
     assert_eq!(java.ask(&format!("acquire write {path}")).await, "ok true");
     let writer = waiting_for(&write(&client, &path));
     until_waits(&path, id(&client)).await;
@@ -106,7 +134,14 @@ async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
     assert_eq!(java.ask(&format!("release write {path}")).await, "ok");
     assert!(still_waits(&writer, &client).await);
     // A new reader does not overtake the writer.
-    assert!(lock(&reading, &path).read().try_acquire().await.unwrap().is_none());
+    assert!(
+        lock(&reading, &path)
+            .read()
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     let guard = soon(writer).await.unwrap();
     guard.release().await.unwrap();
@@ -115,7 +150,12 @@ async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
 
 #[tokio::test]
 async fn our_writer_that_downgrades_keeps_javas_writer_out() {
-    let (client, mut java, mut reader, path) = (ours().await, java().await, java().await, unique_path("downgrade"));
+    let (client, mut java, mut reader, path) = (
+        ours().await,
+        java().await,
+        java().await,
+        unique_path("downgrade"),
+    );
     let guard = lock(&client, &path).write().acquire().await.unwrap();
     java.send(&format!("acquire write {path}"));
     until_waits(&path, java.id()).await;
@@ -137,36 +177,72 @@ async fn our_writer_that_downgrades_keeps_javas_writer_out() {
 #[tokio::test]
 async fn readers_of_the_other_language_share_the_lock_with_a_downgraded_writer() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("downgrade"));
-    let guard = lock(&client, &path).write().acquire().await.unwrap().downgrade().await.unwrap();
+    let guard = lock(&client, &path)
+        .write()
+        .acquire()
+        .await
+        .unwrap()
+        .downgrade()
+        .await
+        .unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     guard.release().await.unwrap();
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
     for command in ["acquire write", "acquire read", "release write"] {
-        assert!(java.ask(&format!("{command} {path}")).await.starts_with("ok"));
+        assert!(
+            java.ask(&format!("{command} {path}"))
+                .await
+                .starts_with("ok")
+        );
     }
-    let guard = lock(&client, &path).read().try_acquire().await.unwrap().expect("readers share");
+    let guard = lock(&client, &path)
+        .read()
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("readers share");
     guard.release().await.unwrap();
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");
 }
 
 #[tokio::test]
 async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
-    let (client, other, mut java, path) = (ours().await, ours().await, java().await, unique_path("read-write"));
+    let (client, other, mut java, path) = (
+        ours().await,
+        ours().await,
+        java().await,
+        unique_path("read-write"),
+    );
     let ours = lock(&client, &path);
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     let writer = waiting_for(&write(&other, &path));
     until_waits(&path, id(&other)).await;
     let names = |participants: Vec<curator_recipes::Participant>| -> Vec<String> {
-        participants.into_iter().map(|one| one.path.name().to_owned()).collect()
+        participants
+            .into_iter()
+            .map(|one| one.path.name().to_owned())
+            .collect()
     };
     let all = ours.participants().await.unwrap();
-    assert_eq!(all.iter().map(|one| one.owns).collect::<Vec<_>>(), [true, true, false]);
-    assert_eq!(all.iter().map(|one| one.session_id).collect::<Vec<_>>(), [id(&client), java.id(), id(&other)]);
+    assert_eq!(
+        all.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    assert_eq!(
+        all.iter().map(|one| one.session_id).collect::<Vec<_>>(),
+        [id(&client), java.id(), id(&other)]
+    );
     let readers = names(ours.read().participants().await.unwrap());
-    assert_eq!(java.tell(&format!("participants read {path}")).await, readers);
+    assert_eq!(
+        java.tell(&format!("participants read {path}")).await,
+        readers
+    );
     let writers = names(ours.write().participants().await.unwrap());
-    assert_eq!(java.tell(&format!("participants write {path}")).await, writers);
+    assert_eq!(
+        java.tell(&format!("participants write {path}")).await,
+        writers
+    );
     assert_eq!(names(all), [readers, writers].concat());
     guard.release().await.unwrap();
     assert_eq!(java.ask(&format!("release read {path}")).await, "ok");

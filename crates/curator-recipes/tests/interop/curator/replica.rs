@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use curator_recipes::{LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Participant, client::CuratorClient};
+use curator_recipes::{
+    LeaderLatch, LeaderObserver, LeaderSelector, Leadership, Participant, client::CuratorClient,
+};
 use curator_test::soon;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
@@ -66,8 +68,8 @@ impl Recipe {
 #[derive(Debug)]
 pub(super) struct LatestTerm {
     pub(super) is_valid: bool,
-    /// The last time at which the term was valid, in nanoseconds of the system's monotonic clock, as sampled by a
-    /// thread every millisecond.
+    /// The last time at which the term was valid, in nanoseconds of the system's monotonic clock,
+    /// as sampled by a thread every millisecond.
     pub(super) last_valid: u64,
     /// Why it ended.
     #[expect(dead_code, reason = "shown when a test fails")]
@@ -85,8 +87,18 @@ impl Replica {
     /// Starts a process, which takes part from then on.
     pub(super) fn start(recipe: Recipe, connect_string: &str, path: &str, id: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", concat!(module_path!(), "::replica").split_once("::").unwrap().1, "--nocapture"]);
-        command.env(REPLICA, format!("{} {connect_string} {path} {id}", recipe.verb()));
+        command.args([
+            "--exact",
+            concat!(module_path!(), "::replica")
+                .split_once("::")
+                .unwrap()
+                .1,
+            "--nocapture",
+        ]);
+        command.env(
+            REPLICA,
+            format!("{} {connect_string} {path} {id}", recipe.verb()),
+        );
         let ((answer, answers), (event, events)) = (unbounded_channel(), unbounded_channel());
         let program = Program::start(command, move |line| {
             if let Some(words) = line.strip_prefix(ANSWER) {
@@ -98,12 +110,18 @@ impl Replica {
                 true
             }
         });
-        Self { program, answers, events }
+        Self {
+            program,
+            answers,
+            events,
+        }
     }
 
     /// The next unread event, without its time, and its time.
     async fn event(&mut self) -> (String, u64) {
-        let event = soon(self.events.recv()).await.expect("the replica has ended");
+        let event = soon(self.events.recv())
+            .await
+            .expect("the replica has ended");
         let (what, when) = event.split_once(' ').unwrap();
         (what.to_owned(), when.parse().unwrap())
     }
@@ -114,12 +132,15 @@ impl Replica {
         assert_eq!(what, LEADS);
         self.request_work();
         let term = self.worked().await;
-        assert!(term.is_valid && since < term.last_valid, "{term:?}, leads since {since}");
+        assert!(
+            term.is_valid && since < term.last_valid,
+            "{term:?}, leads since {since}"
+        );
         assert_eq!(self.event().await.0, WORKED);
     }
 
-    /// Waits until the job is dropped, and asserts that it did no work before that. Returns the time of the drop, in
-    /// nanoseconds of the system's monotonic clock.
+    /// Waits until the job is dropped, and asserts that it did no work before that. Returns the
+    /// time of the drop, in nanoseconds of the system's monotonic clock.
     pub(super) async fn until_dropped(&mut self) -> u64 {
         let (what, when) = self.event().await;
         assert_eq!(what, DROPPED);
@@ -135,7 +156,9 @@ impl Replica {
     pub(super) async fn worked(&mut self) -> LatestTerm {
         let answer = self.answer().await;
         let words: Vec<_> = answer.splitn(3, ' ').collect();
-        let [is_valid, last_valid, loss] = words[..] else { panic!("not three words: {answer}") };
+        let [is_valid, last_valid, loss] = words[..] else {
+            panic!("not three words: {answer}")
+        };
         LatestTerm {
             is_valid: is_valid.parse().unwrap(),
             last_valid: last_valid.parse().unwrap(),
@@ -150,7 +173,9 @@ impl Replica {
     }
 
     async fn answer(&mut self) -> String {
-        soon(self.answers.recv()).await.expect("the replica has ended")
+        soon(self.answers.recv())
+            .await
+            .expect("the replica has ended")
     }
 
     pub(super) fn kill(&mut self) {
@@ -169,12 +194,17 @@ impl Replica {
 /// Not a test itself: the process that the tests start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica() {
-    let Ok(arguments) = env::var(REPLICA) else { return };
-    // Ends this process even if the test is killed: a stopped process does not notice the end of its input.
+    let Ok(arguments) = env::var(REPLICA) else {
+        return;
+    };
+    // Ends this process even if the test is killed: a stopped process does not notice the end of
+    // its input.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let words: Vec<_> = arguments.split(' ').collect();
-    let [recipe, connect_string, path, id] = words[..] else { panic!("not four words: {words:?}") };
+    let [recipe, connect_string, path, id] = words[..] else {
+        panic!("not four words: {words:?}")
+    };
     // Ends the line that the test harness has begun.
     say("");
     let client = connect(connect_string, SHORT).await;
@@ -200,12 +230,18 @@ async fn replica() {
             assert!(lost.is_err());
         }
     }
-    let selector = LeaderSelector::builder(&client, path).unwrap().id(id).build();
+    let selector = LeaderSelector::builder(&client, path)
+        .unwrap()
+        .id(id)
+        .build();
     serve(term.clone(), {
         let selector = selector.clone();
         async move || selector.participants().await.unwrap()
     });
-    selector.run(|leadership| term.clone().job(leadership), pending::<()>()).await.unwrap();
+    selector
+        .run(|leadership| term.clone().job(leadership), pending::<()>())
+        .await
+        .unwrap();
 }
 
 /// Executes the test's commands, on a thread: the first activity in a process that was stopped.
@@ -217,11 +253,20 @@ fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Sen
                 "work" => {
                     term.work.send_replace(());
                     let is_valid = term.check();
-                    format!("{is_valid} {} {}", term.last_valid.load(Ordering::SeqCst), term.loss())
+                    format!(
+                        "{is_valid} {} {}",
+                        term.last_valid.load(Ordering::SeqCst),
+                        term.loss()
+                    )
                 }
                 "participants" => {
-                    let ids = runtime.block_on(participants()).into_iter().map(|one| one.data);
-                    ids.map(|id| String::from_utf8(id).unwrap()).collect::<Vec<_>>().join(" ")
+                    let ids = runtime
+                        .block_on(participants())
+                        .into_iter()
+                        .map(|one| one.data);
+                    ids.map(|id| String::from_utf8(id).unwrap())
+                        .collect::<Vec<_>>()
+                        .join(" ")
                 }
                 unknown => panic!("unknown command {unknown:?}"),
             };
@@ -246,7 +291,12 @@ impl Term {
     fn check(&self) -> bool {
         // The time is read first, so that a valid term was valid at this time or later.
         let now = monotonic_nanos();
-        let is_valid = self.leadership.lock().unwrap().as_ref().is_some_and(Leadership::is_valid);
+        let is_valid = self
+            .leadership
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(Leadership::is_valid);
         if is_valid {
             self.last_valid.fetch_max(now, Ordering::SeqCst);
         }
@@ -255,7 +305,9 @@ impl Term {
 
     /// Why the term ended, as far as is known.
     fn loss(&self) -> String {
-        let Some(leadership) = self.leadership.lock().unwrap().clone() else { return "never began".to_owned() };
+        let Some(leadership) = self.leadership.lock().unwrap().clone() else {
+            return "never began".to_owned();
+        };
         match pin!(leadership.lost()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(loss) => loss.to_string(),
             Poll::Pending => "has not ended".to_owned(),

@@ -13,7 +13,8 @@ use super::{
 #[tokio::test]
 async fn java_releases_its_mutex_on_our_revocation_request() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
-    let mutex: Arc<dyn InterProcessLock> = Arc::new(InterProcessMutex::new(&client, &path).unwrap());
+    let mutex: Arc<dyn InterProcessLock> =
+        Arc::new(InterProcessMutex::new(&client, &path).unwrap());
     assert_eq!(java.ask(&format!("revocable {path}")).await, "ok");
     assert_eq!(java.ask(&format!("acquire mutex {path}")).await, "ok true");
     let waiting = waiting_for(&mutex);
@@ -29,12 +30,16 @@ async fn java_releases_its_mutex_on_our_revocation_request() {
 #[tokio::test]
 async fn our_mutex_is_released_on_a_revocation_request_of_java() {
     let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
-    let (mut asking, mutex) = (self::java().await, InterProcessMutex::new(&client, &path).unwrap());
+    let (mut asking, mutex) = (
+        self::java().await,
+        InterProcessMutex::new(&client, &path).unwrap(),
+    );
     let guard = mutex.acquire().await.unwrap();
     java.send(&format!("acquire mutex {path}"));
     until_waits(&path, java.id()).await;
     let revoke = format!("revoke {}", guard.node());
-    let (asked, answer) = soon(async { tokio::join!(guard.revocation_requested(), asking.ask(&revoke)) }).await;
+    let (asked, answer) =
+        soon(async { tokio::join!(guard.revocation_requested(), asking.ask(&revoke)) }).await;
     asked.unwrap();
     assert_eq!(answer, "ok");
     assert!(guard.is_valid());

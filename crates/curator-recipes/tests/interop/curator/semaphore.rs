@@ -31,9 +31,17 @@ fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease
 
 #[tokio::test]
 async fn eight_sessions_never_hold_more_leases_than_the_limit() {
-    let (client, path, holders) = (ours().await, unique_path("semaphore"), unique_path("holders"));
+    let (client, path, holders) = (
+        ours().await,
+        unique_path("semaphore"),
+        unique_path("holders"),
+    );
     client.create().for_path(&holders, "").await.unwrap();
-    let all_leases = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap().acquire_many(NUMBER).await.unwrap();
+    let all_leases = InterProcessSemaphoreV2::new(&client, &path, NUMBER)
+        .unwrap()
+        .acquire_many(NUMBER)
+        .await
+        .unwrap();
     let mut seeds = seed();
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -46,16 +54,28 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
         let holders = holders.clone();
         let (client, seed) = (ours().await, Numbers(seeds.next()));
         let semaphore = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap();
-        tasks.push(tokio::spawn(async move { leases(client, semaphore, &holders, seed).await }));
+        tasks.push(tokio::spawn(async move {
+            leases(client, semaphore, &holders, seed).await
+        }));
     }
     // The sessions start when all of them wait.
     until_children(&client, &format!("{path}/locks"), 8).await;
     SemaphoreLease::release_all(all_leases).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
-    let observer = tokio::spawn(most_children(client, format!("{path}/leases"), done.clone()));
+    let observer = tokio::spawn(most_children(
+        client,
+        format!("{path}/leases"),
+        done.clone(),
+    ));
     let mut most = 0;
     for mut session in sessions {
-        let seen: usize = session.answer().await.strip_prefix("ok ").unwrap().parse().unwrap();
+        let seen: usize = session
+            .answer()
+            .await
+            .strip_prefix("ok ")
+            .unwrap()
+            .parse()
+            .unwrap();
         most = most.max(seen);
     }
     for task in tasks {
@@ -65,11 +85,14 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     done.store(true, Ordering::Relaxed);
     // At most one lease of Java's exists early: that of the session that is first in the queue.
     let on_the_server = soon(observer).await.unwrap();
-    assert!((2..=NUMBER + 1).contains(&on_the_server), "{on_the_server} leases of {NUMBER}");
+    assert!(
+        (2..=NUMBER + 1).contains(&on_the_server),
+        "{on_the_server} leases of {NUMBER}"
+    );
 }
 
-/// Takes one or two leases repeatedly. Each held lease has a node in `holders`. Returns the largest number of these
-/// nodes that was seen.
+/// Takes one or two leases repeatedly. Each held lease has a node in `holders`. Returns the largest
+/// number of these nodes that was seen.
 async fn leases(
     client: CuratorClient,
     semaphore: InterProcessSemaphoreV2,
@@ -79,7 +102,10 @@ async fn leases(
     let mut most = 0;
     for _ in 0..CYCLES {
         round_trips(&client, numbers.below(8)).await;
-        let acquired = semaphore.acquire_many_timeout(1 + numbers.below(2), DEFAULT_TIMEOUT).await.unwrap();
+        let acquired = semaphore
+            .acquire_many_timeout(1 + numbers.below(2), DEFAULT_TIMEOUT)
+            .await
+            .unwrap();
         let leases = acquired.expect("the leases have not become free");
         let mut nodes = Vec::new();
         for _ in &leases {
@@ -89,7 +115,11 @@ async fn leases(
         most = most.max(children(&client, holders).await.len());
         round_trips(&client, numbers.below(3)).await;
         for node in nodes {
-            client.delete().for_path(client.unresolve(&node).unwrap()).await.unwrap();
+            client
+                .delete()
+                .for_path(client.unresolve(&node).unwrap())
+                .await
+                .unwrap();
         }
         SemaphoreLease::release_all(leases).await.unwrap();
     }
@@ -123,10 +153,23 @@ async fn each_language_waits_for_a_lease_of_the_other() {
     assert_eq!(java.answer().await, "ok true");
     // Both list the same leases.
     let names = BTreeSet::from_iter(children(&client, &format!("{path}/leases")).await);
-    assert_eq!(BTreeSet::from_iter(java.tell(&format!("participants semaphore {path}")).await), names);
+    assert_eq!(
+        BTreeSet::from_iter(java.tell(&format!("participants semaphore {path}")).await),
+        names
+    );
     let participants = semaphore.participants().await.unwrap();
-    assert_eq!(participants.iter().map(|one| one.path.name().to_owned()).collect::<BTreeSet<_>>(), names);
-    assert!(participants.iter().any(|one| one.data == java.name().as_bytes()));
+    assert_eq!(
+        participants
+            .iter()
+            .map(|one| one.path.name().to_owned())
+            .collect::<BTreeSet<_>>(),
+        names
+    );
+    assert!(
+        participants
+            .iter()
+            .any(|one| one.data == java.name().as_bytes())
+    );
     second.release().await.unwrap();
     assert_eq!(java.ask(&format!("return {path}")).await, "ok 1");
 }
@@ -136,8 +179,12 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     let (client, path, count) = (ours().await, unique_path("semaphore"), unique_path("count"));
     let (mut holder, mut java, mut other) = (java().await, java().await, java().await);
     let number = SharedCount::new(&client, &count, 1).unwrap();
-    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, number.clone()).unwrap();
-    assert_eq!(holder.ask(&format!("lease {path} {count} 1")).await, "ok true");
+    let semaphore =
+        InterProcessSemaphoreV2::with_shared_count(&client, &path, number.clone()).unwrap();
+    assert_eq!(
+        holder.ask(&format!("lease {path} {count} 1")).await,
+        "ok true"
+    );
     assert_eq!(number.get().await.unwrap(), 1);
 
     // Java raises the number, and we get a lease.
@@ -193,6 +240,9 @@ async fn each_language_receives_a_count_that_the_other_sets() {
         count.set(next).await.unwrap();
         assert_eq!(soon(changes.next()).await.unwrap().unwrap().value, next);
         java.ask_until("event", &format!("ok count {next}")).await;
-        assert_eq!(java.ask(&format!("count {path}")).await, format!("ok {next}"));
+        assert_eq!(
+            java.ask(&format!("count {path}")).await,
+            format!("ok {next}")
+        );
     }
 }

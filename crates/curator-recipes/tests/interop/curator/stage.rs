@@ -2,7 +2,9 @@
 
 use std::{future::Future, sync::Arc};
 
-use curator_recipes::{InterProcessLock, LeaderObserver, LockGuard, ObservedLeader, client::CuratorClient};
+use curator_recipes::{
+    InterProcessLock, LeaderObserver, LockGuard, ObservedLeader, client::CuratorClient,
+};
 use curator_test::{DEFAULT_TIMEOUT, TestingServer, soon, until};
 use tokio::task::JoinHandle;
 
@@ -26,7 +28,12 @@ pub(super) fn id(client: &CuratorClient) -> i64 {
 pub(super) fn waiting<G: Send + 'static>(
     acquire: impl Future<Output = curator_recipes::Result<Option<G>>> + Send + 'static,
 ) -> JoinHandle<G> {
-    tokio::spawn(async move { acquire.await.unwrap().expect("the lock has not become free") })
+    tokio::spawn(async move {
+        acquire
+            .await
+            .unwrap()
+            .expect("the lock has not become free")
+    })
 }
 
 /// A task that waits for an exclusive lock.
@@ -35,10 +42,17 @@ pub(super) fn waiting_for(lock: &Arc<dyn InterProcessLock>) -> JoinHandle<LockGu
     waiting(async move { lock.acquire_timeout(DEFAULT_TIMEOUT).await })
 }
 
-/// Waits until the session watches a node below `path`. Servers do not report child watches by path.
+/// Waits until the session watches a node below `path`. Servers do not report child watches by
+/// path.
 pub(super) async fn until_waits(path: &str, session: i64) {
-    let below = |node: &str| node.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-    until_watched(TestingServer::shared().await, |node, by| below(node) && by.contains(&session)).await;
+    let below = |node: &str| {
+        node.strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    until_watched(TestingServer::shared().await, |node, by| {
+        below(node) && by.contains(&session)
+    })
+    .await;
 }
 
 /// Waits until the session has a node in the directory: it contends there.
@@ -57,7 +71,10 @@ pub(super) async fn until_contends(client: &CuratorClient, dir: &str, session: i
 
 /// Waits until the session watches this node.
 pub(super) async fn until_watches(node: &str, session: i64) {
-    until_watched(TestingServer::shared().await, |watched, by| watched == node && by.contains(&session)).await;
+    until_watched(TestingServer::shared().await, |watched, by| {
+        watched == node && by.contains(&session)
+    })
+    .await;
 }
 
 /// Waits until the directory has this many children.

@@ -1,4 +1,5 @@
-//! The nodes that go-zookeeper's lock leaves behind when it fails, which matter for a fleet with Go programs.
+//! The nodes that go-zookeeper's lock leaves behind when it fails, which matter for a fleet with Go
+//! programs.
 
 use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
@@ -18,10 +19,16 @@ async fn go_zookeepers_lock_fails_on_a_foreign_child_and_leaves_its_node_in_the_
     let mutex = mutex(&client, &path);
 
     mutex.acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(go.ask(&format!("create {path}/guest")), format!("ok {path}/guest"));
+    assert_eq!(
+        go.ask(&format!("create {path}/guest")),
+        format!("ok {path}/guest")
+    );
     mutex.acquire().await.unwrap().release().await.unwrap();
     let answer = go.ask(&format!("acquire {path}"));
-    assert!(answer.starts_with("error strconv.Atoi: parsing \"guest\""), "{answer}");
+    assert!(
+        answer.starts_with("error strconv.Atoi: parsing \"guest\""),
+        "{answer}"
+    );
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert!(mutex.try_acquire().await.unwrap().is_none());
     // Its node is deleted with its session.
@@ -38,7 +45,10 @@ async fn go_zookeepers_lock_fails_when_its_connection_breaks_and_leaves_its_node
     let mutex = mutex(&client, &path);
 
     proxy.cut_before_reply(OpCode::GetChildren2);
-    assert_eq!(go.ask(&format!("acquire {path}")), "error zk: connection closed");
+    assert_eq!(
+        go.ask(&format!("acquire {path}")),
+        "error zk: connection closed"
+    );
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert_eq!(mutex.participants().await.unwrap()[0].data, b"go");
     assert!(mutex.try_acquire().await.unwrap().is_none());
@@ -57,10 +67,15 @@ async fn go_zookeepers_lock_neither_releases_nor_acquires_after_its_session_has_
     let mutex = mutex(&client, &path);
 
     assert!(go.ask(&format!("acquire {path}")).starts_with("ok _c_"));
-    close_session(server.address(), &proxy.sessions()[0]).await.unwrap();
+    close_session(server.address(), &proxy.sessions()[0])
+        .await
+        .unwrap();
     let guard = soon(mutex.acquire()).await.unwrap();
     // The Go client has a new session.
     go.ask_until(&format!("release {path}"), "error zk: node does not exist");
-    assert_eq!(go.ask(&format!("acquire {path}")), "error zk: trying to acquire a lock twice");
+    assert_eq!(
+        go.ask(&format!("acquire {path}")),
+        "error zk: trying to acquire a lock twice"
+    );
     guard.release().await.unwrap();
 }

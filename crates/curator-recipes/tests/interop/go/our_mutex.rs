@@ -6,7 +6,10 @@ use curator_test::{TestingServer, unique_path};
 use super::start;
 use crate::{
     ours::{client, until_another_watches},
-    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
+    sharing::{
+        Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue,
+        take_turns,
+    },
     still_waits::round_trips,
 };
 
@@ -52,5 +55,12 @@ async fn go_zookeepers_lock_waits_for_a_mutex_with_kazoos_names_but_not_the_othe
     assert!(go.is_silent());
     guard.release().await.unwrap();
     assert!(go.answer().starts_with("ok _c_"));
-    mutex.try_acquire().await.unwrap().expect("go-zookeeper's node is ignored").release().await.unwrap();
+    mutex
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("go-zookeeper's node is ignored")
+        .release()
+        .await
+        .unwrap();
 }

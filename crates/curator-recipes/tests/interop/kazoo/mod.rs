@@ -19,6 +19,9 @@ fn start(name: &str, connect_string: &str) -> Agent {
 /// A server, and two clients named `a` and `b`.
 async fn two_clients() -> (TestingServer, Agent, Agent) {
     let server = TestingServer::start().await.unwrap();
-    let (a, b) = (start("a", &server.connect_string()), start("b", &server.connect_string()));
+    let (a, b) = (
+        start("a", &server.connect_string()),
+        start("b", &server.connect_string()),
+    );
     (server, a, b)
 }

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use curator_recipes::{
-    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, client::CuratorClient,
+    InterProcessLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
+    client::CuratorClient,
 };
 use curator_test::{TestingServer, unique_path};
 
 use super::start;
 use crate::{
     ours::client,
-    sharing::{Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue, take_turns},
+    sharing::{
+        Peer, killed_programs_give_way, lost_sessions_of_ours_give_way, stand_in_one_queue,
+        take_turns,
+    },
     turns::Ours,
 };
 
@@ -55,7 +59,12 @@ fn with_our_names(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLoc
 }
 
 fn writer(client: &CuratorClient, path: &str) -> Arc<dyn InterProcessLock> {
-    Arc::new(InterProcessReadWriteLock::new(client, path).unwrap().write().clone())
+    Arc::new(
+        InterProcessReadWriteLock::new(client, path)
+            .unwrap()
+            .write()
+            .clone(),
+    )
 }
 
 #[tokio::test]
@@ -113,9 +122,16 @@ async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
 
     // Kazoo's semaphore has two leases. Kazoo takes one.
     assert_eq!(kazoo.ask(&format!("acquire semaphore {path}")), "ok True");
-    let lease = semaphore.try_acquire().await.unwrap().expect("kazoo's lease is ignored");
+    let lease = semaphore
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("kazoo's lease is ignored");
     assert_eq!(kazoo.ask(&format!("release semaphore {path}")), "ok True");
     lease.release().await.unwrap();
     assert_eq!(kazoo.ask(&format!("children {path}")), "ok leases locks");
-    assert_eq!(kazoo.ask(&format!("try_acquire semaphore {path}")), "ok False");
+    assert_eq!(
+        kazoo.ask(&format!("try_acquire semaphore {path}")),
+        "ok False"
+    );
 }

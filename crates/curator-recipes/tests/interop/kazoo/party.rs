@@ -13,16 +13,26 @@ async fn our_group_lists_kazoos_parties() {
     let (server, mut a, mut b) = two_clients().await;
     let client = client(&server).await;
     // A part of each kazoo member's name in our list, and kazoo's list when our member has joined.
-    for (kind, mark, listed) in [("party", "__party__", "ok a b"), ("shallow", "-", "ok a b ours")] {
+    for (kind, mark, listed) in [
+        ("party", "__party__", "ok a b"),
+        ("shallow", "-", "ok a b ours"),
+    ] {
         let path = format!("/{kind}");
         for agent in [&mut a, &mut b] {
             assert_eq!(agent.ask(&format!("join {kind} {path}")), "ok");
         }
-        let member = GroupMember::builder(&client, &path, "ours").unwrap().data("x").start();
+        let member = GroupMember::builder(&client, &path, "ours")
+            .unwrap()
+            .data("x")
+            .start();
         soon(member.node().created()).await.unwrap();
         let data = || -> BTreeSet<Vec<u8>> {
             let members = member.members().snapshot();
-            members.iter().filter(|one| one.path().name().contains(mark)).map(|one| one.data().to_vec()).collect()
+            members
+                .iter()
+                .filter(|one| one.path().name().contains(mark))
+                .map(|one| one.data().to_vec())
+                .collect()
         };
         until(async || data() == [b"a".to_vec(), b"b".to_vec()].into()).await;
         until(async || member.members().snapshot().len() == 3).await;

@@ -1,13 +1,13 @@
-//! Servers older than the embedded one: some do not return the stats of nodes that a transaction creates
-//! (ZOOKEEPER-4026: older than 3.7.2, and 3.8.0 to 3.8.1), some do not support `multiRead` (older than 3.6).
-//! In real time, for both transports: a simulation has only the native one.
+//! Servers older than the embedded one: some do not return the stats of nodes that a transaction
+//! creates (ZOOKEEPER-4026: older than 3.7.2, and 3.8.0 to 3.8.1), some do not support `multiRead`
+//! (older than 3.6). In real time, for both transports: a simulation has only the native one.
 
 use std::time::Duration;
 
 use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
-    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2, LockGuard,
-    SemaphoreLease,
+    Error, FencingToken, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
+    LockGuard, SemaphoreLease,
 };
 use curator_test::{EmbeddedServer, FaultProxy, OpCode};
 
@@ -15,18 +15,26 @@ use crate::support::subjects::{Kind, Lock};
 use crate::support::{FAULTS, LONG_SESSION, builder, soon, until};
 
 fn old_server() -> EmbeddedServer {
-    EmbeddedServer::builder().stats_in_transactions(false).start().unwrap()
+    EmbeddedServer::builder()
+        .stats_in_transactions(false)
+        .start()
+        .unwrap()
 }
 
 async fn connect(connect_string: &str) -> CuratorClient {
-    let builder = builder(connect_string, LONG_SESSION).operation_timeout(Duration::from_millis(500));
+    let builder =
+        builder(connect_string, LONG_SESSION).operation_timeout(Duration::from_millis(500));
     builder.connect().await.unwrap()
 }
 
 /// Checks the holder's tokens against its nodes, and returns the fencing token.
 async fn checked_token(client: &CuratorClient, guard: &LockGuard) -> FencingToken {
     for (node, token) in guard.fencing_tokens() {
-        let stat = client.check_exists(node).await.unwrap().expect("the node exists");
+        let stat = client
+            .check_exists(node)
+            .await
+            .unwrap()
+            .expect("the node exists");
         assert_eq!(token.to_string(), stat.czxid.to_string());
     }
     assert!(guard.is_valid());
@@ -50,13 +58,18 @@ async fn the_leases_of_a_semaphore_have_the_tokens_of_their_nodes() {
     }
     let fourth = soon(semaphore.acquire()).await.unwrap();
     assert!(checked_token(&client, &fourth).await > leases[2].fencing_token());
-    SemaphoreLease::release_all(leases.into_iter().chain([fourth])).await.unwrap();
+    SemaphoreLease::release_all(leases.into_iter().chain([fourth]))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_acquire_their_locks_with_rising_tokens() {
     let server = old_server();
-    let (holder, waiter) = (connect(&server.connect_string()).await, connect(&server.connect_string()).await);
+    let (holder, waiter) = (
+        connect(&server.connect_string()).await,
+        connect(&server.connect_string()).await,
+    );
     for kind in KINDS {
         let (held, wanted) = (lock(kind, &holder), lock(kind, &waiter));
         let guard = soon(held.acquire()).await.unwrap();
@@ -64,7 +77,10 @@ async fn waiters_acquire_their_locks_with_rising_tokens() {
         let waiting = tokio::spawn(async move { soon(wanted.acquire()).await });
         until(async || held.participants().await.unwrap().len() == 2 * guard.nodes().count()).await;
         guard.release().await.unwrap();
-        let guard = waiting.await.unwrap().unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        let guard = waiting
+            .await
+            .unwrap()
+            .unwrap_or_else(|error| panic!("{kind:?}: {error}"));
         assert!(checked_token(&holder, &guard).await > token, "{kind:?}");
         guard.release().await.unwrap();
     }
@@ -74,40 +90,78 @@ async fn waiters_acquire_their_locks_with_rising_tokens() {
 async fn a_lost_exists_request_leaves_one_holder_and_a_free_lock_after_its_release() {
     let server = old_server();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
+    let (client, other) = (
+        connect(&proxy.connect_string()).await,
+        connect(&server.connect_string()).await,
+    );
     for kind in KINDS {
         let (lock, others, name) = (lock(kind, &client), lock(kind, &other), kind.name());
-        // Creates the directories together with the nodes; all servers return the directories' stats.
+        // Creates the directories together with the nodes; all servers return the directories'
+        // stats.
         lock.acquire().await.unwrap().release().await.unwrap();
         for (fault, arm) in FAULTS {
             proxy.reset_counts();
             arm(&proxy, OpCode::Exists);
-            let guard = soon(lock.acquire()).await.unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));
-            assert!(proxy.requests().contains_key(&OpCode::Exists), "{name}, {fault}: no exists request was sent");
+            let guard = soon(lock.acquire())
+                .await
+                .unwrap_or_else(|error| panic!("{name}, {fault}: {error}"));
+            assert!(
+                proxy.requests().contains_key(&OpCode::Exists),
+                "{name}, {fault}: no exists request was sent"
+            );
             checked_token(&other, &guard).await;
-            assert!(others.try_acquire().await.unwrap().is_none(), "{name}, {fault}");
+            assert!(
+                others.try_acquire().await.unwrap().is_none(),
+                "{name}, {fault}"
+            );
             guard.release().await.unwrap();
             soon(client.janitor().idle()).await;
             let next = others.try_acquire().await.unwrap();
-            next.unwrap_or_else(|| panic!("{name}, {fault}: the lock is not free")).release().await.unwrap();
+            next.unwrap_or_else(|| panic!("{name}, {fault}: the lock is not free"))
+                .release()
+                .await
+                .unwrap();
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_and_leave_nothing() {
-    let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
+async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_and_leave_nothing()
+{
+    let server = EmbeddedServer::builder()
+        .stats_in_transactions(false)
+        .multi_read(false)
+        .start()
+        .unwrap();
     let client = connect(&server.connect_string()).await;
     for kind in KINDS {
-        let (error, name) = (soon(lock(kind, &client).acquire()).await.unwrap_err(), kind.name());
-        let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else { panic!("{name}: {error}") };
+        let (error, name) = (
+            soon(lock(kind, &client).acquire()).await.unwrap_err(),
+            kind.name(),
+        );
+        let Error::Client(cause @ client::Error::Unimplemented { .. }) = &error else {
+            panic!("{name}: {error}")
+        };
         let text = cause.to_string();
-        assert!(text.contains("multiRead") && text.contains("ZooKeeper 3.6"), "{name}: {text}");
-        assert!(!cause.is_retryable() && cause.outcome() == client::Outcome::NotApplied, "{name}");
+        assert!(
+            text.contains("multiRead") && text.contains("ZooKeeper 3.6"),
+            "{name}: {text}"
+        );
+        assert!(
+            !cause.is_retryable() && cause.outcome() == client::Outcome::NotApplied,
+            "{name}"
+        );
         soon(client.janitor().idle()).await;
     }
-    for dir in KINDS.iter().flat_map(|kind| kind.dirs(&format!("/{kind:?}"))) {
-        assert_eq!(client.get_children(&*dir).await.unwrap_or_default(), [""; 0], "{dir}");
+    for dir in KINDS
+        .iter()
+        .flat_map(|kind| kind.dirs(&format!("/{kind:?}")))
+    {
+        assert_eq!(
+            client.get_children(&*dir).await.unwrap_or_default(),
+            [""; 0],
+            "{dir}"
+        );
     }
     // The other locks do not need `multiRead`.
     let lock = InterProcessReadWriteLock::new(&client, "/read-write").unwrap();
@@ -115,20 +169,38 @@ async fn before_3_6_locks_that_need_multi_read_fail_with_an_error_that_names_it_
     writing.downgrade().await.unwrap().release().await.unwrap();
     let mutex = InterProcessMutex::new(&client, "/plain").unwrap();
     let guard = soon(mutex.acquire()).await.unwrap();
-    guard.transaction().check("/plain", None).unwrap().commit().await.unwrap();
+    guard
+        .transaction()
+        .check("/plain", None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
     guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_3_6_held_nodes_are_checked_one_by_one_after_a_reconnect() {
-    let server = EmbeddedServer::builder().stats_in_transactions(false).multi_read(false).start().unwrap();
+    let server = EmbeddedServer::builder()
+        .stats_in_transactions(false)
+        .multi_read(false)
+        .start()
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (client, other) = (connect(&proxy.connect_string()).await, connect(&server.connect_string()).await);
-    let [kept, deleted] = ["/kept", "/deleted"].map(|path| InterProcessMutex::new(&client, path).unwrap());
-    let (kept, deleted) = (kept.acquire().await.unwrap(), deleted.acquire().await.unwrap());
+    let (client, other) = (
+        connect(&proxy.connect_string()).await,
+        connect(&server.connect_string()).await,
+    );
+    let [kept, deleted] =
+        ["/kept", "/deleted"].map(|path| InterProcessMutex::new(&client, path).unwrap());
+    let (kept, deleted) = (
+        kept.acquire().await.unwrap(),
+        deleted.acquire().await.unwrap(),
+    );
     let mut states = client.connection_states();
     other.delete().for_path(deleted.node()).await.unwrap();
-    // Such a server may reject `multiRead` before it has answered the probe, and then closes the connection.
+    // Such a server may reject `multiRead` before it has answered the probe, and then closes the
+    // connection.
     proxy.swallow_next_reply(OpCode::Multi);
     proxy.swallow_next_reply(OpCode::Sync);
     proxy.cut();

@@ -1,7 +1,7 @@
 //! Several locks as one: all or nothing, without deadlock.
 //!
-//! `contract/` tests what a multi-lock has in common with the other locks; the target `matrix` tests its nodes after
-//! lost replies and dropped futures.
+//! `contract/` tests what a multi-lock has in common with the other locks; the target `matrix`
+//! tests its nodes after lost replies and dropped futures.
 
 mod nodes;
 mod of;
@@ -45,7 +45,11 @@ async fn assert_holds_all(client: &CuratorClient, guard: &LockGuard, paths: &[St
     let nodes: Vec<_> = guard.nodes().map(ToString::to_string).collect();
     assert_eq!(nodes.len(), paths.len());
     for (path, node) in paths.iter().zip(nodes) {
-        let found: Vec<_> = children(client, path).await.into_iter().map(|name| format!("{path}/{name}")).collect();
+        let found: Vec<_> = children(client, path)
+            .await
+            .into_iter()
+            .map(|name| format!("{path}/{name}"))
+            .collect();
         assert_eq!(found, [node]);
     }
 }

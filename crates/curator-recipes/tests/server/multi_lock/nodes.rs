@@ -8,7 +8,8 @@ use curator_test::OpCode;
 
 use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
 use crate::support::{
-    FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire, still_waits, until,
+    FAULTS, Row, arc, behind_proxy_with, children, client, free, mutex, soon, spawn_acquire,
+    still_waits, until,
 };
 use crate::transactions::assert_lost;
 
@@ -29,14 +30,19 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
     let (client, admin, paths) = (client().await, client().await, paths::<3>("one-gone"));
     for lock in [multi(&client, &paths), one_by_one(&client, &paths)] {
         for gone in 0..3 {
-            for way in [Way::Releases, Way::ReleasesWhenNotified, Way::DropsWhenNotified] {
+            for way in [
+                Way::Releases,
+                Way::ReleasesWhenNotified,
+                Way::DropsWhenNotified,
+            ] {
                 let guard = lock.acquire().await.unwrap();
                 let node = nodes(&guard).remove(gone);
                 let (handle, late) = (guard.loss(), guard.loss());
                 if way == Way::Releases {
                     admin.delete().for_path(&node).await.unwrap();
                 } else {
-                    let (lost, deleted) = soon(async { tokio::join!(handle, admin.delete().for_path(&node)) }).await;
+                    let (lost, deleted) =
+                        soon(async { tokio::join!(handle, admin.delete().for_path(&node)) }).await;
                     deleted.unwrap();
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                     assert_eq!(soon(guard.lost()).await, lost);
@@ -48,7 +54,11 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
                     let lost = soon(late).await;
                     assert_eq!((&lost.path, lost.reason), (&node, LossReason::NodeDeleted));
                 } else {
-                    assert_lost(&soon(guard.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
+                    assert_lost(
+                        &soon(guard.release()).await.unwrap_err(),
+                        &node,
+                        LossReason::NodeDeleted,
+                    );
                     queues_of(&admin, &paths, &[0; 3]).await;
                 }
                 free(&client, &paths).await;
@@ -60,7 +70,10 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
         assert!(still_waits(&waiting, &client).await);
         guard.release().await.unwrap();
         assert!(!late.is_valid());
-        assert_eq!([soon(waiting).await.unwrap().reason, soon(late).await.reason], [LossReason::Released; 2]);
+        assert_eq!(
+            [soon(waiting).await.unwrap().reason, soon(late).await.reason],
+            [LossReason::Released; 2]
+        );
     }
 }
 
@@ -68,18 +81,37 @@ async fn the_loss_of_one_of_several_nodes_is_reported_and_the_others_are_deleted
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("kept"));
-    for lock in [multi(&client, &paths), InterProcessMultiLock::non_reentrant(&client, &paths).unwrap()] {
-        for (gone, waits) in [(0, true), (1, true), (2, true), (0, false), (1, false), (2, false)] {
+    for lock in [
+        multi(&client, &paths),
+        InterProcessMultiLock::non_reentrant(&client, &paths).unwrap(),
+    ] {
+        for (gone, waits) in [
+            (0, true),
+            (1, true),
+            (2, true),
+            (0, false),
+            (1, false),
+            (2, false),
+        ] {
             let lost = lock.acquire().await.unwrap();
             let node = nodes(&lost).remove(gone);
-            let (reported, deleted) = soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
+            let (reported, deleted) =
+                soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
             deleted.unwrap();
             assert_eq!(reported.reason, LossReason::NodeDeleted);
             // The nodes that are left would be ahead of those of this acquire.
-            let anew = if waits { soon(lock.acquire()).await } else { lock.try_acquire().await.map(Option::unwrap) };
+            let anew = if waits {
+                soon(lock.acquire()).await
+            } else {
+                lock.try_acquire().await.map(Option::unwrap)
+            };
             let anew = anew.unwrap();
             assert!(anew.is_valid() && !anew.is_reentry());
-            assert_lost(&soon(lost.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
+            assert_lost(
+                &soon(lost.release()).await.unwrap_err(),
+                &node,
+                LossReason::NodeDeleted,
+            );
             assert_holds_all(&admin, &anew, &paths).await;
             anew.release().await.unwrap();
             queues_of(&admin, &paths, &[0; 3]).await;
@@ -87,19 +119,24 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
     }
 }
 
-/// A multi-lock of paths deletes its nodes in one transaction, in their order. A multi-lock of locks releases its locks
-/// one after another, the last one first.
+/// A multi-lock of paths deletes its nodes in one transaction, in their order. A multi-lock of
+/// locks releases its locks one after another, the last one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases() {
     let (client, admin, paths) = (client().await, client().await, paths::<3>("two-gone"));
-    for (lock, order) in [(multi(&client, &paths), [0, 2]), (one_by_one(&client, &paths), [2, 0])] {
+    for (lock, order) in [
+        (multi(&client, &paths), [0, 2]),
+        (one_by_one(&client, &paths), [2, 0]),
+    ] {
         let guard = lock.acquire().await.unwrap();
         let nodes = nodes(&guard);
         for gone in [0, 2] {
             admin.delete().for_path(&nodes[gone]).await.unwrap();
         }
         let error = soon(guard.release()).await.unwrap_err();
-        let Error::ReleasesFailed { failures } = &error else { panic!("{error}") };
+        let Error::ReleasesFailed { failures } = &error else {
+            panic!("{error}")
+        };
         assert_eq!(failures.len(), 2, "{error}");
         for (failure, gone) in failures.iter().zip(order) {
             assert_lost(failure, &nodes[gone], LossReason::NodeDeleted);
@@ -111,16 +148,22 @@ async fn a_release_with_two_nodes_gone_reports_both_in_the_order_of_the_releases
 /// The loss is known already, and a lost reply does not hide it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
-    let (proxy, client) = behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
+    let (proxy, client) =
+        behind_proxy_with(|builder| builder.operation_timeout(Duration::from_millis(300))).await;
     let (admin, paths) = (self::client().await, paths::<3>("known-loss"));
     for (_, fault) in FAULTS {
         let guard = multi(&client, &paths).acquire().await.unwrap();
         let node = nodes(&guard).remove(1);
-        let (lost, deleted) = soon(async { tokio::join!(guard.lost(), admin.delete().for_path(&node)) }).await;
+        let (lost, deleted) =
+            soon(async { tokio::join!(guard.lost(), admin.delete().for_path(&node)) }).await;
         deleted.unwrap();
         assert_eq!(lost.path, node);
         fault(&proxy, OpCode::Multi);
-        assert_lost(&soon(guard.release()).await.unwrap_err(), &node, LossReason::NodeDeleted);
+        assert_lost(
+            &soon(guard.release()).await.unwrap_err(),
+            &node,
+            LossReason::NodeDeleted,
+        );
         free(&client, &paths).await;
     }
 }
@@ -128,7 +171,8 @@ async fn a_release_reports_a_known_loss_despite_a_lost_reply() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
     let (holder, waiter) = (client().await, client().await);
-    // The waiter is first in the first queue, and second in the second queue. Its node in one of the queues is deleted.
+    // The waiter is first in the first queue, and second in the second queue. Its node in one of
+    // the queues is deleted.
     for deleted in [0, 1] {
         let _row = Row::of(deleted);
         let paths = paths::<2>("begins-anew");
@@ -145,11 +189,17 @@ async fn a_waiter_that_loses_one_of_its_places_starts_again_in_all_queues() {
             places
         };
         let before = places().await;
-        holder.delete().for_path(format!("{}/{}", paths[deleted], before[deleted][0])).await.unwrap();
+        holder
+            .delete()
+            .for_path(format!("{}/{}", paths[deleted], before[deleted][0]))
+            .await
+            .unwrap();
         // The waiter removes its old node in the other queue.
         until(async || {
             let now = places().await;
-            now.iter().zip(&before).all(|(now, old)| now.len() == 1 && now != old)
+            now.iter()
+                .zip(&before)
+                .all(|(now, old)| now.len() == 1 && now != old)
         })
         .await;
         assert!(still_waits(&waiting, &waiter).await);

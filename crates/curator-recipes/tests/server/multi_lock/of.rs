@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use curator_recipes::client::{self, CuratorClient, ZPath};
 use curator_recipes::{
-    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId, Participant, Result, Wait,
+    Error, InterProcessLock, InterProcessMultiLock, InterProcessMutex, LockGuard, OwnerId,
+    Participant, Result, Wait,
 };
 
 use super::{assert_holds_all, multi, one_by_one, paths, queues_of};
 use crate::support::{
-    DEFAULT_TIMEOUT, arc, client, create_dir_without_create, create_dir_without_delete, free, mutex, soon,
+    DEFAULT_TIMEOUT, arc, client, create_dir_without_create, create_dir_without_delete, free,
+    mutex, soon,
 };
 
 /// A user-defined lock that is slow to acquire.
@@ -53,7 +55,12 @@ impl InterProcessLock for Slow {
 /// Calls each of the three acquire methods, which must fail, and `check` for each error.
 async fn check_failures(lock: &InterProcessMultiLock, mut check: impl AsyncFnMut(Error)) {
     check(soon(lock.acquire()).await.unwrap_err()).await;
-    check(soon(lock.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err()).await;
+    check(
+        soon(lock.acquire_timeout(DEFAULT_TIMEOUT))
+            .await
+            .unwrap_err(),
+    )
+    .await;
     check(soon(lock.try_acquire()).await.unwrap_err()).await;
 }
 
@@ -62,25 +69,46 @@ async fn a_member_that_fails_is_named_and_the_others_are_rolled_back() {
     let (client, paths) = (client().await, paths::<4>("rolled-back"));
     create_dir_without_create(&client, &paths[2]).await;
     let lock = one_by_one(&client, &paths);
-    assert_eq!(lock.paths().iter().map(ToString::to_string).collect::<Vec<_>>(), paths);
+    assert_eq!(
+        lock.paths()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        paths
+    );
     check_failures(&lock, async |error| {
-        let Error::MultiLockMember { member, cause, rollback } = &error else { panic!("{error}") };
+        let Error::MultiLockMember {
+            member,
+            cause,
+            rollback,
+        } = &error
+        else {
+            panic!("{error}")
+        };
         assert_eq!(*member, paths[2]);
-        assert!(matches!(&**cause, Error::Client(client::Error::NoAuth { .. })), "{error}");
+        assert!(
+            matches!(&**cause, Error::Client(client::Error::NoAuth { .. })),
+            "{error}"
+        );
         assert!(rollback.is_empty() && !error.is_retryable(), "{error}");
         let text = error.to_string();
-        assert!(text.contains(&paths[2]) && text.contains(&cause.to_string()), "{text}");
+        assert!(
+            text.contains(&paths[2]) && text.contains(&cause.to_string()),
+            "{text}"
+        );
         assert!(!lock.is_acquired_in_this_process());
         free(&client, &[&paths[..2], &paths[3..]].concat()).await;
     })
     .await;
 }
 
-/// In real time, as the simulation has no ACLs; the timeout is long enough for the members that are free.
+/// In real time, as the simulation has no ACLs; the timeout is long enough for the members that are
+/// free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_error_of_a_rollback_is_reported() {
     for fails in [true, false] {
-        let (holder, client, paths) = (client().await, client().await, paths::<4>("rollback-fails"));
+        let (holder, client, paths) =
+            (client().await, client().await, paths::<4>("rollback-fails"));
         for path in &paths[..2] {
             create_dir_without_delete(&client, path).await;
         }
@@ -94,11 +122,15 @@ async fn every_error_of_a_rollback_is_reported() {
         let error = if fails {
             soon(lock.acquire()).await.unwrap_err()
         } else {
-            soon(lock.acquire_timeout(Duration::from_secs(3))).await.unwrap_err()
+            soon(lock.acquire_timeout(Duration::from_secs(3)))
+                .await
+                .unwrap_err()
         };
         let text = error.to_string();
         let rollback = match error {
-            Error::MultiLockMember { member, rollback, .. } if fails => {
+            Error::MultiLockMember {
+                member, rollback, ..
+            } if fails => {
                 assert_eq!(member, paths[3]);
                 rollback
             }
@@ -108,13 +140,21 @@ async fn every_error_of_a_rollback_is_reported() {
         };
         let mut refused = Vec::new();
         for failure in &rollback {
-            let Error::ReleaseRefused { path, cause: client::Error::NoAuth { .. } } = failure else {
+            let Error::ReleaseRefused {
+                path,
+                cause: client::Error::NoAuth { .. },
+            } = failure
+            else {
                 panic!("{failure}")
             };
             assert!(text.contains(path.as_str()), "{text}");
             refused.push(path.parent().unwrap().to_string());
         }
-        assert_eq!(refused, [&*paths[1], &*paths[0]], "the last lock is released first");
+        assert_eq!(
+            refused,
+            [&*paths[1], &*paths[0]],
+            "the last lock is released first"
+        );
         // The lock whose release is permitted was released.
         queues_of(&holder, &paths, &[1, 1, 0, usize::from(!fails)]).await;
         drop(held);
@@ -128,13 +168,31 @@ async fn one_deadline_covers_all_members() {
     let (holder, client, paths) = (client().await, client().await, paths::<3>("one-deadline"));
     let took = Duration::from_millis(100);
     let timeout = Duration::from_secs(30);
-    let slow = |path| Slow { inner: mutex(&client, path), takes: took, timeouts: Mutex::default() };
+    let slow = |path| Slow {
+        inner: mutex(&client, path),
+        takes: took,
+        timeouts: Mutex::default(),
+    };
     let members = paths.each_ref().map(|path| Arc::new(slow(path)));
-    let lock = InterProcessMultiLock::of(members.clone().map(|member| member as Arc<dyn InterProcessLock>)).unwrap();
-    soon(lock.acquire_timeout(timeout)).await.unwrap().unwrap().release().await.unwrap();
+    let lock = InterProcessMultiLock::of(
+        members
+            .clone()
+            .map(|member| member as Arc<dyn InterProcessLock>),
+    )
+    .unwrap();
+    soon(lock.acquire_timeout(timeout))
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     for (place, member) in members.iter().enumerate() {
         let given = member.timeouts.lock().unwrap().pop().unwrap();
-        assert!(given <= timeout - took * u32::try_from(place).unwrap(), "member {place} had a timeout of {given:?}");
+        assert!(
+            given <= timeout - took * u32::try_from(place).unwrap(),
+            "member {place} had a timeout of {given:?}"
+        );
     }
 
     // Two members are held by another client.
@@ -158,14 +216,29 @@ async fn a_multi_lock_is_a_member_of_another() {
     let (client, paths) = (client().await, paths::<5>("nested-multi"));
     let inner = one_by_one(&client, &paths[..2]);
     let last = mutex(&client, &paths[4]);
-    let members = [arc(inner.clone()), arc(multi(&client, &paths[2..4])), arc(last)];
+    let members = [
+        arc(inner.clone()),
+        arc(multi(&client, &paths[2..4])),
+        arc(last),
+    ];
     let lock = InterProcessMultiLock::of(members).unwrap();
     let guard = lock.acquire().await.unwrap();
     assert_holds_all(&client, &guard, &paths).await;
-    assert_eq!(guard.fencing_tokens().map(|(_, token)| token).max(), Some(guard.fencing_token()));
-    let again = lock.try_acquire().await.unwrap().expect("its members are reentrant");
+    assert_eq!(
+        guard.fencing_tokens().map(|(_, token)| token).max(),
+        Some(guard.fencing_token())
+    );
+    let again = lock
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("its members are reentrant");
     guard.release().await.unwrap();
-    assert!(again.is_valid() && lock.is_acquired_in_this_process() && inner.is_acquired_in_this_process());
+    assert!(
+        again.is_valid()
+            && lock.is_acquired_in_this_process()
+            && inner.is_acquired_in_this_process()
+    );
     assert_holds_all(&client, &again, &paths).await;
     again.release().await.unwrap();
     assert!(!lock.is_acquired_in_this_process());
@@ -173,13 +246,23 @@ async fn a_multi_lock_is_a_member_of_another() {
     // Both errors contain the failure of an inner member.
     let [refused] = self::paths("nested-refused");
     create_dir_without_create(&client, &refused).await;
-    let broken = InterProcessMultiLock::of([arc(mutex(&client, &paths[1])), arc(mutex(&client, &refused))]).unwrap();
+    let broken = InterProcessMultiLock::of([
+        arc(mutex(&client, &paths[1])),
+        arc(mutex(&client, &refused)),
+    ])
+    .unwrap();
     let outer = InterProcessMultiLock::of([arc(mutex(&client, &paths[0])), arc(broken)]).unwrap();
     let error = soon(outer.acquire()).await.unwrap_err();
-    let Error::MultiLockMember { member, cause, .. } = &error else { panic!("{error}") };
+    let Error::MultiLockMember { member, cause, .. } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(*member, format!("{}, {refused}", paths[1]));
-    assert!(matches!(&**cause, Error::MultiLockMember { member, .. } if *member == refused), "{error}");
+    assert!(
+        matches!(&**cause, Error::MultiLockMember { member, .. } if *member == refused),
+        "{error}"
+    );
     free(&client, &paths).await;
-    let twice = InterProcessMultiLock::of([arc(inner), arc(mutex(&client, &paths[1]))]).unwrap_err();
+    let twice =
+        InterProcessMultiLock::of([arc(inner), arc(mutex(&client, &paths[1]))]).unwrap_err();
     assert!(matches!(&twice, Error::InvalidMultiLock { .. }), "{twice}");
 }

@@ -11,10 +11,21 @@ async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     let [one, two] = paths("refused");
     // The queue of a semaphore mutex on one path is that of a mutex on another.
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &two).unwrap();
-    let (queue, contender) = (format!("{two}/locks"), format!("{two}/order-lock-0000000007/deeper"));
+    let (queue, contender) = (
+        format!("{two}/locks"),
+        format!("{two}/order-lock-0000000007/deeper"),
+    );
     let refusals = [
-        (InterProcessMultiLock::new(&client, [""; 0]), vec![], "at least one path"),
-        (InterProcessMultiLock::new(&client, [&one, &two, &one]), vec![&one, &two, &one], "each path only once"),
+        (
+            InterProcessMultiLock::new(&client, [""; 0]),
+            vec![],
+            "at least one path",
+        ),
+        (
+            InterProcessMultiLock::new(&client, [&one, &two, &one]),
+            vec![&one, &two, &one],
+            "each path only once",
+        ),
         (InterProcessMultiLock::of([]), vec![], "at least one path"),
         (
             InterProcessMultiLock::of([arc(mutex(&client, &queue)), arc(semaphore_mutex)]),
@@ -29,8 +40,16 @@ async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     ];
     for (refused, named, wanted) in refusals {
         let error = refused.unwrap_err();
-        let Error::InvalidMultiLock { paths, expected, .. } = &error else { panic!("{error}") };
-        assert_eq!((paths.iter().collect::<Vec<_>>(), *expected), (named, wanted));
+        let Error::InvalidMultiLock {
+            paths, expected, ..
+        } = &error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(
+            (paths.iter().collect::<Vec<_>>(), *expected),
+            (named, wanted)
+        );
         assert!(!error.is_retryable());
     }
 }
@@ -41,11 +60,22 @@ async fn nested_paths_have_separate_queues() {
     let [outer] = paths("within");
     let inner = [format!("{outer}/b"), outer.clone(), format!("{outer}/b/c")];
     let guard = soon(multi(&client, &inner).acquire()).await.unwrap();
-    assert!(guard.nodes().map(|node| node.parent().unwrap().to_string()).eq(inner.clone()));
+    assert!(
+        guard
+            .nodes()
+            .map(|node| node.parent().unwrap().to_string())
+            .eq(inner.clone())
+    );
     let waiting = spawn_acquire(arc(multi(&other, &inner)));
     // The children: two contenders' nodes and, if there is one, the inner directory.
     queues_of(&client, &inner, &[3, 3, 2]).await;
     guard.release().await.unwrap();
-    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    soon(waiting)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     queues_of(&client, &inner, &[1, 1, 0]).await;
 }

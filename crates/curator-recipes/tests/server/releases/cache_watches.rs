@@ -1,4 +1,5 @@
-//! The watches of caches on the server: they do not leak or get lost, and do not affect the watches of locks.
+//! The watches of caches on the server: they do not leak or get lost, and do not affect the watches
+//! of locks.
 use std::time::{Duration, Instant};
 
 use curator_recipes::CuratorCache;
@@ -8,8 +9,9 @@ use futures_util::future::join_all;
 
 use crate::cache_faults::assert_equals_servers;
 use crate::support::{
-    End, LONG_SESSION, QuietServer, behind_proxy, builder, churn_locks_beside_caches, client, connect, drop_after,
-    path, refuses_watches, requests_of, soon, transport, until, use_cache, watch_once_beside_a_cache,
+    End, LONG_SESSION, QuietServer, behind_proxy, builder, churn_locks_beside_caches, client,
+    connect, drop_after, path, refuses_watches, requests_of, soon, transport, until, use_cache,
+    watch_once_beside_a_cache,
 };
 
 /// Waits until the server, which no other test uses meanwhile, has no watch.
@@ -22,7 +24,8 @@ async fn watched(server: &TestingServer) -> usize {
     server.watches_by_path().await.unwrap().len()
 }
 
-/// A server that no other test uses meanwhile, a proxy in front of it, and a client behind the proxy.
+/// A server that no other test uses meanwhile, a proxy in front of it, and a client behind the
+/// proxy.
 async fn alone_behind_proxy() -> (QuietServer, FaultProxy, CuratorClient) {
     alone_behind_proxy_with(|builder| builder).await
 }
@@ -33,12 +36,20 @@ async fn alone_behind_proxy_with(
 ) -> (QuietServer, FaultProxy, CuratorClient) {
     let quiet = QuietServer::take().await;
     let proxy = FaultProxy::start(quiet.server.address()).unwrap();
-    let client = settings(builder(&proxy.connect_string(), LONG_SESSION)).connect().await.unwrap();
+    let client = settings(builder(&proxy.connect_string(), LONG_SESSION))
+        .connect()
+        .await
+        .unwrap();
     (quiet, proxy, client)
 }
 
 async fn create(client: &CuratorClient, path: &str) {
-    client.create().creating_parent_containers().for_path(path, "").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(path, "")
+        .await
+        .unwrap();
 }
 
 /// Changes nodes below `base` until its future is dropped.
@@ -47,7 +58,9 @@ async fn change_forever(client: &CuratorClient, base: &str) {
         let (node, child) = (format!("{base}/a/b"), format!("{base}/a/b/{}", number % 5));
         // Each request may fail, because the node may exist or not.
         let _ = client.set_data(&node, number.to_string(), None).await;
-        let _ = client.set_data(format!("{base}/a"), number.to_string(), None).await;
+        let _ = client
+            .set_data(format!("{base}/a"), number.to_string(), None)
+            .await;
         let _ = client.create().for_path(&child, "").await;
         let _ = client.set_data(&child, number.to_string(), None).await;
         let _ = client.delete().for_path(&child).await;
@@ -59,7 +72,10 @@ async fn the_watch_of_a_cache_is_gone_when_its_close_returns() {
     let (quiet, proxy, client) = alone_behind_proxy().await;
     let root = path("gone-at-close");
     create(&client, &root).await;
-    let cache = CuratorCache::builder(&client, &root).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &root)
+        .unwrap()
+        .start()
+        .unwrap();
     soon(cache.ready()).await.unwrap();
     assert_eq!(watched(quiet.server).await, 1);
     // The request that removes the watch is on its way for longer than anything else here takes.
@@ -73,7 +89,10 @@ async fn a_thousand_caches_leave_no_watch() {
     const CONCURRENT: usize = 8;
     let (quiet, path) = (QuietServer::take().await, path("thousand"));
     let connect_string = quiet.server.connect_string();
-    let (client, other) = (connect(&connect_string).await, connect(&connect_string).await);
+    let (client, other) = (
+        connect(&connect_string).await,
+        connect(&connect_string).await,
+    );
     create(&client, &format!("{path}/a/b")).await;
     let roots = ["", "/a", "/a/b", "/a", "/missing"].map(|below| format!("{path}{below}"));
     let caches = join_all((0..CONCURRENT).map(async |first| {
@@ -88,7 +107,10 @@ async fn a_thousand_caches_leave_no_watch() {
     until_no_watch(quiet.server).await;
     assert_eq!(client.health().watches, 0);
     // The last cache works like the first.
-    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path)
+        .unwrap()
+        .start()
+        .unwrap();
     soon(cache.ready()).await.unwrap();
     assert_eq!(watched(quiet.server).await, 1);
     cache.close().await.unwrap();
@@ -104,7 +126,8 @@ async fn locks_lose_no_watch_beside_caches_of_their_client() {
     other.close().await.unwrap();
 }
 
-/// On servers older than 3.9, one-shot watches in the cache's session would remove its watch (ZOOKEEPER-4466).
+/// On servers older than 3.9, one-shot watches in the cache's session would remove its watch
+/// (ZOOKEEPER-4466).
 #[tokio::test]
 async fn one_shot_watches_of_the_same_client_do_not_stop_the_events_of_a_cache() {
     let (with_cache, other) = (client().await, client().await);
@@ -117,7 +140,12 @@ async fn a_cache_misses_no_change_while_other_caches_start_and_end_at_its_paths(
     let base = path("passers");
     create(&client, &format!("{base}/a/b")).await;
     let roots = [base.clone(), format!("{base}/a"), format!("{base}/a/b")];
-    let caches = roots.clone().map(|root| CuratorCache::builder(&client, root).unwrap().start().unwrap());
+    let caches = roots.clone().map(|root| {
+        CuratorCache::builder(&client, root)
+            .unwrap()
+            .start()
+            .unwrap()
+    });
     for cache in &caches {
         soon(cache.ready()).await.unwrap();
     }
@@ -143,7 +171,10 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
     for is_closed in [true, false] {
         proxy.reset_counts();
         proxy.hold_replies(OpCode::AddWatch);
-        let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+        let cache = CuratorCache::builder(&client, &path)
+            .unwrap()
+            .start()
+            .unwrap();
         proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
         assert_eq!(watched(quiet.server).await, 1);
         if is_closed {
@@ -162,10 +193,14 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch() {
 #[tokio::test]
 async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unresponsive_server() {
     let close_timeout = Duration::from_millis(100);
-    let (quiet, proxy, client) = alone_behind_proxy_with(|builder| builder.close_timeout(close_timeout)).await;
+    let (quiet, proxy, client) =
+        alone_behind_proxy_with(|builder| builder.close_timeout(close_timeout)).await;
     let path = path("cache-ends");
     proxy.hold_replies(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path)
+        .unwrap()
+        .start()
+        .unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     assert_eq!(watched(quiet.server).await, 1);
     // The cache's task gives up after the close timeout.
@@ -185,7 +220,12 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
         return;
     }
     let ((proxy, client), path) = (behind_proxy().await, path("cache-next"));
-    let cache = || CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+    let cache = || {
+        CuratorCache::builder(&client, &path)
+            .unwrap()
+            .start()
+            .unwrap()
+    };
     let (first, second) = (cache(), cache());
     for cache in [&first, &second] {
         soon(cache.ready()).await.unwrap();
@@ -194,7 +234,10 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
     proxy.hold_replies(OpCode::Sync);
     // The drop of the last cache at the path removes the watch from the server.
     drop((first, second));
-    proxy.wait_for_request(OpCode::RemoveWatches, 1).await.unwrap();
+    proxy
+        .wait_for_request(OpCode::RemoveWatches, 1)
+        .await
+        .unwrap();
     let next = cache();
     proxy.wait_for_request(OpCode::Sync, 1).await.unwrap();
     assert_eq!(requests_of(&proxy, OpCode::AddWatch), 0);
@@ -207,7 +250,10 @@ async fn a_reply_is_awaited_between_removing_a_watch_and_setting_the_next() {
 async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
     proxy.hold_replies(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path)
+        .unwrap()
+        .start()
+        .unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     let closed = tokio::spawn({
         let client = client.clone();
@@ -221,7 +267,8 @@ async fn a_client_closes_while_a_cache_is_setting_its_watch() {
     until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
 }
 
-/// While a watch is being set, removals make `zookeeper-client` read freed memory (`docs/upstream.md`).
+/// While a watch is being set, removals make `zookeeper-client` read freed memory
+/// (`docs/upstream.md`).
 #[tokio::test]
 async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watch() {
     // Only `zookeeper-client` needs this.
@@ -231,7 +278,12 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("client-closes"));
     let child = format!("{path}/a");
     create(&client, &child).await;
-    let start = |path: &str| CuratorCache::builder(&client, path).unwrap().start().unwrap();
+    let start = |path: &str| {
+        CuratorCache::builder(&client, path)
+            .unwrap()
+            .start()
+            .unwrap()
+    };
     let [kept, unwanted] = [&path, &child].map(|path| start(path));
     soon(kept.ready()).await.unwrap();
     soon(unwanted.ready()).await.unwrap();
@@ -251,9 +303,16 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
     proxy.release_held();
     soon(closed).await.unwrap().unwrap();
     assert_eq!(requests_of(&proxy, OpCode::RemoveWatches), 0);
-    // Each of the two sessions is closed over its existing connection, unless a server takes a second to answer.
-    let closes = (requests_of(&proxy, OpCode::CloseSession), proxy.handshakes());
-    assert!(closes == (2, 2) || closes.0 >= 2 && began.elapsed() > Duration::from_secs(1), "{closes:?}");
+    // Each of the two sessions is closed over its existing connection, unless a server takes a
+    // second to answer.
+    let closes = (
+        requests_of(&proxy, OpCode::CloseSession),
+        proxy.handshakes(),
+    );
+    assert!(
+        closes == (2, 2) || closes.0 >= 2 && began.elapsed() > Duration::from_secs(1),
+        "{closes:?}"
+    );
     until_no_watch(quiet.server).await;
     until(async || quiet.server.sessions().await.unwrap().is_empty()).await;
 }
@@ -262,7 +321,10 @@ async fn a_client_that_closes_while_a_cache_is_setting_its_watch_removes_no_watc
 async fn a_watch_with_a_lost_reply_is_removed_after_its_cache_has_ended() {
     let ((quiet, proxy, client), path) = (alone_behind_proxy().await, path("lost-reply"));
     proxy.swallow_next_reply(OpCode::AddWatch);
-    let cache = CuratorCache::builder(&client, &path).unwrap().start().unwrap();
+    let cache = CuratorCache::builder(&client, &path)
+        .unwrap()
+        .start()
+        .unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     drop(cache);
     until_no_watch(quiet.server).await;

@@ -1,4 +1,5 @@
-//! A config without faults at its requests: its values, its errors for refused data, and an absent node.
+//! A config without faults at its requests: its values, its errors for refused data, and an absent
+//! node.
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
@@ -9,18 +10,26 @@ use tracing::Level;
 
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, Logs, behind_proxy, client as connected, path, polled_until, requests_of, round_trips, soon,
-    still_waits, unplug, until, until_watched,
+    LONG_SESSION, Logs, behind_proxy, client as connected, path, polled_until, requests_of,
+    round_trips, soon, still_waits, unplug, until, until_watched,
 };
 
 /// A config whose node has a number as text.
 pub(crate) fn number(client: &CuratorClient, path: &str) -> ConfigBuilder<u32> {
-    Config::builder(client, path, |data| std::str::from_utf8(data).unwrap().parse::<u32>()).unwrap()
+    Config::builder(client, path, |data| {
+        std::str::from_utf8(data).unwrap().parse::<u32>()
+    })
+    .unwrap()
 }
 
 pub(crate) async fn write(client: &CuratorClient, path: &str, data: &str) {
     if client.check_exists(path).await.unwrap().is_none() {
-        client.create().creating_parent_containers().for_path(path, data).await.unwrap();
+        client
+            .create()
+            .creating_parent_containers()
+            .for_path(path, data)
+            .await
+            .unwrap();
     } else {
         client.set_data(path, data, None).await.unwrap();
     }
@@ -32,12 +41,17 @@ pub(crate) async fn delete(client: &CuratorClient, path: &str) {
 
 /// Waits until the config has this value and is current.
 pub(crate) async fn until_value(config: &Config<u32>, value: u32) {
-    soon(config.values().wait_for(|now| **now == value)).await.unwrap();
+    soon(config.values().wait_for(|now| **now == value))
+        .await
+        .unwrap();
     until_status(config, ConfigStatus::is_current).await;
     assert_eq!(*config.current(), value);
 }
 
-pub(crate) async fn until_status(config: &Config<u32>, wanted: impl Fn(&ConfigStatus) -> bool) -> ConfigStatus {
+pub(crate) async fn until_status(
+    config: &Config<u32>,
+    wanted: impl Fn(&ConfigStatus) -> bool,
+) -> ConfigStatus {
     let mut status = config.status();
     soon(status.wait_for(wanted)).await.unwrap()
 }
@@ -56,7 +70,11 @@ pub(crate) fn is_ended(status: &ConfigStatus) -> bool {
 
 #[tokio::test]
 async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
-    let (client, writer, path) = (connected().await, connected().await, path("config/followed"));
+    let (client, writer, path) = (
+        connected().await,
+        connected().await,
+        path("config/followed"),
+    );
     write(&writer, &path, "1").await;
     let config = soon(number(&client, &path).open()).await.unwrap();
     assert_eq!((*config.current(), config.path().as_str()), (1, &*path));
@@ -67,11 +85,19 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     until_value(&config, 2).await;
     // A value that a reader holds does not change.
     assert_eq!((*first, *values.get_and_update()), (1, 2));
-    for (refused, cause) in [("two", "invalid digit found in string"), ("", "cannot parse integer from empty string")] {
+    for (refused, cause) in [
+        ("two", "invalid digit found in string"),
+        ("", "cannot parse integer from empty string"),
+    ] {
         write(&writer, &path, refused).await;
         let is_it = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { error } if error.to_string().ends_with(cause));
-        let ConfigStatus::Invalid { error } = until_status(&config, is_it).await else { unreachable!() };
-        assert_eq!(error.to_string(), format!("the data of the config {path} are invalid: {cause}"));
+        let ConfigStatus::Invalid { error } = until_status(&config, is_it).await else {
+            unreachable!()
+        };
+        assert_eq!(
+            error.to_string(),
+            format!("the data of the config {path} are invalid: {cause}")
+        );
         assert!(!error.is_retryable() && !error.is_closed());
         assert_eq!(*config.current(), 2);
     }
@@ -79,14 +105,22 @@ async fn the_value_follows_the_node_and_refused_data_never_replace_it() {
     write(&writer, &path, "3").await;
     until_value(&config, 3).await;
     assert!(values.has_changed().unwrap());
-    assert!(format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current")));
+    assert!(
+        format!("{config:?}").starts_with(&format!("Config {{ path: {path:?}, status: Current"))
+    );
 }
 
-/// For each choice: what `open` does without a node, and the value after the deletion of a node with the data 5.
+/// For each choice: what `open` does without a node, and the value after the deletion of a node
+/// with the data 5.
 #[tokio::test]
 async fn if_absent_selects_the_value_without_a_node() {
-    for (choice, later) in [(IfAbsent::KeepLast, 5), (IfAbsent::Default(9), 9), (IfAbsent::Fail, 5)] {
-        let (client, writer, parent) = (connected().await, connected().await, path("config/absent"));
+    for (choice, later) in [
+        (IfAbsent::KeepLast, 5),
+        (IfAbsent::Default(9), 9),
+        (IfAbsent::Fail, 5),
+    ] {
+        let (client, writer, parent) =
+            (connected().await, connected().await, path("config/absent"));
         let path = format!("{parent}/settings");
         let opening = tokio::spawn(number(&client, &path).if_absent(choice.clone()).open());
         let config = match choice {
@@ -105,9 +139,14 @@ async fn if_absent_selects_the_value_without_a_node() {
             }
             _ => {
                 let error = soon(opening).await.unwrap().unwrap_err();
-                assert!(matches!(&error, ConfigError::Absent { path: at } if at.as_str() == path), "{error}");
+                assert!(
+                    matches!(&error, ConfigError::Absent { path: at } if at.as_str() == path),
+                    "{error}"
+                );
                 write(&writer, &path, "5").await;
-                soon(number(&client, &path).if_absent(choice).open()).await.unwrap()
+                soon(number(&client, &path).if_absent(choice).open())
+                    .await
+                    .unwrap()
             }
         };
         until_value(&config, 5).await;
@@ -131,7 +170,11 @@ async fn if_absent_selects_the_value_without_a_node() {
 
 #[tokio::test]
 async fn a_node_created_between_the_read_and_the_watch_is_read() {
-    let ((proxy, client), writer, path) = (behind_proxy().await, connected().await, path("config/between"));
+    let ((proxy, client), writer, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("config/between"),
+    );
     proxy.hold_replies(OpCode::GetData);
     proxy.reset_counts();
     let opening = tokio::spawn(number(&client, &path).open());
@@ -140,7 +183,13 @@ async fn a_node_created_between_the_read_and_the_watch_is_read() {
     proxy.release_held();
     let config = soon(opening).await.unwrap().unwrap();
     assert_eq!(*config.current(), 1);
-    assert_eq!((requests_of(&proxy, OpCode::GetData), requests_of(&proxy, OpCode::Exists)), (2, 1));
+    assert_eq!(
+        (
+            requests_of(&proxy, OpCode::GetData),
+            requests_of(&proxy, OpCode::Exists)
+        ),
+        (2, 1)
+    );
     write(&writer, &path, "2").await;
     until_value(&config, 2).await;
 }
@@ -150,7 +199,9 @@ async fn open_fails_on_data_that_the_decoder_rejects() {
     let (client, path) = (connected().await, path("config/refused"));
     write(&client, &path, "none").await;
     for choice in [IfAbsent::KeepLast, IfAbsent::Default(9), IfAbsent::Fail] {
-        let error = soon(number(&client, &path).if_absent(choice).open()).await.unwrap_err();
+        let error = soon(number(&client, &path).if_absent(choice).open())
+            .await
+            .unwrap_err();
         assert!(matches!(error, ConfigError::Invalid { .. }), "{error}");
     }
 }
@@ -172,7 +223,10 @@ async fn open_timeout_ends_the_wait_and_reports_its_cause() {
     proxy.set_delay(Duration::from_millis(10));
     for timeout in [Duration::ZERO, Duration::from_secs(1)] {
         let error = within(timeout).await.unwrap_err();
-        assert!(matches!(error, ConfigError::Absent { .. }), "{timeout:?}: {error}");
+        assert!(
+            matches!(error, ConfigError::Absent { .. }),
+            "{timeout:?}: {error}"
+        );
     }
     write(&client, &path, "1").await;
     for timeout in [Duration::ZERO, LONG_SESSION] {
@@ -182,14 +236,23 @@ async fn open_timeout_ends_the_wait_and_reports_its_cause() {
     // The server does not reply in time.
     proxy.hold_replies(OpCode::GetData);
     let error = within(Duration::from_millis(50)).await.unwrap_err();
-    assert!(matches!(timed_out(&error), ClientError::OperationTimeout { .. }), "{error}");
+    assert!(
+        matches!(timed_out(&error), ClientError::OperationTimeout { .. }),
+        "{error}"
+    );
     proxy.release_held();
     unplug(&proxy, &client).await;
     for timeout in [Duration::ZERO, Duration::from_millis(50)] {
         let error = within(timeout).await.unwrap_err();
-        assert!(matches!(timed_out(&error), ClientError::NotConnected { .. }), "{timeout:?}: {error}");
+        assert!(
+            matches!(timed_out(&error), ClientError::NotConnected { .. }),
+            "{timeout:?}: {error}"
+        );
         let begin = format!("the config {path} was not read within {timeout:?}: ");
-        assert!(error.is_retryable() && error.to_string().starts_with(&begin), "{error}");
+        assert!(
+            error.is_retryable() && error.to_string().starts_with(&begin),
+            "{error}"
+        );
     }
 }
 
@@ -220,9 +283,17 @@ fn refused_data_is_logged_once_without_its_content() {
             client.close().await.unwrap();
         });
     });
-    let [line] = &*logs.all() else { panic!("{:?}", logs.all()) };
-    assert_eq!(line.message, "config: the data are invalid, and the last value stays");
-    assert_eq!((line.get("path"), line.get("error")), (&*path, "invalid digit found in string"));
+    let [line] = &*logs.all() else {
+        panic!("{:?}", logs.all())
+    };
+    assert_eq!(
+        line.message,
+        "config: the data are invalid, and the last value stays"
+    );
+    assert_eq!(
+        (line.get("path"), line.get("error")),
+        (&*path, "invalid digit found in string")
+    );
     assert!(!format!("{line:?}").contains("secret"), "{line:?}");
 }
 
@@ -231,7 +302,10 @@ async fn an_open_and_a_change_are_one_request_each() {
     let ((proxy, client), writer, path) = (counted().await, connected().await, path("config/cost"));
     write(&writer, &path, "1").await;
     let config = number(&client, &path).open().await.unwrap();
-    assert_eq!(spent(&proxy), stated(("config", "`open`, when the node exists")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("config", "`open`, when the node exists")).await
+    );
     write(&writer, &path, "2").await;
     until_value(&config, 2).await;
     assert_eq!(spent(&proxy), stated(("config", "a change")).await);
@@ -240,21 +314,40 @@ async fn an_open_and_a_change_are_one_request_each() {
     assert_eq!(spent(&proxy), stated(("config", "a deletion")).await);
     write(&writer, &path, "3").await;
     until_value(&config, 3).await;
-    assert_eq!(spent(&proxy), stated(("config", "the node is created")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("config", "the node is created")).await
+    );
     let absent = format!("{path}-absent");
-    let _absent = number(&client, &absent).if_absent(IfAbsent::Default(0)).open().await.unwrap();
-    assert_eq!(spent(&proxy), stated(("config", "`open`, without a node")).await);
+    let _absent = number(&client, &absent)
+        .if_absent(IfAbsent::Default(0))
+        .open()
+        .await
+        .unwrap();
+    assert_eq!(
+        spent(&proxy),
+        stated(("config", "`open`, without a node")).await
+    );
     // Reading the value sends no request.
     for _ in 0..3 {
         assert_eq!(*config.clone().current(), 3);
     }
     client.check_exists("/").await.unwrap();
-    assert_eq!(spent(&proxy).0.into_iter().collect::<Vec<_>>(), [(OpCode::Exists, 1)]);
+    assert_eq!(
+        spent(&proxy).0.into_iter().collect::<Vec<_>>(),
+        [(OpCode::Exists, 1)]
+    );
 }
 
 pub(crate) async fn is_watching(session: i64, path: &str) -> bool {
-    let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
-    watches.get(path).is_some_and(|sessions| sessions.contains(&session))
+    let watches = TestingServer::shared()
+        .await
+        .watches_by_path()
+        .await
+        .unwrap();
+    watches
+        .get(path)
+        .is_some_and(|sessions| sessions.contains(&session))
 }
 
 #[tokio::test]
@@ -294,7 +387,8 @@ async fn a_dropped_open_leaves_no_watch() {
             write(&client, &path, "refused").await;
             soon(number(&client, &path).open()).await.unwrap_err();
         } else {
-            let waiting = polled_until(number(&client, &path).open(), until_watched(session, &path)).await;
+            let waiting =
+                polled_until(number(&client, &path).open(), until_watched(session, &path)).await;
             drop(waiting);
         }
         until(async || !is_watching(session, &path).await).await;
@@ -314,10 +408,17 @@ async fn a_decoder_that_panics_ends_the_config_with_its_message() {
         matches!(error, ConfigError::Panicked { path: at, message }
             if at.as_str() == path && message.contains("on purpose"))
     };
-    let error = soon(Config::builder(&client, &path, decode).unwrap().open()).await.unwrap_err();
-    assert!(panicked(&error) && !error.is_retryable() && !error.is_closed(), "{error}");
+    let error = soon(Config::builder(&client, &path, decode).unwrap().open())
+        .await
+        .unwrap_err();
+    assert!(
+        panicked(&error) && !error.is_retryable() && !error.is_closed(),
+        "{error}"
+    );
     write(&client, &path, "good").await;
-    let config = soon(Config::builder(&client, &path, decode).unwrap().open()).await.unwrap();
+    let config = soon(Config::builder(&client, &path, decode).unwrap().open())
+        .await
+        .unwrap();
     let (mut values, mut states) = (config.values(), config.status());
     write(&client, &path, "panic").await;
     assert!(panicked(&soon(config.ended()).await));

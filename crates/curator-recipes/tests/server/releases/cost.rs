@@ -1,17 +1,21 @@
-//! The cost of acquires and releases, in requests and round trips, compared with the tables in `costs.rs`.
+//! The cost of acquires and releases, in requests and round trips, compared with the tables in
+//! `costs.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
-use curator_recipes::{InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex};
+use curator_recipes::{
+    InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreMutex,
+};
 use curator_test::{FaultProxy, OpCode, TestingServer};
 
 use crate::costs::TABLES;
 use crate::support::subjects::{Kind, Lock};
 use crate::support::{
-    acquiring, behind_proxy, client, connect, mutex, path, queue_of, requests_of, soon, until, without_probes,
+    acquiring, behind_proxy, client, connect, mutex, path, queue_of, requests_of, soon, until,
+    without_probes,
 };
 
 /// Requests by kind, and round trips.
@@ -42,8 +46,14 @@ type Row = (&'static str, &'static str);
 /// The cost that the row states for the server in use.
 pub(crate) async fn stated((table, operation): Row) -> Cost {
     let (_, rows) = TABLES.iter().find(|(name, _)| *name == table).expect(table);
-    let row = rows.iter().find(|row| row.name == operation).expect(operation);
-    let version = TestingServer::shared().await.version().expect("the server is running");
+    let row = rows
+        .iter()
+        .find(|row| row.name == operation)
+        .expect(operation);
+    let version = TestingServer::shared()
+        .await
+        .version()
+        .expect("the server is running");
     let pipelines = row.pipelines(!version.returns_stats_in_transactions());
     let mut requests = BTreeMap::new();
     for (verb, number) in pipelines.concat() {
@@ -67,8 +77,8 @@ pub(crate) async fn stated((table, operation): Row) -> Cost {
 const FREE: Row = ("mutex", "acquire, when it is free");
 const RELEASE: Row = ("mutex", "release");
 
-/// Acquires and releases while the directories exist. Compares the costs of the acquire, of the release, and of both
-/// with these rows.
+/// Acquires and releases while the directories exist. Compares the costs of the acquire, of the
+/// release, and of both with these rows.
 async fn check_cycle(rows: [Row; 3], lock: impl FnOnce(&CuratorClient) -> Lock) {
     let (proxy, client) = counted().await;
     let lock = lock(&client);
@@ -91,7 +101,10 @@ async fn check_cycles() {
         ("cycles", "read lock, write lock"),
     ];
     let semaphore_mutex = [
-        ("semaphore", "acquire, when the queue is empty and there are enough leases"),
+        (
+            "semaphore",
+            "acquire, when the queue is empty and there are enough leases",
+        ),
         ("semaphore", "release"),
         ("cycles", "semaphore mutex, one lease of a semaphore"),
     ];
@@ -122,8 +135,15 @@ async fn check_cycles() {
 #[test]
 fn an_uncontended_acquire_and_its_release_cost_what_the_tables_state_on_every_runtime() {
     let runtimes = [
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap(),
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap(),
     ];
     for runtime in runtimes {
         runtime.block_on(check_cycles());
@@ -133,7 +153,8 @@ fn an_uncontended_acquire_and_its_release_cost_what_the_tables_state_on_every_ru
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
-    // For each contender before us, the number of watches that we have set before that contender leaves.
+    // For each contender before us, the number of watches that we have set before that contender
+    // leaves.
     let cases = [
         (("mutex", "acquire, one contender before us"), vec![2]),
         (("mutex", "acquire, two before us"), vec![3, 3]),
@@ -142,7 +163,13 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
     ];
     for (row, watches) in cases {
         let (others, (proxy, client), path) = (client().await, counted().await, path("waiter"));
-        mutex(&others, &path).acquire().await.unwrap().release().await.unwrap();
+        mutex(&others, &path)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
         let mut before = Vec::new();
         for place in 0..watches.len() {
             before.push(acquiring(&others, &path));
@@ -151,8 +178,12 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
         proxy.reset_counts();
         let waiting = acquiring(&client, &path);
         for (other, watches) in before.into_iter().zip(watches) {
-            proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
-            // The reply to this request comes after those to all requests that were sent with the watches.
+            proxy
+                .wait_for_reply(OpCode::GetData, watches)
+                .await
+                .unwrap();
+            // The reply to this request comes after those to all requests that were sent with the
+            // watches.
             client.sync("/").await.unwrap();
             soon(other).await.unwrap().unwrap().release().await.unwrap();
         }
@@ -162,7 +193,8 @@ async fn the_cost_of_a_waiter_is_bounded_for_any_queue_length() {
     }
 }
 
-/// The next waiter in the queue gets the lock without a request: the delete and its event are one round trip.
+/// The next waiter in the queue gets the lock without a request: the delete and its event are one
+/// round trip.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_is_one_round_trip() {
     let path = path("hand-over");
@@ -180,9 +212,13 @@ async fn a_hand_over_is_one_round_trip() {
     }
     for (place, (waiter, proxy)) in waiters.into_iter().zip(&proxies).enumerate() {
         // The next waiter is prepared: it watches all nodes ahead and its own.
-        proxy.wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 }).await.unwrap();
+        proxy
+            .wait_for_reply(OpCode::GetData, if place == 0 { 2 } else { 3 })
+            .await
+            .unwrap();
         let (sent, probes) = (without_probes(proxy), requests_of(proxy, OpCode::Sync));
-        // The release is one round trip of the holder; its delete is also the first half of the hand-over.
+        // The release is one round trip of the holder; its delete is also the first half of the
+        // hand-over.
         let releasing_proxy: &FaultProxy = last_proxy.replace(proxy).unwrap_or(&holder_proxy);
         releasing_proxy.reset_counts();
         guard.release().await.unwrap();
@@ -206,10 +242,19 @@ async fn a_read_lock_of_a_writer_is_two_requests_plus_an_exists_on_old_servers()
     let writing = lock.write().acquire().await.unwrap();
     proxy.reset_counts();
     let beside = lock.read().acquire().await.unwrap();
-    assert_eq!(spent(&proxy), stated(("read-write lock", "read beside the owner's write lock")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("read-write lock", "read beside the owner's write lock")).await
+    );
     beside.release().await.unwrap();
     proxy.reset_counts();
-    lock.read().acquire().await.unwrap().release().await.unwrap();
+    lock.read()
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     let read_lock_of_a_writer = stated(("cycles", "read lock of a writer")).await;
     assert_eq!(spent(&proxy), read_lock_of_a_writer);
 
@@ -231,20 +276,50 @@ async fn first_cost<G>(acquire: impl AsyncFnOnce(CuratorClient, String) -> G) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_acquire_takes_two_round_trips_with_one_missing_directory_and_four_with_more() {
-    let one = async |client, top| mutex(&client, &format!("{top}/lock")).acquire().await.unwrap();
-    assert_eq!(first_cost(one).await, stated(("mutex", "acquire, when only the directory is missing")).await);
-    let three = async |client, top| mutex(&client, &format!("{top}/a/b/lock")).acquire().await.unwrap();
-    let four_nodes = ("mutex", "acquire, when three of the path's four nodes are missing");
+    let one = async |client, top| {
+        mutex(&client, &format!("{top}/lock"))
+            .acquire()
+            .await
+            .unwrap()
+    };
+    assert_eq!(
+        first_cost(one).await,
+        stated(("mutex", "acquire, when only the directory is missing")).await
+    );
+    let three = async |client, top| {
+        mutex(&client, &format!("{top}/a/b/lock"))
+            .acquire()
+            .await
+            .unwrap()
+    };
+    let four_nodes = (
+        "mutex",
+        "acquire, when three of the path's four nodes are missing",
+    );
     assert_eq!(first_cost(three).await, stated(four_nodes).await);
     let several = async |client, top| {
         let paths = [1, 2, 3].map(|number| format!("{top}/{number}"));
-        InterProcessMultiLock::new(&client, paths).unwrap().acquire().await.unwrap()
+        InterProcessMultiLock::new(&client, paths)
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap()
     };
-    assert_eq!(first_cost(several).await, stated(("multi-lock", "acquire, when the directories are missing")).await);
+    assert_eq!(
+        first_cost(several).await,
+        stated(("multi-lock", "acquire, when the directories are missing")).await
+    );
     let lease = async |client, top| {
-        InterProcessSemaphoreMutex::new(&client, format!("{top}/mutex")).unwrap().acquire().await.unwrap()
+        InterProcessSemaphoreMutex::new(&client, format!("{top}/mutex"))
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap()
     };
-    assert_eq!(first_cost(lease).await, stated(("semaphore", "acquire, the first below a node")).await);
+    assert_eq!(
+        first_cost(lease).await,
+        stated(("semaphore", "acquire, the first below a node")).await
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -270,18 +345,29 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
     until(async || watched().await.values().map(Vec::len).sum::<usize>() == 2 + 3 + 48).await;
     proxy.reset_counts();
     for round in 1..=ROUNDS {
-        let watching = watched().await.remove(guard.node().as_str()).unwrap_or_default();
-        let woken = watching.iter().filter(|session| **session != guard.session_id()).count();
-        assert!((1..=2).contains(&woken), "round {round}: {woken} sessions watch the holder's node");
+        let watching = watched()
+            .await
+            .remove(guard.node().as_str())
+            .unwrap_or_default();
+        let woken = watching
+            .iter()
+            .filter(|session| **session != guard.session_id())
+            .count();
+        assert!(
+            (1..=2).contains(&woken),
+            "round {round}: {woken} sessions watch the holder's node"
+        );
         guard.release().await.unwrap();
         guard = soon(waiters.pop_front().unwrap()).await.unwrap().unwrap();
-        // The holder watches its own node, the next waiter the holder's and its own, and each other waiter one node
-        // ahead.
+        // The holder watches its own node, the next waiter the holder's and its own, and each other
+        // waiter one node ahead.
         let left = waiters.len();
-        until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1).await;
+        until(async || watched().await.values().map(Vec::len).sum::<usize>() == 1 + 2 + left - 1)
+            .await;
     }
-    // In the first round, no waiter has to prepare. In each later round, one waiter prepares with three requests, and the
-    // others send none. The holder of each round but the first sends a delete, and then closes its client.
+    // In the first round, no waiter has to prepare. In each later round, one waiter prepares with
+    // three requests, and the others send none. The holder of each round but the first sends a
+    // delete, and then closes its client.
     let mut requests = without_probes(&proxy);
     let expected = [
         (OpCode::GetChildren, ROUNDS - 1),
@@ -290,7 +376,10 @@ async fn a_release_with_fifty_waiters_wakes_at_most_two_of_them() {
         (OpCode::CloseSession, ROUNDS - 1),
     ];
     for (op, most) in expected {
-        assert!(requests.remove(&op).is_none_or(|sent| sent <= most), "too many {op:?}");
+        assert!(
+            requests.remove(&op).is_none_or(|sent| sent <= most),
+            "too many {op:?}"
+        );
     }
     assert_eq!(requests, BTreeMap::new());
     for waiter in &waiters {

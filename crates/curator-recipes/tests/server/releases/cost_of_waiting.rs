@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use curator_recipes::{
-    InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId, SemaphoreLease, SharedCount,
-    revoke,
+    InterProcessMultiLock, InterProcessReadWriteLock, InterProcessSemaphoreV2, OwnerId,
+    SemaphoreLease, SharedCount, revoke,
 };
 use curator_test::OpCode;
 use futures_util::FutureExt as _;
 
 use crate::releases::cost::{counted, spent, stated};
-use crate::support::{arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes};
+use crate::support::{
+    arc, client, mutex, path, queue_of, soon, spawn_acquire, until, without_probes,
+};
 
 fn counts<const N: usize>(requests: [(OpCode, u64); N]) -> BTreeMap<OpCode, u64> {
     BTreeMap::from(requests)
@@ -27,10 +29,18 @@ async fn acquiring_many_leases_costs_as_much_as_one_with_a_shared_count() {
     for quantity in [1, 3] {
         proxy.reset_counts();
         let leases = semaphore.acquire_many(quantity).await.unwrap();
-        let taken = stated(("semaphore", "acquire, when the queue is empty and there are enough leases")).await;
+        let taken = stated((
+            "semaphore",
+            "acquire, when the queue is empty and there are enough leases",
+        ))
+        .await;
         assert_eq!(spent(&proxy), taken, "{quantity} leases");
         SemaphoreLease::release_all(leases).await.unwrap();
-        assert_eq!(spent(&proxy), (counts([(OpCode::Delete, quantity as u64)]), 1), "{quantity} leases");
+        assert_eq!(
+            spent(&proxy),
+            (counts([(OpCode::Delete, quantity as u64)]), 1),
+            "{quantity} leases"
+        );
     }
 }
 
@@ -45,7 +55,10 @@ async fn the_first_waiter_for_leases_lists_and_takes_when_a_lease_is_released() 
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     held.release().await.unwrap();
     let lease = soon(waiting).await.unwrap();
-    let row = ("semaphore", "acquire, first in the queue, until a lease is released");
+    let row = (
+        "semaphore",
+        "acquire, first in the queue, until a lease is released",
+    );
     assert_eq!(spent(&proxy), stated(row).await);
     lease.release().await.unwrap();
 }
@@ -62,7 +75,13 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
         for place in 1..writers {
             let lock = lock.clone();
             next.push(tokio::spawn(async move {
-                lock.write().acquire_as(&OwnerId::new()).await.unwrap().release().await.unwrap();
+                lock.write()
+                    .acquire_as(&OwnerId::new())
+                    .await
+                    .unwrap()
+                    .release()
+                    .await
+                    .unwrap();
             }));
             queue_of(&others, &path, place + 1).await;
         }
@@ -73,8 +92,15 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
         } else {
             (("read-write lock", "read, several writers before us"), 1)
         };
-        proxy.wait_for_reply(OpCode::GetData, watches).await.unwrap();
-        let waits = counts([(OpCode::Create2, 1), (OpCode::GetChildren, 1), (OpCode::GetData, watches)]);
+        proxy
+            .wait_for_reply(OpCode::GetData, watches)
+            .await
+            .unwrap();
+        let waits = counts([
+            (OpCode::Create2, 1),
+            (OpCode::GetChildren, 1),
+            (OpCode::GetData, watches),
+        ]);
         assert_eq!(without_probes(&proxy), waits, "{writers} writers");
         first.release().await.unwrap();
         let reading = soon(reading).await.unwrap();
@@ -89,13 +115,21 @@ async fn a_reader_lists_again_only_behind_several_writers_and_then_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_lists_again_when_the_contender_before_it_has_left() {
     let (others, (proxy, client), path) = (client().await, counted().await, path("writer"));
-    let held = InterProcessReadWriteLock::new(&others, &path).unwrap().read().acquire().await.unwrap();
+    let held = InterProcessReadWriteLock::new(&others, &path)
+        .unwrap()
+        .read()
+        .acquire()
+        .await
+        .unwrap();
     let writer = InterProcessReadWriteLock::new(&client, &path).unwrap();
     let writing = tokio::spawn(async move { writer.write().acquire().await.unwrap() });
     proxy.wait_for_reply(OpCode::GetData, 1).await.unwrap();
     held.release().await.unwrap();
     let writing = soon(writing).await.unwrap();
-    assert_eq!(spent(&proxy), stated(("read-write lock", "write, a contender before us")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("read-write lock", "write, a contender before us")).await
+    );
     writing.release().await.unwrap();
 }
 
@@ -121,15 +155,29 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     let (proxy, client) = counted().await;
     let path = path("guarded");
     let data = self::path("guarded-data");
-    client.create().creating_parent_containers().for_path(&data, "").await.unwrap();
+    client
+        .create()
+        .creating_parent_containers()
+        .for_path(&data, "")
+        .await
+        .unwrap();
     let guard = mutex(&client, &path).acquire().await.unwrap();
     proxy.reset_counts();
-    guard.transaction().set_data(&data, "1", None).unwrap().commit().await.unwrap();
+    guard
+        .transaction()
+        .set_data(&data, "1", None)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
     assert_eq!(spent(&proxy), (counts([(OpCode::Multi, 1)]), 1));
 
     let mut requested = std::pin::pin!(guard.revocation_requested());
     until(async || {
-        assert!(requested.as_mut().now_or_never().is_none(), "no client has requested a revocation");
+        assert!(
+            requested.as_mut().now_or_never().is_none(),
+            "no client has requested a revocation"
+        );
         proxy.requests().contains_key(&OpCode::GetData)
     })
     .await;
@@ -138,7 +186,10 @@ async fn a_guarded_transaction_is_one_request_and_so_is_the_first_wait_for_a_rev
     assert!(guard.revocation_requested().now_or_never().is_none());
     assert!(guard.lost().now_or_never().is_none());
     client.sync("/").await.unwrap();
-    assert_eq!(spent(&proxy), stated(("revocation", "`revocation_requested`, the first time")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("revocation", "`revocation_requested`, the first time")).await
+    );
 
     let (proxy, other) = counted().await;
     revoke(&other, guard.node()).await.unwrap();

@@ -1,4 +1,5 @@
-//! The leader latch: which participant leads, for how long, and that a latch works while its user polls nothing.
+//! The leader latch: which participant leads, for how long, and that a latch works while its user
+//! polls nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,8 @@ use curator_test::{Direction, TestingServer};
 
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children, client as connected,
-    id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
+    LONG_SESSION, SHORT_SESSION, behind_proxy, behind_proxy_with, builder, children,
+    client as connected, id_and_number, nothing_left, path, queue_of, soon, until, without_probes,
 };
 
 pub(crate) fn latch(client: &CuratorClient, path: &str) -> LeaderLatch {
@@ -29,7 +30,9 @@ pub(crate) async fn until_leader(latch: &LeaderLatch) -> Leadership {
 }
 
 pub(crate) async fn until_state(latch: &LeaderLatch, wanted: LeaderState) {
-    soon(latch.state().wait_for(|state| *state == wanted)).await.unwrap();
+    soon(latch.state().wait_for(|state| *state == wanted))
+        .await
+        .unwrap();
 }
 
 /// Starts two latches: the first leads, and the second is queued behind it.
@@ -57,16 +60,32 @@ async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_pa
     while !latches.is_empty() {
         let leadership = until_leader(&latches[0]).await;
         assert!(leadership.is_valid() && latches[0].has_leadership());
-        until_state(&latches[0], LeaderState::Leader { token: leadership.fencing_token() }).await;
+        until_state(
+            &latches[0],
+            LeaderState::Leader {
+                token: leadership.fencing_token(),
+            },
+        )
+        .await;
         for other in &latches[1..] {
             until_state(other, LeaderState::Follower).await;
             assert!(!other.has_leadership());
         }
-        let ids: Vec<_> =
-            ["a", "b", "c"].split_at(3 - latches.len()).1.iter().map(|id| id.as_bytes().to_vec()).collect();
+        let ids: Vec<_> = ["a", "b", "c"]
+            .split_at(3 - latches.len())
+            .1
+            .iter()
+            .map(|id| id.as_bytes().to_vec())
+            .collect();
         for latch in &latches {
             let participants = latch.participants().await.unwrap();
-            assert_eq!(participants.iter().map(|each| each.data.clone()).collect::<Vec<_>>(), ids);
+            assert_eq!(
+                participants
+                    .iter()
+                    .map(|each| each.data.clone())
+                    .collect::<Vec<_>>(),
+                ids
+            );
             let owns: Vec<_> = participants.iter().map(|each| each.owns).collect();
             assert!(owns[0] && !owns[1..].contains(&true), "{owns:?}");
             assert_eq!(participants[0].path, *leadership.node());
@@ -76,7 +95,10 @@ async fn latches_lead_one_at_a_time_in_the_order_of_arrival_and_list_the_same_pa
         assert!(!leadership.is_valid());
         assert_eq!(soon(leadership.lost()).await.reason, LossReason::Released);
     }
-    assert!(tokens.is_sorted_by(|before, after| before < after), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|before, after| before < after),
+        "{tokens:?}"
+    );
     nothing_left(&client, &[path]).await;
 }
 
@@ -105,7 +127,12 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
         let cost = stated(row).await;
         until(async || (without_probes(&proxy), proxy.round_trips()) == cost).await;
     };
-    others.create().creating_parent_containers().for_path(&path, "").await.unwrap();
+    others
+        .create()
+        .creating_parent_containers()
+        .for_path(&path, "")
+        .await
+        .unwrap();
     let first = latch(&client, &path);
     until_cost(("leader latch", "to join as the first, and lead")).await;
     until_leader(&first).await;
@@ -123,7 +150,10 @@ async fn joining_takes_two_round_trips_and_a_take_over_sends_nothing() {
     assert!(mine.fencing_token() > leadership.fencing_token());
     // When this request is answered, the new leader has sent nothing else.
     client.sync("/").await.unwrap();
-    assert_eq!(spent(&proxy), stated(("leader latch", "to take over")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("leader latch", "to take over")).await
+    );
 }
 
 /// The matrix has faults at each request of these commands.
@@ -140,7 +170,8 @@ async fn commands_of_a_participant_that_does_not_lead_change_nothing() {
     // No term ends, and the participant keeps its place.
     soon(second.resign()).await.unwrap();
     assert_eq!(names().await, before);
-    // The nodes of both are deleted: a first node whose participant does not lead would block all others, Java's included.
+    // The nodes of both are deleted: a first node whose participant does not lead would block all
+    // others, Java's included.
     for latch in [&second, &first] {
         soon(latch.stand_aside()).await.unwrap();
     }
@@ -174,7 +205,10 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
     let ((first, leadership), second) = leader_and_follower(&client, &client, &path).await;
     client.delete().for_path(leadership.node()).await.unwrap();
     let lost = soon(leadership.lost()).await;
-    assert_eq!((lost.reason, &lost.path), (LossReason::NodeDeleted, leadership.node()));
+    assert_eq!(
+        (lost.reason, &lost.path),
+        (LossReason::NodeDeleted, leadership.node())
+    );
     let new = until_leader(&second).await;
     assert!(new.fencing_token() > leadership.fencing_token());
     queue_of(&client, &path, 2).await;
@@ -187,7 +221,8 @@ async fn a_leader_whose_node_is_deleted_is_notified_and_joins_again_at_the_end()
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_again() {
-    let (proxy, cut_off) = behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
+    let (proxy, cut_off) =
+        behind_proxy_with(|builder| builder.session_timeout(SHORT_SESSION)).await;
     let (others, path) = (connected().await, path("latch-cut-off"));
     let ((first, leadership), second) = leader_and_follower(&cut_off, &others, &path).await;
     for direction in [Direction::Both, Direction::ToClient] {
@@ -199,7 +234,10 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts_and_takes_part_aga
         assert!(first.state().get().is_leader() || !mine.is_valid());
         let new = until_leader(&second).await;
         assert!(!mine.is_valid() && !first.has_leadership(), "two leaders");
-        assert_eq!(soon(mine.lost()).await.reason, LossReason::SessionLost(SessionEnd::LeaseOver));
+        assert_eq!(
+            soon(mine.lost()).await.reason,
+            LossReason::SessionLost(SessionEnd::LeaseOver)
+        );
         until_state(&first, LeaderState::Unknown).await;
         proxy.heal();
         queue_of(&others, &path, 2).await;
@@ -245,7 +283,10 @@ async fn a_close_is_permanent_and_ends_waiting_calls() {
         assert!(!latch.state().get().is_leader());
     }
     let error = soon(waiting).await.unwrap().unwrap_err();
-    assert!(matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path), "{error}");
+    assert!(
+        matches!(&error, Error::RecipeClosed { path: closed } if closed.as_str() == path),
+        "{error}"
+    );
     assert!(error.is_closed() && !error.is_retryable() && !leadership.is_valid());
     assert!(children(&client, &path).await.is_empty());
 }
@@ -267,14 +308,25 @@ async fn a_latch_leaves_with_its_last_handle_regardless_of_leadership_clones() {
     nothing_left(&client, &[path]).await;
 }
 
-/// A lock's waiters beyond the sixteenth wait within the client, but all participants must be visible to other clients.
+/// A lock's waiters beyond the sixteenth wait within the client, but all participants must be
+/// visible to other clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_participant_of_a_client_has_a_node() {
     let (client, path) = (connected().await, path("latch-many"));
     let latches: Vec<_> = (0..40).map(|_| latch(&client, &path)).collect();
     queue_of(&client, &path, 40).await;
-    until(async || latches.iter().filter(|latch| latch.has_leadership()).count() == 1).await;
-    futures_util::future::join_all(latches.iter().map(LeaderLatch::close)).await.into_iter().for_each(Result::unwrap);
+    until(async || {
+        latches
+            .iter()
+            .filter(|latch| latch.has_leadership())
+            .count()
+            == 1
+    })
+    .await;
+    futures_util::future::join_all(latches.iter().map(LeaderLatch::close))
+        .await
+        .into_iter()
+        .for_each(Result::unwrap);
     nothing_left(&client, &[path]).await;
 }
 
@@ -284,19 +336,37 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
     let latch = latch(&client, &path);
     let leadership = until_leader(&latch).await;
     let written = format!("{path}-written");
-    let create = leadership.transaction().create(&written, "1", CreateMode::Persistent).unwrap();
+    let create = leadership
+        .transaction()
+        .create(&written, "1", CreateMode::Persistent)
+        .unwrap();
     create.commit().await.unwrap();
     assert_eq!(leadership.run(async { 7 }).await.unwrap(), 7);
-    assert_eq!(leadership.try_run(async { Ok::<_, Error>(8) }).await.unwrap(), 8);
+    assert_eq!(
+        leadership
+            .try_run(async { Ok::<_, Error>(8) })
+            .await
+            .unwrap(),
+        8
+    );
     let job = tokio::spawn({
         let leadership = leadership.clone();
         async move { leadership.run(std::future::pending::<()>()).await }
     });
     soon(latch.stand_aside()).await.unwrap();
-    assert_eq!(soon(job).await.unwrap().unwrap_err().reason, LossReason::Released);
-    let late = leadership.transaction().set_data(&written, "2", None).unwrap();
+    assert_eq!(
+        soon(job).await.unwrap().unwrap_err().reason,
+        LossReason::Released
+    );
+    let late = leadership
+        .transaction()
+        .set_data(&written, "2", None)
+        .unwrap();
     let error = late.commit().await.unwrap_err();
-    assert!(matches!(&error, Error::Lost(lost) if lost.reason == LossReason::Released), "{error}");
+    assert!(
+        matches!(&error, Error::Lost(lost) if lost.reason == LossReason::Released),
+        "{error}"
+    );
     assert_eq!(client.get_data(&written).await.unwrap().0, b"1");
 }
 
@@ -304,23 +374,46 @@ async fn a_job_ends_with_its_term_and_a_transaction_fails_after_it() {
 #[tokio::test]
 async fn without_permission_to_delete_its_node_a_participant_leaves_only_once_it_is_granted() {
     let (client, path) = (connected().await, path("latch-refused"));
-    let acl = |permissions| [Acl::new(permissions | Permission::READ | Permission::ADMIN, AuthId::anyone())];
-    let create = client.create().creating_parent_containers().with_acl(acl(Permission::CREATE));
+    let acl = |permissions| {
+        [Acl::new(
+            permissions | Permission::READ | Permission::ADMIN,
+            AuthId::anyone(),
+        )]
+    };
+    let create = client
+        .create()
+        .creating_parent_containers()
+        .with_acl(acl(Permission::CREATE));
     create.for_path(&path, "").await.unwrap();
     let leader = latch(&client, &path);
     let node = until_leader(&leader).await.node().clone();
     let follower = latch(&client, &path);
     queue_of(&client, &path, 2).await;
     // `close` also fails if an earlier delete was refused.
-    for refused in [follower.stand_aside().await, leader.stand_aside().await, soon(follower.close()).await] {
-        assert!(matches!(&refused, Err(Error::ReleaseRefused { .. })), "{refused:?}");
+    for refused in [
+        follower.stand_aside().await,
+        leader.stand_aside().await,
+        soon(follower.close()).await,
+    ] {
+        assert!(
+            matches!(&refused, Err(Error::ReleaseRefused { .. })),
+            "{refused:?}"
+        );
     }
     queue_of(&client, &path, 2).await;
-    client.set_acl(&path, acl(Permission::ALL), None).await.unwrap();
+    client
+        .set_acl(&path, acl(Permission::ALL), None)
+        .await
+        .unwrap();
     // The next command repeats the delete.
     soon(leader.stand_aside()).await.unwrap();
     assert!(client.check_exists(&node).await.unwrap().is_none());
-    client.delete().deleting_children_if_needed().for_path(&path).await.unwrap();
+    client
+        .delete()
+        .deleting_children_if_needed()
+        .for_path(&path)
+        .await
+        .unwrap();
     leader.stand_by();
     until_leader(&leader).await;
     soon(leader.close()).await.unwrap();
@@ -343,7 +436,11 @@ impl AclProvider for Panics {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
-    let (server, path, panics) = (TestingServer::shared().await, path("latch-panic"), Panics::default());
+    let (server, path, panics) = (
+        TestingServer::shared().await,
+        path("latch-panic"),
+        Panics::default(),
+    );
     let client = builder(&server.connect_string(), LONG_SESSION).acl_provider(panics.clone());
     let client = client.connect().await.unwrap();
     let latch = latch(&client, &path);
@@ -352,7 +449,10 @@ async fn a_panic_in_user_code_ends_the_latch_and_leaves_no_node() {
     // The latch joins again, and needs an ACL for its new node.
     drop(soon(latch.resign()).await);
     let error = soon(latch.leadership()).await.unwrap_err();
-    assert!(matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")), "{error}");
+    assert!(
+        matches!(&error, Error::RecipePanicked { message, .. } if message.starts_with("no ACL for")),
+        "{error}"
+    );
     assert!(!leadership.is_valid());
     assert_eq!(latch.state().get(), LeaderState::Unknown);
     nothing_left(&client, &[path]).await;
@@ -364,7 +464,12 @@ async fn participants_inside_and_outside_a_namespace_share_one_queue() {
     let inside = client.using_namespace(&name).unwrap();
     let first = named(&inside, "/leader", "inside");
     let leadership = until_leader(&first).await;
-    assert!(leadership.node().as_str().starts_with(&format!("{name}/leader/")));
+    assert!(
+        leadership
+            .node()
+            .as_str()
+            .starts_with(&format!("{name}/leader/"))
+    );
     let second = named(&client, &format!("{name}/leader"), "outside");
     queue_of(&client, &format!("{name}/leader"), 2).await;
     first.close().await.unwrap();

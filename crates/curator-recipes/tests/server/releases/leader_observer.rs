@@ -2,7 +2,8 @@
 
 use curator_recipes::client::{ConnectionState, CuratorClient};
 use curator_recipes::{
-    ConfigStatus, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader, Participant,
+    ConfigStatus, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, ObservedLeader,
+    Participant,
 };
 use curator_test::Direction;
 use futures_util::StreamExt as _;
@@ -10,7 +11,8 @@ use futures_util::StreamExt as _;
 use crate::releases::config::{is_watching, number, until_status, write};
 use crate::releases::cost::{counted, spent, stated};
 use crate::support::{
-    SHORT_SESSION, behind_proxy, builder, client as connected, path, proxy, queue_of, soon, until, without_probes,
+    SHORT_SESSION, behind_proxy, builder, client as connected, path, proxy, queue_of, soon, until,
+    without_probes,
 };
 
 fn latch(client: &CuratorClient, path: &str, id: &str) -> LeaderLatch {
@@ -26,12 +28,16 @@ async fn until_reported(observer: &LeaderObserver, id: &str) -> Participant {
     let is_it = |value: &ObservedLeader| matches!(value, ObservedLeader::Leader(it) if it.data == id.as_bytes());
     let mut state = observer.state();
     let state = soon(state.wait_for(is_it)).await.unwrap();
-    let ObservedLeader::Leader(leader) = state else { unreachable!() };
+    let ObservedLeader::Leader(leader) = state else {
+        unreachable!()
+    };
     leader
 }
 
 async fn until_state(observer: &LeaderObserver, wanted: ObservedLeader) {
-    soon(observer.state().wait_for(|state| *state == wanted)).await.unwrap();
+    soon(observer.state().wait_for(|state| *state == wanted))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -44,7 +50,10 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     let first = latch(&participant, &path, "first");
     let leader = until_reported(&observer, "first").await;
     let leadership = soon(first.leadership()).await.unwrap();
-    assert_eq!((&leader.path, leader.fencing_token), (leadership.node(), leadership.fencing_token()));
+    assert_eq!(
+        (&leader.path, leader.fencing_token),
+        (leadership.node(), leadership.fencing_token())
+    );
     assert!(leader.owns);
     let second = latch(&participant, &path, "second");
     queue_of(&participant, &path, 2).await;
@@ -62,14 +71,19 @@ async fn an_observer_reports_each_leader_and_the_absence_of_a_leader() {
     let _third = latch(&participant, &path, "third");
     until_reported(&observer, "third").await;
     // A late reader of the stream receives the latest state.
-    assert!(matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third"));
+    assert!(
+        matches!(soon(changes.next()).await, Some(ObservedLeader::Leader(it)) if it.data == b"third")
+    );
 }
 
 #[tokio::test]
 async fn a_selector_and_a_mutex_can_be_observed() {
     let (client, path) = (connected().await, path("observed-selector"));
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
-    let selector = LeaderSelector::builder(&client, &path).unwrap().id("one").build();
+    let selector = LeaderSelector::builder(&client, &path)
+        .unwrap()
+        .id("one")
+        .build();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let job = |_| async {
         std::future::pending::<()>().await;
@@ -79,7 +93,9 @@ async fn a_selector_and_a_mutex_can_be_observed() {
     let leader = until_reported(&observer, "one").await;
     assert_eq!(soon(selector.leader()).await.unwrap(), Some(leader));
     selector.interrupt_leadership();
-    let mutex = InterProcessMutex::non_reentrant(&client, &path).unwrap().with_lock_data(&b"a mutex"[..]);
+    let mutex = InterProcessMutex::non_reentrant(&client, &path)
+        .unwrap()
+        .with_lock_data(&b"a mutex"[..]);
     drop(stop);
     let _guard = soon(mutex.acquire()).await.unwrap();
     until_reported(&observer, "a mutex").await;
@@ -90,7 +106,8 @@ async fn a_selector_and_a_mutex_can_be_observed() {
 /// An observer watches only the leader's node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
-    let ((proxy, client), participant, path) = (counted().await, connected().await, path("observed-cost"));
+    let ((proxy, client), participant, path) =
+        (counted().await, connected().await, path("observed-cost"));
     let first = latch(&participant, &path, "first");
     soon(first.leadership()).await.unwrap();
     let second = latch(&participant, &path, "second");
@@ -98,19 +115,40 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
     proxy.reset_counts();
     let observer = observer(&client, &path);
     until_reported(&observer, "first").await;
-    assert_eq!(spent(&proxy), stated(("leader latch", "an observer starts")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("leader latch", "an observer starts")).await
+    );
     let _third = latch(&participant, &path, "third");
     queue_of(&participant, &path, 3).await;
     for (leaves, next, cost) in [
-        (&first, "second", ("leader latch", "an observer, when the second in its list leads")),
-        (&second, "third", ("leader latch", "an observer, when a participant leads that joined later")),
+        (
+            &first,
+            "second",
+            (
+                "leader latch",
+                "an observer, when the second in its list leads",
+            ),
+        ),
+        (
+            &second,
+            "third",
+            (
+                "leader latch",
+                "an observer, when a participant leads that joined later",
+            ),
+        ),
     ] {
         soon(leaves.close()).await.unwrap();
         assert!(until_reported(&observer, next).await.owns);
         assert_eq!(spent(&proxy), stated(cost).await);
     }
     let selector = LeaderSelector::builder(&client, &path).unwrap().build();
-    assert_eq!(soon(selector.leader()).await.unwrap(), None, "a selector's nodes have another name");
+    assert_eq!(
+        soon(selector.leader()).await.unwrap(),
+        None,
+        "a selector's nodes have another name"
+    );
     proxy.reset_counts();
     let fourth = latch(&client, &path, "fourth");
     let joined = stated(("leader latch", "to join as the second")).await;
@@ -124,24 +162,45 @@ async fn a_new_leader_costs_one_request_or_two_and_a_new_participant_none() {
 // In real time, for both transports: a simulation has only the native one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
-    let (one, other, participant, path) = (proxy().await, proxy().await, connected().await, path("observed-lost"));
+    let (one, other, participant, path) = (
+        proxy().await,
+        proxy().await,
+        connected().await,
+        path("observed-lost"),
+    );
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let client = builder(&servers, SHORT_SESSION).connect().await.unwrap();
-    let (first, second) = (latch(&participant, &path, "first"), latch(&participant, &path, "second"));
+    let (first, second) = (
+        latch(&participant, &path, "first"),
+        latch(&participant, &path, "second"),
+    );
     queue_of(&participant, &path, 2).await;
     let observer = observer(&client, &path);
     let before = soon(observer.leader()).await.unwrap().unwrap();
     write(&participant, &format!("{path}-config"), "1").await;
-    let config = number(&client, &format!("{path}-config")).open().await.unwrap();
+    let config = number(&client, &format!("{path}-config"))
+        .open()
+        .await
+        .unwrap();
     let mut changes = observer.changes();
-    assert_eq!(soon(changes.next()).await, Some(ObservedLeader::Leader(before.clone())));
-    let (used, spare) = if one.connections() > 0 { (&one, &other) } else { (&other, &one) };
+    assert_eq!(
+        soon(changes.next()).await,
+        Some(ObservedLeader::Leader(before.clone()))
+    );
+    let (used, spare) = if one.connections() > 0 {
+        (&one, &other)
+    } else {
+        (&other, &one)
+    };
     // The session cannot be resumed over the other connection before it is lost.
     spare.refuse(true).unwrap();
     used.black_hole(Direction::Both);
     let mut connection = client.connection_states();
     assert!(soon(connection.wait_for(ConnectionState::Lost)).await);
-    until_status(&config, |status| matches!(status, ConfigStatus::Stale { .. })).await;
+    until_status(&config, |status| {
+        matches!(status, ConfigStatus::Stale { .. })
+    })
+    .await;
     let mut status = config.status();
     status.mark_unchanged();
     write(&participant, &format!("{path}-config"), "2").await;
@@ -163,12 +222,20 @@ async fn the_previous_leader_is_not_reported_again_in_a_new_session() {
     assert!(next.await.fencing_token > before.fencing_token);
     // Nor is the old value of a config ever current again.
     soon(status.changed()).await.unwrap();
-    assert!(status.get().is_current() && *config.current() == 2, "{config:?}: {}", config.current());
+    assert!(
+        status.get().is_current() && *config.current() == 2,
+        "{config:?}: {}",
+        config.current()
+    );
 }
 
 #[tokio::test]
 async fn a_dropped_observer_leaves_no_watch() {
-    let ((_proxy, client), participant, path) = (behind_proxy().await, connected().await, path("observed-dropped"));
+    let ((_proxy, client), participant, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("observed-dropped"),
+    );
     let first = latch(&participant, &path, "first");
     let observer = observer(&client, &path);
     let node = until_reported(&observer, "first").await.path;

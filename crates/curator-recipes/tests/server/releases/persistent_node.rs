@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_recipes::client::{Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime};
-use curator_recipes::{PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState};
+use curator_recipes::client::{
+    Acl, AuthId, CreateMode, CuratorClient, Error as ClientError, Permission, RetryOneTime,
+};
+use curator_recipes::{
+    PersistentNode, PersistentNodeBuilder, PersistentNodeError, PersistentNodeState,
+};
 use curator_test::{OpCode, TestingServer};
 use futures_util::FutureExt as _;
 
 use crate::releases::cost::{counted, spent, stated};
 use crate::releases::leader_latch::Panics;
 use crate::support::{
-    LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children, client as connected, path,
-    requests_of, round_trips, soon, unplug, until, until_watched,
+    LONG_SESSION, Row, adjusted_server, behind_proxy, behind_proxy_with, builder, children,
+    client as connected, path, requests_of, round_trips, soon, unplug, until, until_watched,
 };
 
 pub(crate) const TTL: Duration = Duration::from_secs(1_000);
@@ -40,7 +44,10 @@ pub(crate) async fn created(node: &PersistentNode) -> String {
     soon(node.created()).await.unwrap().to_string()
 }
 
-pub(crate) async fn until_state(node: &PersistentNode, wanted: impl FnMut(&PersistentNodeState) -> bool) {
+pub(crate) async fn until_state(
+    node: &PersistentNode,
+    wanted: impl FnMut(&PersistentNodeState) -> bool,
+) {
     let mut states = node.state();
     if soon(states.wait_for(wanted)).await.is_err() {
         panic!("{node:?} has ended: {:?}", node.created().await);
@@ -49,7 +56,11 @@ pub(crate) async fn until_state(node: &PersistentNode, wanted: impl FnMut(&Persi
 
 /// Waits until the state reports that this session owns the node.
 pub(crate) async fn until_foreign(node: &PersistentNode, its_owner: i64) {
-    until_state(node, |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner)).await;
+    until_state(
+        node,
+        |state| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its_owner),
+    )
+    .await;
 }
 
 pub(crate) async fn data(client: &CuratorClient, path: &str) -> String {
@@ -70,20 +81,37 @@ fn anyone(permissions: Permission) -> [Acl; 1] {
 
 /// Creates a node that belongs to no persistent node.
 pub(crate) async fn create_node(client: &CuratorClient, path: &str, mode: CreateMode, data: &str) {
-    client.create().with_mode(mode).creating_parent_containers().for_path(path, data).await.unwrap();
+    client
+        .create()
+        .with_mode(mode)
+        .creating_parent_containers()
+        .for_path(path, data)
+        .await
+        .unwrap();
 }
 
 /// Replaces the node in one transaction.
 pub(crate) async fn replace(client: &CuratorClient, path: &str) {
     let delete = client.transaction().delete(path, None).unwrap();
-    delete.create(path, "theirs", CreateMode::Persistent).unwrap().commit().await.unwrap();
+    delete
+        .create(path, "theirs", CreateMode::Persistent)
+        .unwrap()
+        .commit()
+        .await
+        .unwrap();
 }
 
 /// Deletes the node, and waits until it is created again.
 async fn delete_and_await_recreation(client: &CuratorClient, path: &str) {
     let before = client.check_exists(path).await.unwrap().unwrap();
     client.delete().for_path(path).await.unwrap();
-    let is_new = async || client.check_exists(path).await.unwrap().is_some_and(|stat| stat.czxid > before.czxid);
+    let is_new = async || {
+        client
+            .check_exists(path)
+            .await
+            .unwrap()
+            .is_some_and(|stat| stat.czxid > before.czxid)
+    };
     until(is_new).await;
 }
 
@@ -94,22 +122,38 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
         for is_protected in [false, true] {
             let (_row, dir) = (Row::of((mode, is_protected)), path("kept"));
             let builder = configured(&client, &format!("{dir}/deep/node-")).mode(mode);
-            let node = if is_protected { builder.with_protection() } else { builder }.start();
+            let node = if is_protected {
+                builder.with_protection()
+            } else {
+                builder
+            }
+            .start();
             let at = created(&node).await;
             let dir = format!("{dir}/deep");
             let stat = others.check_exists(&at).await.unwrap().unwrap();
-            assert_eq!(stat.ephemeral_owner == session_id(&client).await, mode.is_ephemeral());
+            assert_eq!(
+                stat.ephemeral_owner == session_id(&client).await,
+                mode.is_ephemeral()
+            );
             assert_eq!(data(&others, &at).await, "ours");
             assert_eq!(node.path().to_string(), format!("{dir}/node-"));
             assert_eq!(node.actual_path().unwrap().to_string(), at);
             let name = at.strip_prefix(&format!("{dir}/")).unwrap();
             assert_eq!(name.starts_with("_c_"), is_protected, "{name}");
-            assert_eq!(name.ends_with("-0000000000"), mode.is_sequential(), "{name}");
+            assert_eq!(
+                name.ends_with("-0000000000"),
+                mode.is_sequential(),
+                "{name}"
+            );
             delete_and_await_recreation(&others, &at).await;
             delete_and_await_recreation(&others, &at).await;
             assert_eq!(created(&node).await, at);
             assert_eq!(data(&others, &at).await, "ours");
-            assert_eq!(children(&others, &dir).await, [name], "the node was created again under the same name");
+            assert_eq!(
+                children(&others, &dir).await,
+                [name],
+                "the node was created again under the same name"
+            );
             soon(node.close()).await.unwrap();
             assert!(!exists(&others, &at).await);
             assert_eq!(node.actual_path(), None);
@@ -123,11 +167,19 @@ async fn a_node_of_any_mode_is_created_recreated_and_deleted() {
 #[tokio::test]
 async fn missing_parents_become_containers() {
     let (server, top) = (adjusted_server().await, path("kept-top"));
-    let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
     let path = format!("{top}/a/b/node");
     let node = started(&client, &path);
     created(&node).await;
-    client.delete().deleting_children_if_needed().for_path(format!("{top}/a")).await.unwrap();
+    client
+        .delete()
+        .deleting_children_if_needed()
+        .for_path(format!("{top}/a"))
+        .await
+        .unwrap();
     until(async || exists(&client, &path).await).await;
     soon(node.close()).await.unwrap();
     // The server removes containers without children.
@@ -155,7 +207,8 @@ async fn data_written_by_others_stays_until_the_node_is_recreated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn set_data_works_without_a_connection_and_when_its_future_is_dropped() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-early"));
+    let ((proxy, client), others, path) =
+        (behind_proxy().await, connected().await, path("kept-early"));
     unplug(&proxy, &client).await;
     let node = started(&client, &path);
     let mut early = Box::pin(node.set_data("early"));
@@ -183,14 +236,31 @@ async fn the_second_process_at_a_path_waits_until_the_first_closes_its_node() {
     let second = configured(&other, &path).data("second").start();
     let owner = session_id(&one).await;
     until_foreign(&second, owner).await;
-    let error = soon(second.created_timeout(Duration::ZERO)).await.unwrap_err();
-    let PersistentNodeError::ForeignOwner { path: node, owner: reported, .. } = &error else { panic!("{error}") };
+    let error = soon(second.created_timeout(Duration::ZERO))
+        .await
+        .unwrap_err();
+    let PersistentNodeError::ForeignOwner {
+        path: node,
+        owner: reported,
+        ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
     assert_eq!((node.as_str(), *reported), (&*path, owner));
-    assert!(error.to_string().contains(&format!("{owner:#x}")), "{error}");
-    assert_eq!((second.actual_path(), second.last_error().is_some()), (None, false));
+    assert!(
+        error.to_string().contains(&format!("{owner:#x}")),
+        "{error}"
+    );
+    assert_eq!(
+        (second.actual_path(), second.last_error().is_some()),
+        (None, false)
+    );
     // `second` does not write its data to the node of `first`.
     assert!(second.set_data("third").now_or_never().is_none());
-    one.set_data(&path, "still the first's", None).await.unwrap();
+    one.set_data(&path, "still the first's", None)
+        .await
+        .unwrap();
     round_trips(&other).await;
     assert_eq!(data(&one, &path).await, "still the first's");
     soon(first.close()).await.unwrap();
@@ -245,10 +315,19 @@ async fn an_existing_node_is_neither_adopted_nor_deleted() {
 #[tokio::test]
 async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
     let (client, others) = (connected().await, connected().await);
-    for mode in [CreateMode::Persistent, CreateMode::Container, CreateMode::PersistentWithTtl(TTL)] {
+    for mode in [
+        CreateMode::Persistent,
+        CreateMode::Container,
+        CreateMode::PersistentWithTtl(TTL),
+    ] {
         let (_row, path) = (Row::of(mode), path("kept-adopted"));
         create_node(&others, &path, mode, "of the last run").await;
-        let adopting = || configured(&client, &path).mode(mode).adopt_existing().start();
+        let adopting = || {
+            configured(&client, &path)
+                .mode(mode)
+                .adopt_existing()
+                .start()
+        };
         let node = adopting();
         created(&node).await;
         assert_eq!(data(&others, &path).await, "ours");
@@ -262,7 +341,10 @@ async fn adopt_existing_adopts_an_existing_node_unless_either_is_ephemeral() {
         let node = adopting();
         created(&node).await;
         soon(node.set_data("new")).await.unwrap();
-        assert_eq!(others.check_exists(&path).await.unwrap().unwrap().version, 1);
+        assert_eq!(
+            others.check_exists(&path).await.unwrap().unwrap().version,
+            1
+        );
         soon(node.close()).await.unwrap();
         // An ephemeral node is not adopted, because it is deleted with its session.
         create_node(&others, &path, CreateMode::Ephemeral, "theirs").await;
@@ -282,8 +364,18 @@ async fn adopt_existing_does_not_need_the_permission_to_create() {
     let (client, dir) = (connected().await, path("kept-no-create"));
     let node = format!("{dir}/node");
     create_node(&client, &node, CreateMode::Persistent, "of the last run").await;
-    client.set_acl(&dir, anyone(Permission::READ | Permission::DELETE | Permission::ADMIN), None).await.unwrap();
-    let adopting = configured(&client, &node).mode(CreateMode::Persistent).adopt_existing().start();
+    client
+        .set_acl(
+            &dir,
+            anyone(Permission::READ | Permission::DELETE | Permission::ADMIN),
+            None,
+        )
+        .await
+        .unwrap();
+    let adopting = configured(&client, &node)
+        .mode(CreateMode::Persistent)
+        .adopt_existing()
+        .start();
     created(&adopting).await;
     assert_eq!(data(&client, &node).await, "ours");
     soon(adopting.close()).await.unwrap();
@@ -292,16 +384,38 @@ async fn adopt_existing_does_not_need_the_permission_to_create() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
-    let ((proxy, client), others, path) = (behind_proxy().await, connected().await, path("kept-read-only"));
+    let ((proxy, client), others, path) = (
+        behind_proxy().await,
+        connected().await,
+        path("kept-read-only"),
+    );
     let acl = anyone(Permission::READ | Permission::DELETE | Permission::ADMIN);
-    others.create().with_acl(acl).for_path(&path, "of the last run").await.unwrap();
-    let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
-    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } }))
-        .await;
+    others
+        .create()
+        .with_acl(acl)
+        .for_path(&path, "of the last run")
+        .await
+        .unwrap();
+    let node = configured(&client, &path)
+        .mode(CreateMode::Persistent)
+        .adopt_existing()
+        .start();
+    until_state(&node, |state| {
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::NoAuth { .. }
+            }
+        )
+    })
+    .await;
     // It pauses between two attempts.
     assert!((1..=10).contains(&requests_of(&proxy, OpCode::SetData)));
     assert!(node.last_error().is_some());
-    others.set_acl(&path, anyone(Permission::ALL), None).await.unwrap();
+    others
+        .set_acl(&path, anyone(Permission::ALL), None)
+        .await
+        .unwrap();
     created(&node).await;
     assert_eq!(data(&others, &path).await, "ours");
 }
@@ -311,25 +425,39 @@ async fn an_adoption_that_may_not_write_is_refused_until_it_is_permitted() {
 async fn closing_an_adoption_that_may_not_write_leaves_the_node() {
     let (client, path) = (connected().await, path("kept-never-adopted"));
     let acl = anyone(Permission::READ | Permission::DELETE);
-    client.create().with_acl(acl).for_path(&path, "of the last run").await.unwrap();
-    let node = configured(&client, &path).mode(CreateMode::Persistent).adopt_existing().start();
-    until_state(&node, |state| matches!(state, PersistentNodeState::Refused { .. })).await;
+    client
+        .create()
+        .with_acl(acl)
+        .for_path(&path, "of the last run")
+        .await
+        .unwrap();
+    let node = configured(&client, &path)
+        .mode(CreateMode::Persistent)
+        .adopt_existing()
+        .start();
+    until_state(&node, |state| {
+        matches!(state, PersistentNodeState::Refused { .. })
+    })
+    .await;
     soon(node.close()).await.unwrap();
     assert_eq!(data(&client, &path).await, "of the last run");
 }
 
 /// Deletes these nodes and their directory in one transaction.
 async fn delete_with_directory(client: &CuratorClient, dir: &str, nodes: &[String]) {
-    let deletes = nodes.iter().fold(client.transaction(), |deletes, node| deletes.delete(node, None).unwrap());
+    let deletes = nodes.iter().fold(client.transaction(), |deletes, node| {
+        deletes.delete(node, None).unwrap()
+    });
     deletes.delete(dir, None).unwrap().commit().await.unwrap();
 }
 
-/// The server counts the children of a recreated directory from 0 on, and so gives new nodes the numbers of those that
-/// have returned. A create that fails does not increase the count.
+/// The server counts the children of a recreated directory from 0 on, and so gives new nodes the
+/// numbers of those that have returned. A create that fails does not increase the count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
     const NODES: usize = 24;
-    // The limit of a request, and the transactions that skip 12 numbers: 1, 2, 4 and 8, or 2 at most.
+    // The limit of a request, and the transactions that skip 12 numbers: 1, 2, 4 and 8, or 2 at
+    // most.
     for (mode, limit, transactions) in [
         (CreateMode::EphemeralSequential, 1 << 20, 4),
         (CreateMode::PersistentSequential, 1 << 20, 4),
@@ -360,14 +488,27 @@ async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
         proxy.reset_counts();
         let first = next();
         names.push(created(&first).await);
-        assert_eq!(requests_of(&proxy, OpCode::Multi), transactions, "{:?}", proxy.requests());
+        assert_eq!(
+            requests_of(&proxy, OpCode::Multi),
+            transactions,
+            "{:?}",
+            proxy.requests()
+        );
         proxy.reset_counts();
         nodes.extend([first, next(), next()]);
         for node in &nodes[NODES / 2 + 1..] {
             names.push(created(node).await);
         }
-        assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "the directory's count is past the taken numbers");
-        let mut found: Vec<_> = children(&others, &dir).await.iter().map(|name| format!("{dir}/{name}")).collect();
+        assert_eq!(
+            requests_of(&proxy, OpCode::Multi),
+            0,
+            "the directory's count is past the taken numbers"
+        );
+        let mut found: Vec<_> = children(&others, &dir)
+            .await
+            .iter()
+            .map(|name| format!("{dir}/{name}"))
+            .collect();
         found.sort();
         names.sort();
         assert_eq!(found, names);
@@ -378,8 +519,8 @@ async fn a_new_sequential_node_is_created_in_a_directory_that_counts_again() {
     }
 }
 
-/// As in `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node comes before the others
-/// return.
+/// As in `a_new_sequential_node_is_created_in_a_directory_that_counts_again`, but the new node
+/// comes before the others return.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
     for (mode, adopts) in [
@@ -389,13 +530,31 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
     ] {
         let (client, others, dir) = (connected().await, connected().await, path("kept-taken"));
         let options = configured(&client, &format!("{dir}/n-")).mode(mode);
-        let (_row, node) = (Row::of((mode, adopts)), if adopts { options.adopt_existing() } else { options }.start());
+        let (_row, node) = (
+            Row::of((mode, adopts)),
+            if adopts {
+                options.adopt_existing()
+            } else {
+                options
+            }
+            .start(),
+        );
         let taken = created(&node).await;
         replace(&others, &taken).await;
-        until(async || node.actual_path().is_some_and(|path| path.as_str() != taken)).await;
+        until(async || {
+            node.actual_path()
+                .is_some_and(|path| path.as_str() != taken)
+        })
+        .await;
         let now = created(&node).await;
-        assert!(now.starts_with(&format!("{dir}/n-0")) && now != taken, "{now}");
-        assert_eq!((data(&others, &now).await, data(&others, &taken).await), ("ours".to_owned(), "theirs".to_owned()));
+        assert!(
+            now.starts_with(&format!("{dir}/n-0")) && now != taken,
+            "{now}"
+        );
+        assert_eq!(
+            (data(&others, &now).await, data(&others, &taken).await),
+            ("ours".to_owned(), "theirs".to_owned())
+        );
         soon(node.close()).await.unwrap();
         assert_eq!(children(&others, &dir).await.len(), 1);
     }
@@ -406,11 +565,25 @@ async fn a_sequential_node_whose_name_is_taken_gets_another_number() {
 async fn a_node_whose_parents_may_not_be_created_is_refused_until_they_may() {
     let (client, dir) = (connected().await, path("kept-parents"));
     let create = client.create().creating_parent_containers();
-    create.with_acl(anyone(Permission::READ | Permission::ADMIN)).for_path(&dir, "").await.unwrap();
+    create
+        .with_acl(anyone(Permission::READ | Permission::ADMIN))
+        .for_path(&dir, "")
+        .await
+        .unwrap();
     let node = started(&client, &format!("{dir}/missing/parents/node"));
-    let is_refused = |state: &_| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } });
+    let is_refused = |state: &_| {
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::NoAuth { .. }
+            }
+        )
+    };
     until_state(&node, is_refused).await;
-    client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
+    client
+        .set_acl(&dir, anyone(Permission::ALL), None)
+        .await
+        .unwrap();
     created(&node).await;
     assert!(node.last_error().is_none());
 }
@@ -421,16 +594,35 @@ async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
     create_node(&client, &dir, CreateMode::Ephemeral, "").await;
     let node = started(&client, &format!("{dir}/node"));
     let is_refused = |state: &_| {
-        matches!(state, PersistentNodeState::Refused { error: ClientError::NoChildrenForEphemerals { .. } })
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::NoChildrenForEphemerals { .. }
+            }
+        )
     };
     until_state(&node, is_refused).await;
     client.delete().for_path(&dir).await.unwrap();
     created(&node).await;
-    let server = TestingServer::builder().property("extendedTypesEnabled", "false").start().await.unwrap();
-    let client = builder(&server.connect_string(), LONG_SESSION).connect().await.unwrap();
-    let node = configured(&client, "/ttl").mode(CreateMode::PersistentWithTtl(TTL)).start();
+    let server = TestingServer::builder()
+        .property("extendedTypesEnabled", "false")
+        .start()
+        .await
+        .unwrap();
+    let client = builder(&server.connect_string(), LONG_SESSION)
+        .connect()
+        .await
+        .unwrap();
+    let node = configured(&client, "/ttl")
+        .mode(CreateMode::PersistentWithTtl(TTL))
+        .start();
     until_state(&node, |state| {
-        matches!(state, PersistentNodeState::Refused { error: ClientError::Unimplemented { .. } })
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::Unimplemented { .. }
+            }
+        )
     })
     .await;
     soon(node.close()).await.unwrap();
@@ -438,17 +630,38 @@ async fn an_ephemeral_parent_and_an_unsupported_mode_are_reported_as_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_recreated() {
-    let (client, others, path) = (connected().await, connected().await, path("kept-unreadable"));
+    let (client, others, path) = (
+        connected().await,
+        connected().await,
+        path("kept-unreadable"),
+    );
     let secret = anyone(Permission::WRITE | Permission::DELETE);
-    others.create().with_acl(secret.clone()).for_path(&path, "theirs").await.unwrap();
-    let is_refused = |state: &_| matches!(state, PersistentNodeState::Refused { error: ClientError::NoAuth { .. } });
+    others
+        .create()
+        .with_acl(secret.clone())
+        .for_path(&path, "theirs")
+        .await
+        .unwrap();
+    let is_refused = |state: &_| {
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::NoAuth { .. }
+            }
+        )
+    };
     let node = started(&client, &path);
     until_state(&node, is_refused).await;
     others.delete().for_path(&path).await.unwrap();
     created(&node).await;
     soon(node.close()).await.unwrap();
     let node = configured(&client, &path).acl(secret).start();
-    let there = async || matches!(others.check_exists(&path).await, Ok(Some(_)) | Err(ClientError::NoAuth { .. }));
+    let there = async || {
+        matches!(
+            others.check_exists(&path).await,
+            Ok(Some(_)) | Err(ClientError::NoAuth { .. })
+        )
+    };
     for _ in 0..2 {
         until(there).await;
         others.delete().for_path(&path).await.unwrap();
@@ -458,21 +671,45 @@ async fn an_unreadable_foreign_node_is_waited_for_and_an_unreadable_own_node_is_
 
 #[tokio::test]
 async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() {
-    let (client, others, path) = (connected().await, connected().await, path("kept-refused-data"));
-    let node = configured(&client, &path).acl(anyone(Permission::READ)).start();
+    let (client, others, path) = (
+        connected().await,
+        connected().await,
+        path("kept-refused-data"),
+    );
+    let node = configured(&client, &path)
+        .acl(anyone(Permission::READ))
+        .start();
     created(&node).await;
     let error = soon(node.set_data("new")).await.unwrap_err();
-    assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
+    assert!(
+        matches!(
+            error,
+            PersistentNodeError::Client(ClientError::NoAuth { .. })
+        ),
+        "{error}"
+    );
     assert!(node.state().get().is_present());
     delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
     let error = soon(node.set_data("newer")).await.unwrap_err();
-    assert!(matches!(error, PersistentNodeError::Client(ClientError::NoAuth { .. })), "{error}");
+    assert!(
+        matches!(
+            error,
+            PersistentNodeError::Client(ClientError::NoAuth { .. })
+        ),
+        "{error}"
+    );
     soon(node.close()).await.unwrap();
 
     let node = started(&client, &path);
     let error = soon(node.set_data(vec![0; 2 << 20])).await.unwrap_err();
-    assert!(matches!(error, PersistentNodeError::Client(ClientError::RequestTooLarge { .. })), "{error}");
+    assert!(
+        matches!(
+            error,
+            PersistentNodeError::Client(ClientError::RequestTooLarge { .. })
+        ),
+        "{error}"
+    );
     created(&node).await;
     delete_and_await_recreation(&others, &path).await;
     assert_eq!(data(&others, &path).await, "ours");
@@ -482,7 +719,12 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
 
     let node = configured(&client, &path).data(vec![0; 2 << 20]).start();
     until_state(&node, |state| {
-        matches!(state, PersistentNodeState::Refused { error: ClientError::RequestTooLarge { .. } })
+        matches!(
+            state,
+            PersistentNodeState::Refused {
+                error: ClientError::RequestTooLarge { .. }
+            }
+        )
     })
     .await;
     soon(node.set_data("smaller")).await.unwrap();
@@ -491,31 +733,56 @@ async fn data_that_the_server_refuses_is_an_error_and_the_node_keeps_its_data() 
 
 #[tokio::test]
 async fn children_and_a_missing_permission_prevent_the_deletion() {
-    let (client, others, dir) = (connected().await, connected().await, path("kept-undeletable"));
-    let node = configured(&client, &dir).mode(CreateMode::Persistent).start();
+    let (client, others, dir) = (
+        connected().await,
+        connected().await,
+        path("kept-undeletable"),
+    );
+    let node = configured(&client, &dir)
+        .mode(CreateMode::Persistent)
+        .start();
     created(&node).await;
     create_node(&others, &format!("{dir}/child"), CreateMode::Persistent, "").await;
     let error = soon(node.close()).await.unwrap_err();
     assert!(
-        matches!(&error, PersistentNodeError::DeleteRefused { cause: ClientError::NotEmpty { .. }, .. }),
+        matches!(
+            &error,
+            PersistentNodeError::DeleteRefused {
+                cause: ClientError::NotEmpty { .. },
+                ..
+            }
+        ),
         "{error}"
     );
     assert!(error.to_string().contains(&dir), "{error}");
     let create = others.create().creating_parent_containers();
     let dir = path("kept-undeletable");
     create
-        .with_acl(anyone(Permission::READ | Permission::CREATE | Permission::ADMIN))
+        .with_acl(anyone(
+            Permission::READ | Permission::CREATE | Permission::ADMIN,
+        ))
         .for_path(&dir, "")
         .await
         .unwrap();
     let node = started(&client, &format!("{dir}/node"));
     created(&node).await;
     let error = soon(node.close()).await.unwrap_err();
-    let is_no_auth =
-        |error: &_| matches!(error, PersistentNodeError::DeleteRefused { cause: ClientError::NoAuth { .. }, .. });
+    let is_no_auth = |error: &_| {
+        matches!(
+            error,
+            PersistentNodeError::DeleteRefused {
+                cause: ClientError::NoAuth { .. },
+                ..
+            }
+        )
+    };
     assert!(is_no_auth(&error), "{error}");
-    // A later call returns the same error, because the node still exists. The call does not try again to delete it.
-    client.set_acl(&dir, anyone(Permission::ALL), None).await.unwrap();
+    // A later call returns the same error, because the node still exists. The call does not try
+    // again to delete it.
+    client
+        .set_acl(&dir, anyone(Permission::ALL), None)
+        .await
+        .unwrap();
     let again = soon(node.clone().close()).await.unwrap_err();
     assert!(is_no_auth(&again), "{again}");
     assert!(exists(&client, &format!("{dir}/node")).await);
@@ -524,11 +791,22 @@ async fn children_and_a_missing_permission_prevent_the_deletion() {
 #[tokio::test]
 async fn created_timeout_without_a_connection_reports_not_connected() {
     let once = RetryOneTime::new(Duration::from_millis(1)).unwrap();
-    let client = CuratorClient::builder("127.0.0.1:1").retry_policy(once).start().unwrap();
+    let client = CuratorClient::builder("127.0.0.1:1")
+        .retry_policy(once)
+        .start()
+        .unwrap();
     let node = started(&client, "/kept");
-    let error = soon(node.created_timeout(Duration::from_millis(50))).await.unwrap_err();
+    let error = soon(node.created_timeout(Duration::from_millis(50)))
+        .await
+        .unwrap_err();
     assert!(
-        matches!(&error, PersistentNodeError::NotCreated { cause: Some(ClientError::NotConnected { .. }), .. }),
+        matches!(
+            &error,
+            PersistentNodeError::NotCreated {
+                cause: Some(ClientError::NotConnected { .. }),
+                ..
+            }
+        ),
         "{error}"
     );
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
@@ -539,7 +817,13 @@ async fn created_timeout_without_a_connection_reports_not_connected() {
 async fn the_root_and_an_invalid_path_are_refused() {
     let client = connected().await;
     for path in ["/", "//", "no-slash"] {
-        assert!(matches!(PersistentNode::builder(&client, path), Err(PersistentNodeError::Client(_))), "{path}");
+        assert!(
+            matches!(
+                PersistentNode::builder(&client, path),
+                Err(PersistentNodeError::Client(_))
+            ),
+            "{path}"
+        );
     }
 }
 
@@ -558,7 +842,10 @@ async fn a_panic_ends_the_persistent_node_with_its_message() {
         matches!(&error, PersistentNodeError::Panicked { message, .. } if message.starts_with("no ACL")),
         "{error}"
     );
-    assert!(matches!(soon(node.close()).await, Err(PersistentNodeError::Panicked { .. })));
+    assert!(matches!(
+        soon(node.close()).await,
+        Err(PersistentNodeError::Panicked { .. })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -571,25 +858,45 @@ async fn a_persistent_node_sends_the_documented_requests() {
     proxy.reset_counts();
     let node = started(&client, &path);
     created(&node).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to create the node")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "to create the node")).await
+    );
     soon(node.set_data("new")).await.unwrap();
-    assert_eq!(spent(&proxy), stated(("persistent node", "`set_data`")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "`set_data`")).await
+    );
     delete_and_await_recreation(&others, &path).await;
     until_watched(session_id(&client).await, &path).await;
     until_state(&node, PersistentNodeState::is_present).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "when another client deletes the node")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "when another client deletes the node")).await
+    );
     proxy.cut();
     until_state(&node, |state| matches!(state, PersistentNodeState::Unknown)).await;
     created(&node).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "after a reconnect")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "after a reconnect")).await
+    );
     soon(node.close()).await.unwrap();
     assert_eq!(spent(&proxy), stated(("persistent node", "`close`")).await);
     create_node(&others, &path, CreateMode::Persistent, "").await;
     proxy.reset_counts();
     let node = started(&client, &path);
     until_foreign(&node, 0).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to find a node of another owner")).await);
-    let numbered = configured(&client, &path).mode(CreateMode::EphemeralSequential).start();
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "to find a node of another owner")).await
+    );
+    let numbered = configured(&client, &path)
+        .mode(CreateMode::EphemeralSequential)
+        .start();
     created(&numbered).await;
-    assert_eq!(spent(&proxy), stated(("persistent node", "to create a sequential node")).await);
+    assert_eq!(
+        spent(&proxy),
+        stated(("persistent node", "to create a sequential node")).await
+    );
 }

@@ -6,7 +6,9 @@ use curator_test::{FaultProxy, OpCode};
 use tokio::task::JoinHandle;
 
 use super::{acquiring, leases, queue, until_counts};
-use crate::support::{DEFAULT_TIMEOUT, behind_proxy, client, path, requests_of, round_trips, soon, still_waits};
+use crate::support::{
+    DEFAULT_TIMEOUT, behind_proxy, client, path, requests_of, round_trips, soon, still_waits,
+};
 
 fn count(client: &CuratorClient, path: &str, seed: i32) -> SharedCount {
     SharedCount::new(client, format!("{path}/limit"), seed).unwrap()
@@ -17,7 +19,10 @@ fn semaphore(client: &CuratorClient, path: &str, seed: i32) -> InterProcessSemap
 }
 
 /// Returns a waiter whose requests are counted, and which sends nothing more before the next event.
-async fn counted_waiter(path: &str, seed: i32) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
+async fn counted_waiter(
+    path: &str,
+    seed: i32,
+) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
     let (proxy, client) = behind_proxy().await;
     proxy.reset_counts();
     let waiting = acquiring(&semaphore(&client, path, seed), 1);
@@ -37,7 +42,11 @@ async fn a_raised_or_recreated_limit_wakes_a_waiter() {
         let (proxy, waiter, waiting) = counted_waiter(&path, 2).await;
         assert!(still_waits(&waiting, &waiter).await);
         assert_eq!(requests_of(&proxy, OpCode::GetData), 1, "the waiter polls");
-        assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1, "the waiter polls");
+        assert_eq!(
+            requests_of(&proxy, OpCode::GetChildren),
+            1,
+            "the waiter polls"
+        );
         if deleted {
             // The limit is created again with its seed, which is higher.
             holder.delete().for_path(limit.path()).await.unwrap();
@@ -51,7 +60,9 @@ async fn a_raised_or_recreated_limit_wakes_a_waiter() {
         // The waiter has read the limit again, if its node existed, and taken the lease.
         assert!(deleted || requests_of(&proxy, OpCode::GetData) == 2);
         assert_eq!(requests_of(&proxy, OpCode::GetChildren), 1);
-        SemaphoreLease::release_all(lease.into_iter().chain([held])).await.unwrap();
+        SemaphoreLease::release_all(lease.into_iter().chain([held]))
+            .await
+            .unwrap();
     }
 }
 
@@ -66,10 +77,16 @@ async fn a_lowered_limit_revokes_no_lease_and_admits_none_until_fewer_are_held()
     held.remove(0).release().await.unwrap();
     proxy.wait_for_reply(OpCode::GetChildren, 2).await.unwrap();
     assert!(still_waits(&waiting, &waiter).await);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "the waiter has tried to take a lease");
+    assert_eq!(
+        requests_of(&proxy, OpCode::Multi),
+        0,
+        "the waiter has tried to take a lease"
+    );
     assert!(held[0].is_valid());
     held.remove(0).release().await.unwrap();
-    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
+    SemaphoreLease::release_all(soon(waiting).await.unwrap())
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +94,13 @@ async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     let (admin, path) = (client().await, path("lowered-late"));
     let limit = count(&admin, &path, 1);
     // This creates the directories, so the waiter decides by its first read.
-    semaphore(&admin, &path, 1).acquire().await.unwrap().release().await.unwrap();
+    semaphore(&admin, &path, 1)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     let (proxy, client) = behind_proxy().await;
     // The waiter's read of the limit is answered, but the reply is held back.
     proxy.reset_counts();
@@ -88,7 +111,11 @@ async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     proxy.release_held();
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     assert!(still_waits(&waiting, &client).await);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 1, "one transaction was sent, and refused");
+    assert_eq!(
+        requests_of(&proxy, OpCode::Multi),
+        1,
+        "one transaction was sent, and refused"
+    );
     assert!(leases(&admin, &path).await.is_empty());
     // A negative number counts as zero.
     limit.set(-1).await.unwrap();
@@ -96,14 +123,17 @@ async fn a_limit_lowered_just_before_a_lease_is_taken_is_respected() {
     round_trips(&client).await;
     assert!(leases(&admin, &path).await.is_empty());
     limit.set(1).await.unwrap();
-    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
+    SemaphoreLease::release_all(soon(waiting).await.unwrap())
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_limit_node_is_created_with_its_seed() {
     let (client, path) = (client().await, path("seeded"));
     let limit = count(&client, &format!("{path}/deep"), 2);
-    let semaphore = InterProcessSemaphoreV2::with_shared_count(&client, &path, limit.clone()).unwrap();
+    let semaphore =
+        InterProcessSemaphoreV2::with_shared_count(&client, &path, limit.clone()).unwrap();
     let held = soon(semaphore.acquire_many(2)).await.unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     let (data, stat) = client.get_data(limit.path()).await.unwrap();
@@ -111,7 +141,14 @@ async fn a_missing_limit_node_is_created_with_its_seed() {
     SemaphoreLease::release_all(held).await.unwrap();
     // `try_acquire` also creates the node.
     client.delete().for_path(limit.path()).await.unwrap();
-    semaphore.try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    semaphore
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     assert_eq!(limit.versioned().await.unwrap().version, 0);
 }
 
@@ -122,9 +159,17 @@ async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     let semaphore = semaphore(&admin, &path, 1);
     let held = semaphore.acquire().await.unwrap();
     let assert_invalid_limit = |error: &Error| {
-        let Error::Value(value) = error else { panic!("{error}") };
-        assert!(matches!(&**value, ValueError::Invalid { path, .. } if path == limit.path()), "{error}");
-        assert!(error.to_string().contains("expected 4 bytes, found 3"), "{error}");
+        let Error::Value(value) = error else {
+            panic!("{error}")
+        };
+        assert!(
+            matches!(&**value, ValueError::Invalid { path, .. } if path == limit.path()),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("expected 4 bytes, found 3"),
+            "{error}"
+        );
     };
     // The limit becomes invalid while an acquire waits.
     let waits = semaphore.clone();
@@ -135,12 +180,21 @@ async fn an_invalid_limit_is_an_error_that_blocks_no_contender() {
     // The limit is invalid before an acquire.
     assert_invalid_limit(&soon(semaphore.acquire()).await.unwrap_err());
     assert_invalid_limit(&semaphore.try_acquire().await.unwrap_err());
-    assert_invalid_limit(&soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT)).await.unwrap_err());
+    assert_invalid_limit(
+        &soon(semaphore.acquire_timeout(DEFAULT_TIMEOUT))
+            .await
+            .unwrap_err(),
+    );
     soon(admin.janitor().idle()).await;
     assert!(queue(&admin, &path).await.is_empty());
     assert!(held.is_valid());
     held.release().await.unwrap();
 
     limit.set(1).await.unwrap();
-    soon(semaphore.acquire()).await.unwrap().release().await.unwrap();
+    soon(semaphore.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }

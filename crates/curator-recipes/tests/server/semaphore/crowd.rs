@@ -16,7 +16,12 @@ async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
     let held = semaphore(&holder, &path, 3).acquire_many(2).await.unwrap();
     let wanted = semaphore(&other, &path, 3);
     assert!(wanted.try_acquire_many(2).await.unwrap().is_none());
-    assert!(soon(wanted.acquire_many_timeout(2, TIMEOUT)).await.unwrap().is_none());
+    assert!(
+        soon(wanted.acquire_many_timeout(2, TIMEOUT))
+            .await
+            .unwrap()
+            .is_none()
+    );
     soon(other.janitor().idle()).await;
     until_counts(&holder, &path, 2, 0).await;
     assert!(!wanted.is_acquired_in_this_process());
@@ -28,9 +33,15 @@ async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
     assert!(wanted.acquire_timeout(TIMEOUT).await.unwrap().is_none());
     SemaphoreLease::release_all(held).await.unwrap();
     let two = soon(waiting).await.unwrap();
-    let one = wanted.try_acquire().await.unwrap().expect("a lease is free, and no contender waits");
+    let one = wanted
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("a lease is free, and no contender waits");
     assert!(wanted.is_acquired_in_this_process());
-    SemaphoreLease::release_all(two.into_iter().chain([one])).await.unwrap();
+    SemaphoreLease::release_all(two.into_iter().chain([one]))
+        .await
+        .unwrap();
     free(&other, &path, 3).await;
 }
 
@@ -39,22 +50,40 @@ async fn try_acquire_many_and_acquire_many_timeout_return_all_leases_or_none() {
 async fn a_quantity_of_zero_or_above_the_maximum_is_rejected_immediately() {
     let (client, path) = (client().await, path("quantities"));
     let absurd = [usize::MAX, 1 << 40, 1_000_000].map(|quantity| (usize::MAX, quantity, 100_000));
-    for (max, quantity, most) in [(3, 0, 3), (3, 4, 3), (3, usize::MAX, 3)].into_iter().chain(absurd) {
+    for (max, quantity, most) in [(3, 0, 3), (3, 4, 3), (3, usize::MAX, 3)]
+        .into_iter()
+        .chain(absurd)
+    {
         let semaphore = semaphore(&client, &path, max);
         let refusals = [
             soon(semaphore.acquire_many(quantity)).await.unwrap_err(),
-            soon(semaphore.acquire_many_timeout(quantity, DEFAULT_TIMEOUT)).await.unwrap_err(),
+            soon(semaphore.acquire_many_timeout(quantity, DEFAULT_TIMEOUT))
+                .await
+                .unwrap_err(),
             semaphore.try_acquire_many(quantity).await.unwrap_err(),
         ];
         for error in refusals {
-            let Error::InvalidQuantity { path: at, asked, max } = &error else { panic!("{error}") };
+            let Error::InvalidQuantity {
+                path: at,
+                asked,
+                max,
+            } = &error
+            else {
+                panic!("{error}")
+            };
             assert_eq!((at.as_str(), *asked, *max), (&*path, quantity, most));
             assert!(!error.is_retryable());
         }
     }
     let error = InterProcessSemaphoreV2::new(&client, &path, 0).unwrap_err();
-    assert_eq!(error.to_string(), format!("0 leases of the semaphore {path}: expected at least 1"));
-    assert!(client.check_exists(&path).await.unwrap().is_none(), "a request was sent");
+    assert_eq!(
+        error.to_string(),
+        format!("0 leases of the semaphore {path}: expected at least 1")
+    );
+    assert!(
+        client.check_exists(&path).await.unwrap().is_none(),
+        "a request was sent"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +92,10 @@ async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects()
     let session = client.session().await.unwrap().id();
     let semaphore = semaphore(&client, &path, usize::MAX);
     let error = soon(semaphore.acquire_many(50_000)).await.unwrap_err();
-    assert!(matches!(&error, Error::Client(ClientError::RequestTooLarge { .. })), "{error}");
+    assert!(
+        matches!(&error, Error::Client(ClientError::RequestTooLarge { .. })),
+        "{error}"
+    );
     assert_eq!(client.session().await.unwrap().id(), session);
     let many = soon(semaphore.acquire_many(1_000)).await.unwrap();
     until_counts(&client, &path, 1_000, 0).await;
@@ -74,17 +106,40 @@ async fn more_leases_than_fit_into_a_request_are_an_error_without_side_effects()
 
 #[test]
 fn blocking_threads_share_leases() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let (client, path) = (runtime.block_on(client()), path("threads"));
     let shared = semaphore(&client, &path, 2);
-    let (one, two) = (shared.blocking_acquire().unwrap(), shared.blocking_acquire().unwrap());
+    let (one, two) = (
+        shared.blocking_acquire().unwrap(),
+        shared.blocking_acquire().unwrap(),
+    );
     assert!(shared.blocking_try_acquire().unwrap().is_none());
-    assert!(shared.blocking_acquire_timeout(Duration::from_millis(50)).unwrap().is_none());
-    // If the create of the acquire was not answered in time, the janitor has to find its node first.
+    assert!(
+        shared
+            .blocking_acquire_timeout(Duration::from_millis(50))
+            .unwrap()
+            .is_none()
+    );
+    // If the create of the acquire was not answered in time, the janitor has to find its node
+    // first.
     runtime.block_on(soon(client.janitor().idle()));
     one.blocking_release().unwrap();
-    shared.blocking_try_acquire().unwrap().unwrap().blocking_release().unwrap();
-    let waiting = std::thread::spawn(move || shared.blocking_acquire_timeout(DEFAULT_TIMEOUT).unwrap().unwrap());
+    shared
+        .blocking_try_acquire()
+        .unwrap()
+        .unwrap()
+        .blocking_release()
+        .unwrap();
+    let waiting = std::thread::spawn(move || {
+        shared
+            .blocking_acquire_timeout(DEFAULT_TIMEOUT)
+            .unwrap()
+            .unwrap()
+    });
     drop((waiting.join().unwrap(), two));
     runtime.block_on(free(&client, &path, 2));
 }
@@ -103,11 +158,21 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
         // Dropping the last handle closes a client, which sends a request.
         clients.push(client);
     }
-    // The first waiter watches the list of leases; the second watches two queue nodes, the third three, the last one.
+    // The first waiter watches the list of leases; the second watches two queue nodes, the third
+    // three, the last one.
     let dir = locks_dir(&path);
     until(async || {
-        let watches = TestingServer::shared().await.watches_by_path().await.unwrap();
-        watches.iter().filter(|(watched, _)| watched.starts_with(&dir)).map(|(_, by)| by.len()).sum::<usize>() == 6
+        let watches = TestingServer::shared()
+            .await
+            .watches_by_path()
+            .await
+            .unwrap();
+        watches
+            .iter()
+            .filter(|(watched, _)| watched.starts_with(&dir))
+            .map(|(_, by)| by.len())
+            .sum::<usize>()
+            == 6
     })
     .await;
     let mut expected = without_probes(&proxy);
@@ -123,7 +188,9 @@ async fn a_released_lease_wakes_only_the_first_waiter() {
     assert_eq!(without_probes(&proxy), expected, "another waiter has woken");
     held.remove(0).release().await.unwrap();
     for waiter in waiting {
-        SemaphoreLease::release_all(soon(waiter).await.unwrap()).await.unwrap();
+        SemaphoreLease::release_all(soon(waiter).await.unwrap())
+            .await
+            .unwrap();
     }
     free(&holder, &path, 2).await;
 }

@@ -5,7 +5,9 @@ use curator_recipes::{Error, LossReason, SemaphoreLease};
 use curator_test::OpCode;
 
 use super::{acquiring, free, leases, leases_dir, locks_dir, queue, semaphore, until_counts};
-use crate::support::{behind_proxy, client, path, requests_of, round_trips, soon, still_waits, until};
+use crate::support::{
+    behind_proxy, client, path, requests_of, round_trips, soon, still_waits, until,
+};
 use crate::transactions::assert_lost;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,17 +23,27 @@ async fn a_waiter_whose_place_is_deleted_takes_no_lease_until_it_is_queued_again
     // Deletes the node of the first waiter, which waits for a lease.
     let mut before = queue(&admin, &path).await;
     before.sort_by_key(|name| name.rsplit('-').next().unwrap().to_owned());
-    admin.delete().for_path(format!("{}/{}", locks_dir(&path), before[0])).await.unwrap();
+    admin
+        .delete()
+        .for_path(format!("{}/{}", locks_dir(&path), before[0]))
+        .await
+        .unwrap();
     held.release().await.unwrap();
     // Both waiters acquire, one after the other.
     for _ in 0..2 {
         until(async || waiters.iter().any(tokio::task::JoinHandle::is_finished)).await;
-        let finished = waiters.iter().position(tokio::task::JoinHandle::is_finished).unwrap();
+        let finished = waiters
+            .iter()
+            .position(tokio::task::JoinHandle::is_finished)
+            .unwrap();
         let taken = waiters.remove(finished).await.unwrap();
         for client in &clients {
             round_trips(client).await;
         }
-        assert!(waiters.iter().all(|waiter| !waiter.is_finished()), "both hold the only lease");
+        assert!(
+            waiters.iter().all(|waiter| !waiter.is_finished()),
+            "both hold the only lease"
+        );
         assert_eq!(leases(&admin, &path).await, [taken[0].name()]);
         SemaphoreLease::release_all(taken).await.unwrap();
     }
@@ -61,7 +73,10 @@ async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() 
     let (holder, admin, path) = (client().await, client().await, path("leases-gone"));
     for gone in [vec![0], vec![0, 2]] {
         let held = semaphore(&holder, &path, 3).acquire_many(3).await.unwrap();
-        let gone: Vec<_> = gone.into_iter().map(|lease: usize| held[lease].node().clone()).collect();
+        let gone: Vec<_> = gone
+            .into_iter()
+            .map(|lease: usize| held[lease].node().clone())
+            .collect();
         for node in &gone {
             admin.delete().for_path(node).await.unwrap();
         }
@@ -79,17 +94,27 @@ async fn release_all_reports_the_leases_that_are_gone_and_releases_the_others() 
 }
 
 async fn create(client: &CuratorClient, dir: &str, kind: &str) -> ZPath {
-    let name = format!("{dir}/_c_{}-{kind}-", curator_recipes::driver::Uuid::new_v4());
-    let create = client.create().creating_parent_containers().with_mode(CreateMode::EphemeralSequential);
+    let name = format!(
+        "{dir}/_c_{}-{kind}-",
+        curator_recipes::driver::Uuid::new_v4()
+    );
+    let create = client
+        .create()
+        .creating_parent_containers()
+        .with_mode(CreateMode::EphemeralSequential);
     create.for_path(name, "127.0.0.1").await.unwrap()
 }
 
-/// Curator's Java semaphore creates its queue node and then its lease node, waits until the number of lease nodes is
-/// within the limit, and then leaves the queue.
+/// Curator's Java semaphore creates its queue node and then its lease node, waits until the number
+/// of lease nodes is within the limit, and then leaves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
-    let ((proxy, ours), holder, java, path) =
-        (behind_proxy().await, client().await, client().await, path("java-first"));
+    let ((proxy, ours), holder, java, path) = (
+        behind_proxy().await,
+        client().await,
+        client().await,
+        path("java-first"),
+    );
     let held = semaphore(&holder, &path, 1).acquire().await.unwrap();
     // This lease exceeds the limit, so it has no holder yet.
     let place = create(&java, &locks_dir(&path), "lock").await;
@@ -97,7 +122,13 @@ async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
     proxy.reset_counts();
     let waiting = acquiring(&semaphore(&ours, &path, 1), 1);
     until_counts(&holder, &path, 2, 2).await;
-    assert!(semaphore(&holder, &path, 1).try_acquire().await.unwrap().is_none());
+    assert!(
+        semaphore(&holder, &path, 1)
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
 
     held.release().await.unwrap();
     until_counts(&holder, &path, 1, 2).await;
@@ -106,8 +137,14 @@ async fn the_lease_node_of_a_waiting_java_contender_counts_as_used() {
     // Now our waiter is first, and lists the leases; the only lease is Java's.
     proxy.wait_for_reply(OpCode::GetChildren, 1).await.unwrap();
     assert!(still_waits(&waiting, &ours).await);
-    assert_eq!(requests_of(&proxy, OpCode::Multi), 0, "our waiter has tried to take a lease");
+    assert_eq!(
+        requests_of(&proxy, OpCode::Multi),
+        0,
+        "our waiter has tried to take a lease"
+    );
     java.delete().for_path(&lease).await.unwrap();
-    SemaphoreLease::release_all(soon(waiting).await.unwrap()).await.unwrap();
+    SemaphoreLease::release_all(soon(waiting).await.unwrap())
+        .await
+        .unwrap();
     free(&holder, &path, 1).await;
 }

@@ -18,12 +18,19 @@ fn trying(semaphore: &InterProcessSemaphoreV2, quantity: usize) -> JoinHandle<Tr
 }
 
 async fn all(tries: Vec<JoinHandle<Tried>>) -> Vec<Tried> {
-    join_all(tries).await.into_iter().map(Result::unwrap).collect()
+    join_all(tries)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
 }
 
-/// Starts an acquire that is stopped in the queue of a free semaphore: its node is created, and the reply to its reads
-/// is held back. Also returns its proxy and client.
-async fn stopped_in_the_queue(path: &str, max: usize) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
+/// Starts an acquire that is stopped in the queue of a free semaphore: its node is created, and the
+/// reply to its reads is held back. Also returns its proxy and client.
+async fn stopped_in_the_queue(
+    path: &str,
+    max: usize,
+) -> (FaultProxy, CuratorClient, JoinHandle<Vec<SemaphoreLease>>) {
     let (proxy, client) = behind_proxy().await;
     let semaphore = semaphore(&client, path, max);
     // This creates the directories.
@@ -38,10 +45,16 @@ async fn stopped_in_the_queue(path: &str, max: usize) -> (FaultProxy, CuratorCli
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave_too_few_leases() {
     let hundred = vec![1; 100];
-    for (max, tries, succeed) in [(2, vec![1], 1), (1, vec![1], 0), (5, vec![2, 3, 2], 2), (5, hundred, 4)] {
+    for (max, tries, succeed) in [
+        (2, vec![1], 1),
+        (1, vec![1], 0),
+        (5, vec![2, 3, 2], 2),
+        (5, hundred, 4),
+    ] {
         let (observer, path) = (client().await, path("passing"));
         let (stopped_proxy, _stopped_client, stopped) = stopped_in_the_queue(&path, max).await;
-        // Each try reads the queue behind the stopped contender. The replies are held back until that one has its lease.
+        // Each try reads the queue behind the stopped contender. The replies are held back until
+        // that one has its lease.
         let proxy = proxy().await;
         let client = connect(&proxy.connect_string()).await;
         proxy.reset_counts();
@@ -55,8 +68,14 @@ async fn a_try_that_finds_contenders_ahead_in_the_queue_fails_only_if_they_leave
         let first = soon(stopped).await.unwrap();
         proxy.release_held();
         let tried = all(trying_all).await;
-        assert_eq!(tried.iter().flatten().count(), succeed, "{tries:?} of {max}");
-        SemaphoreLease::release_all(tried.into_iter().flatten().flatten().chain(first)).await.unwrap();
+        assert_eq!(
+            tried.iter().flatten().count(),
+            succeed,
+            "{tries:?} of {max}"
+        );
+        SemaphoreLease::release_all(tried.into_iter().flatten().flatten().chain(first))
+            .await
+            .unwrap();
         free(&observer, &path, max).await;
     }
 }
@@ -79,18 +98,31 @@ async fn concurrent_tries_leave_no_lease_that_a_refused_one_wanted() {
             let semaphores = clients.iter().map(|client| match is_shared {
                 false => semaphore(client, &path, max),
                 true => {
-                    let limit = SharedCount::new(client, format!("{path}/limit"), max.try_into().unwrap()).unwrap();
+                    let limit =
+                        SharedCount::new(client, format!("{path}/limit"), max.try_into().unwrap())
+                            .unwrap();
                     InterProcessSemaphoreV2::with_shared_count(client, &path, limit).unwrap()
                 }
             });
-            let tries = semaphores.zip(&quantities).map(|(semaphore, quantity)| trying(&semaphore, *quantity));
+            let tries = semaphores
+                .zip(&quantities)
+                .map(|(semaphore, quantity)| trying(&semaphore, *quantity));
             let tried = all(tries.collect()).await;
             let used: usize = tried.iter().flatten().map(Vec::len).sum();
             assert!(used <= max, "{used} of {max}");
-            for (_, quantity) in tried.iter().zip(&quantities).filter(|(leases, _)| leases.is_none()) {
-                assert!(used + quantity > max, "{quantity} of {max} were refused, and {used} are used");
+            for (_, quantity) in tried
+                .iter()
+                .zip(&quantities)
+                .filter(|(leases, _)| leases.is_none())
+            {
+                assert!(
+                    used + quantity > max,
+                    "{quantity} of {max} were refused, and {used} are used"
+                );
             }
-            SemaphoreLease::release_all(tried.into_iter().flatten().flatten()).await.unwrap();
+            SemaphoreLease::release_all(tried.into_iter().flatten().flatten())
+                .await
+                .unwrap();
         }
         free(&observer, &path, max).await;
     }
@@ -108,7 +140,13 @@ async fn a_try_behind_a_stopped_contender_gives_up_and_leaves_nothing_behind() {
     }
     stopped_proxy.release_held();
     let lease = soon(stopped).await.unwrap();
-    soon(wanted.try_acquire()).await.unwrap().expect("a lease is free").release().await.unwrap();
+    soon(wanted.try_acquire())
+        .await
+        .unwrap()
+        .expect("a lease is free")
+        .release()
+        .await
+        .unwrap();
     SemaphoreLease::release_all(lease).await.unwrap();
     free(&other, &path, 2).await;
 }

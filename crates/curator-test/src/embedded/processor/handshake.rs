@@ -18,7 +18,8 @@ impl Processor {
     pub(super) fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Option<ConnectRequest> {
         let request = Reader::lenient(payload).read("a handshake").ok();
         // A client that has seen later transactions than this server must not read older data.
-        let request = request.filter(|request: &ConnectRequest| request.last_zxid_seen <= self.zxid);
+        let request =
+            request.filter(|request: &ConnectRequest| request.last_zxid_seen <= self.zxid);
         if request.is_none() {
             self.close(id);
         }
@@ -26,7 +27,12 @@ impl Processor {
     }
 
     /// Answers a handshake on a server that stands alone.
-    pub(super) fn handshake(&mut self, id: ConnectionId, request: &ConnectRequest, now: Now) -> RequestInfo {
+    pub(super) fn handshake(
+        &mut self,
+        id: ConnectionId,
+        request: &ConnectRequest,
+        now: Now,
+    ) -> RequestInfo {
         let timeout = self.settings.negotiate(request.timeout);
         let session = match request.session_id {
             0 => Some(self.create_session(timeout, now)),
@@ -47,8 +53,8 @@ impl Processor {
         id
     }
 
-    /// `None` if the session has ended, or the password is wrong. In any case, as on the real server, the session's
-    /// other connection is closed.
+    /// `None` if the session has ended, or the password is wrong. In any case, as on the real
+    /// server, the session's other connection is closed.
     fn resume_session(
         &mut self,
         id: ConnectionId,
@@ -64,7 +70,9 @@ impl Processor {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.refused_session = self.sessions.is_over(session_id).then_some(session_id);
         }
-        self.sessions.touch(session_id, timeout, now.monotonic).then_some(session_id)
+        self.sessions
+            .touch(session_id, timeout, now.monotonic)
+            .then_some(session_id)
     }
 
     /// Grants a session to a connection; `None` refuses it and closes the connection.
@@ -77,13 +85,20 @@ impl Processor {
     ) {
         let response = ConnectResponse {
             protocol: 0,
-            timeout: if session.is_some() { i32::try_from(timeout).unwrap_or(i32::MAX) } else { 0 },
+            timeout: if session.is_some() {
+                i32::try_from(timeout).unwrap_or(i32::MAX)
+            } else {
+                0
+            },
             session_id: session.unwrap_or_default(),
             password: &session.map_or([0; 16], |session_id| self.sessions.password(session_id))[..],
             read_only: Trailing(read_only_known.then_some(false)),
         };
         if let (Some(session_id), Some(connection)) = (session, self.connections.get_mut(&id)) {
-            connection.session = Some(Attached { id: session_id, timeout });
+            connection.session = Some(Attached {
+                id: session_id,
+                timeout,
+            });
         }
         self.send(id, Output::Reply(handshake_frame(&response)));
         if session.is_none() {

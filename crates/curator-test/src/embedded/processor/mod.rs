@@ -84,7 +84,8 @@ pub(crate) struct Now {
 impl Processor {
     /// An empty server. `seed` makes its session ids and passwords unique.
     pub(crate) fn new(settings: Settings, seed: u64, now: Now) -> Self {
-        // As on the real server, the time is in the middle of the id, so that a later server has different ids.
+        // As on the real server, the time is in the middle of the id, so that a later server has
+        // different ids.
         let first_session = ((now.wall << 24).cast_unsigned() >> 8).cast_signed();
         Self {
             settings,
@@ -101,10 +102,13 @@ impl Processor {
         }
     }
 
-    /// Replaces this server by another one. Connection ids are not reused, since the end of an earlier connection may
-    /// be handled later.
+    /// Replaces this server by another one. Connection ids are not reused, since the end of an
+    /// earlier connection may be handled later.
     pub(crate) fn replace(&mut self, other: Self) {
-        *self = Self { last_connection: self.last_connection, ..other };
+        *self = Self {
+            last_connection: self.last_connection,
+            ..other
+        };
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
@@ -115,7 +119,8 @@ impl Processor {
     /// Adds a new connection.
     pub(crate) fn open(&mut self, peer: SocketAddr, now: Now) -> ConnectionId {
         self.last_connection += 1;
-        self.connections.insert(self.last_connection, Connection::new(peer, now.wall));
+        self.connections
+            .insert(self.last_connection, Connection::new(peer, now.wall));
         self.last_connection
     }
 
@@ -141,18 +146,27 @@ impl Processor {
         self.packets.sent += 1;
     }
 
-    /// Processes a frame from a client, without its length. Returns a description of the request; `None` if the frame
-    /// is not a request.
-    pub(crate) fn receive(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<RequestInfo> {
+    /// Processes a frame from a client, without its length. Returns a description of the request;
+    /// `None` if the frame is not a request.
+    pub(crate) fn receive(
+        &mut self,
+        id: ConnectionId,
+        payload: &[u8],
+        now: Now,
+    ) -> Option<RequestInfo> {
         Some(match self.parse(id, payload, now)? {
             Incoming::Handshake(request) => self.handshake(id, &request, now),
             Incoming::Request(arrived) => self.request(id, arrived, now),
         })
     }
 
-    /// Parses a frame from a client, without its length. Closes the connection if the frame is invalid.
+    /// Parses a frame from a client, without its length. Closes the connection if the frame is
+    /// invalid.
     pub(crate) fn parse(&mut self, id: ConnectionId, payload: &[u8], now: Now) -> Option<Incoming> {
-        let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_closing)?;
+        let connection = self
+            .connections
+            .get_mut(&id)
+            .filter(|connection| !connection.is_closing)?;
         connection.received += 1;
         connection.last_response = now.wall;
         self.packets.received += 1;
@@ -166,7 +180,9 @@ impl Processor {
 
     /// Whether the server reads more from a connection.
     pub(crate) fn is_open(&self, id: ConnectionId) -> bool {
-        self.connections.get(&id).is_some_and(|connection| !connection.is_closing)
+        self.connections
+            .get(&id)
+            .is_some_and(|connection| !connection.is_closing)
     }
 
     /// Takes the queued output, in order.
@@ -176,29 +192,47 @@ impl Processor {
 
     /// Closes a connection after everything queued for the client. The client gets no more events.
     pub(crate) fn close(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.is_closing) {
+        if let Some(connection) = self
+            .connections
+            .get_mut(&id)
+            .filter(|connection| !connection.is_closing)
+        {
             connection.is_closing = true;
             self.watches.forget(id);
             self.outbox.push((id, Output::Close));
         }
     }
 
-    /// The session that was refused to this connection because it has ended, if its nodes still exist.
+    /// The session that was refused to this connection because it has ended, if its nodes still
+    /// exist.
     pub(crate) fn refused_session(&self, id: ConnectionId) -> Option<i64> {
-        self.connections.get(&id).and_then(|connection| connection.refused_session)
+        self.connections
+            .get(&id)
+            .and_then(|connection| connection.refused_session)
     }
 
     /// Closes the session's current connection.
     pub(crate) fn close_connection_of(&mut self, session_id: i64) {
-        let attached = |connection: &Connection| connection.session.is_some_and(|session| session.id == session_id);
-        let found = self.connections.iter().find(|(_, connection)| !connection.is_closing && attached(connection));
+        let attached = |connection: &Connection| {
+            connection
+                .session
+                .is_some_and(|session| session.id == session_id)
+        };
+        let found = self
+            .connections
+            .iter()
+            .find(|(_, connection)| !connection.is_closing && attached(connection));
         if let Some(id) = found.map(|(id, _)| *id) {
             self.close(id);
         }
     }
 
     fn send(&mut self, id: ConnectionId, output: Output) {
-        if let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.is_closing) {
+        if let Some(connection) = self
+            .connections
+            .get_mut(&id)
+            .filter(|connection| !connection.is_closing)
+        {
             connection.sent += 1;
             connection.last_zxid = self.zxid;
             self.packets.sent += 1;

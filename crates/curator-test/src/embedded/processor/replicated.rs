@@ -1,5 +1,5 @@
-//! The replicated part of a server: changes that every server of an ensemble applies in the same order, with the same
-//! result.
+//! The replicated part of a server: changes that every server of an ensemble applies in the same
+//! order, with the same result.
 //!
 //! A server that stands alone orders its changes itself and applies each at once.
 
@@ -55,7 +55,11 @@ pub(crate) struct Entry {
 impl Processor {
     /// Gives a change the next place.
     pub(super) fn order(&self, change: Change, now: Now) -> Entry {
-        Entry { zxid: self.zxid + 1, now, change }
+        Entry {
+            zxid: self.zxid + 1,
+            now,
+            change,
+        }
     }
 
     /// Orders a change and applies it.
@@ -64,8 +68,9 @@ impl Processor {
         self.apply(&entry)
     }
 
-    /// Applies the next change, and notifies the watchers that are connected to this server. Returns the result for the
-    /// client that requested it. The result depends only on the changes applied so far.
+    /// Applies the next change, and notifies the watchers that are connected to this server.
+    /// Returns the result for the client that requested it. The result depends only on the changes
+    /// applied so far.
     pub(crate) fn apply(&mut self, entry: &Entry) -> Result<Body, Code> {
         self.zxid = entry.zxid;
         match &entry.change {
@@ -79,14 +84,20 @@ impl Processor {
                 self.sessions.remove(*id);
                 Ok(Body::Empty)
             }
-            Change::Write { session_id, identities, write } => {
-                self.write(write, &context(entry, *session_id, identities))
-            }
-            Change::Multi { session_id, identities, writes } => {
-                Ok(self.multi(writes, &context(entry, *session_id, identities)))
-            }
+            Change::Write {
+                session_id,
+                identities,
+                write,
+            } => self.write(write, &context(entry, *session_id, identities)),
+            Change::Multi {
+                session_id,
+                identities,
+                writes,
+            } => Ok(self.multi(writes, &context(entry, *session_id, identities))),
             #[cfg(feature = "simulation")]
-            Change::SetCreates { path, creates } => self.tree.set_creates(path, *creates).map(|()| Body::Empty),
+            Change::SetCreates { path, creates } => {
+                self.tree.set_creates(path, *creates).map(|()| Body::Empty)
+            }
             Change::Refused(code) => Err(*code),
         }
     }
@@ -104,7 +115,8 @@ impl Processor {
         if !self.settings.stats_in_transactions {
             // All releases report the stats of containers and of nodes with a time to live.
             for (result, write) in results.iter_mut().zip(writes) {
-                if let (Reply::Create2 { path, .. }, Write::Create2 { .. }) = (&mut *result, write) {
+                if let (Reply::Create2 { path, .. }, Write::Create2 { .. }) = (&mut *result, write)
+                {
                     *result = Reply::Create { path: path.take() };
                 }
             }
@@ -114,5 +126,10 @@ impl Processor {
 }
 
 fn context<'a>(entry: &Entry, session_id: i64, identities: &'a [Id]) -> Context<'a> {
-    Context { session_id, identities, zxid: entry.zxid, time: entry.now.wall }
+    Context {
+        session_id,
+        identities,
+        zxid: entry.zxid,
+        time: entry.now.wall,
+    }
 }

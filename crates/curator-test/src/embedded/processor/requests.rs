@@ -42,12 +42,18 @@ pub(crate) enum Step {
 impl Step {
     /// Whether only a client with a session gets a reply.
     pub(crate) fn needs_session(&self) -> bool {
-        !matches!(self, Self::Local(Request::Control(Control::Auth { .. } | Control::Sasl { .. })) | Self::Abort)
+        !matches!(
+            self,
+            Self::Local(Request::Control(
+                Control::Auth { .. } | Control::Sasl { .. }
+            )) | Self::Abort
+        )
     }
 }
 
 impl Processor {
-    /// Parses a frame that follows the handshake. Closes the connection if the frame is not a request.
+    /// Parses a frame that follows the handshake. Closes the connection if the frame is not a
+    /// request.
     pub(super) fn arrive(&mut self, id: ConnectionId, payload: &[u8]) -> Option<Arrived> {
         let mut reader = Reader::lenient(payload);
         let Ok(RequestHeader { xid, op }) = reader.read("the header of a request") else {
@@ -62,8 +68,15 @@ impl Processor {
             OpCode::AddWatch | OpCode::SetWatches2 => self.settings.add_watch,
             _ => true,
         };
-        let request = if is_known { Request::parse(op, reader.rest()) } else { Ok(None) };
-        let path = request.as_ref().ok().and_then(|request| request.as_ref()?.path().map(str::to_owned));
+        let request = if is_known {
+            Request::parse(op, reader.rest())
+        } else {
+            Ok(None)
+        };
+        let path = request
+            .as_ref()
+            .ok()
+            .and_then(|request| request.as_ref()?.path().map(str::to_owned));
         let info = RequestInfo::new(op, path, session.id);
         let step = match request {
             Ok(None) => Step::Unknown,
@@ -71,26 +84,50 @@ impl Processor {
             Err(_) if matches!(op, OpCode::Auth | OpCode::Sasl) => Step::Abort,
             Err(unreadable) => refuse(op, unreadable),
         };
-        Some(Arrived { xid, session, info, step })
+        Some(Arrived {
+            xid,
+            session,
+            info,
+            step,
+        })
     }
 
     fn step(&self, id: ConnectionId, session_id: i64, request: Request) -> Step {
         match request {
-            Request::Write(write) => Step::Change(Change::Write { session_id, identities: self.identities(id), write }),
-            Request::Multi(writes) => {
-                Step::Change(Change::Multi { session_id, identities: self.identities(id), writes })
+            Request::Write(write) => Step::Change(Change::Write {
+                session_id,
+                identities: self.identities(id),
+                write,
+            }),
+            Request::Multi(writes) => Step::Change(Change::Multi {
+                session_id,
+                identities: self.identities(id),
+                writes,
+            }),
+            Request::Control(Control::CloseSession {}) => {
+                Step::Change(Change::CloseSession { id: session_id })
             }
-            Request::Control(Control::CloseSession {}) => Step::Change(Change::CloseSession { id: session_id }),
-            Request::Control(Control::Reconfig { .. }) => Step::Change(Change::Refused(Code::ReconfigDisabled)),
+            Request::Control(Control::Reconfig { .. }) => {
+                Step::Change(Change::Refused(Code::ReconfigDisabled))
+            }
             request => Step::Local(request),
         }
     }
 
     /// Processes a request on a server that stands alone.
     pub(super) fn request(&mut self, id: ConnectionId, arrived: Arrived, now: Now) -> RequestInfo {
-        let Arrived { xid, session, info, step } = arrived;
+        let Arrived {
+            xid,
+            session,
+            info,
+            step,
+        } = arrived;
         // A client whose session has ended gets no reply. Its connection will be closed.
-        if step.needs_session() && !self.sessions.touch(session.id, session.timeout, now.monotonic) {
+        if step.needs_session()
+            && !self
+                .sessions
+                .touch(session.id, session.timeout, now.monotonic)
+        {
             return info;
         }
         match step {
@@ -117,7 +154,9 @@ impl Processor {
             Step::Local(Request::Control(Control::Sasl { .. })) => {
                 self.reply(id, xid, 0, &Ok(Body::One(Reply::Sasl { token: None })));
             }
-            Step::Local(Request::Control(Control::Ping {})) => self.answer(id, PING_XID, &Ok(Body::Empty)),
+            Step::Local(Request::Control(Control::Ping {})) => {
+                self.answer(id, PING_XID, &Ok(Body::Empty))
+            }
             Step::Local(request) => {
                 let result = self.local(id, session_id, request);
                 self.answer(id, xid, &result);
@@ -144,18 +183,31 @@ impl Processor {
     }
 
     /// Requests about watches accept a null path.
-    fn control(&mut self, id: ConnectionId, session_id: i64, control: Control) -> Result<Body, Code> {
+    fn control(
+        &mut self,
+        id: ConnectionId,
+        session_id: i64,
+        control: Control,
+    ) -> Result<Body, Code> {
         match control {
             Control::Sync { path } => Ok(Body::One(Reply::Sync { path })),
             Control::WhoAmI {} => Ok(self.who_am_i(id)),
-            Control::GetEphemerals { prefix } => Ok(self.get_ephemerals(session_id, prefix.as_deref())),
-            Control::AddWatch { path, mode } => self.add_watch(id, &path.unwrap_or_default(), mode),
-            Control::CheckWatches { path, kind } => self.check_watches(id, &path.unwrap_or_default(), kind),
-            Control::RemoveWatches { path, kind } => self.remove_watches(id, &path.unwrap_or_default(), kind),
-            Control::SetWatches { watches } => self.set_watches(id, &watches, &[], &[]),
-            Control::SetWatches2 { watches, persistent, recursive } => {
-                self.set_watches(id, &watches, &persistent, &recursive)
+            Control::GetEphemerals { prefix } => {
+                Ok(self.get_ephemerals(session_id, prefix.as_deref()))
             }
+            Control::AddWatch { path, mode } => self.add_watch(id, &path.unwrap_or_default(), mode),
+            Control::CheckWatches { path, kind } => {
+                self.check_watches(id, &path.unwrap_or_default(), kind)
+            }
+            Control::RemoveWatches { path, kind } => {
+                self.remove_watches(id, &path.unwrap_or_default(), kind)
+            }
+            Control::SetWatches { watches } => self.set_watches(id, &watches, &[], &[]),
+            Control::SetWatches2 {
+                watches,
+                persistent,
+                recursive,
+            } => self.set_watches(id, &watches, &persistent, &recursive),
             // Handled earlier: they are ordered, or do more than send one reply.
             Control::CloseSession {} | Control::Reconfig { .. } => Ok(Body::Empty),
             Control::Auth { .. } | Control::Sasl { .. } | Control::Ping {} => Ok(Body::Empty),
@@ -192,17 +244,28 @@ impl Processor {
                 })
             }
             Read::GetAcl { path } => {
-                self.tree.acl(path, &identities).map(|(acl, stat)| Reply::GetAcl { acl: Some(acl), stat })
+                self.tree
+                    .acl(path, &identities)
+                    .map(|(acl, stat)| Reply::GetAcl {
+                        acl: Some(acl),
+                        stat,
+                    })
             }
             Read::GetAllChildrenNumber { path } => {
                 let number = self.tree.all_children_number(path, &identities)?;
-                Ok(Reply::GetAllChildrenNumber { number: i32::try_from(number).unwrap_or(i32::MAX) })
+                Ok(Reply::GetAllChildrenNumber {
+                    number: i32::try_from(number).unwrap_or(i32::MAX),
+                })
             }
         }
     }
 
     fn multi_read(&mut self, id: ConnectionId, reads: &[Read]) -> Body {
-        let mut result = |read| self.read(id, read).unwrap_or_else(|code| Reply::Error { code: code.number() });
+        let mut result = |read| {
+            self.read(id, read).unwrap_or_else(|code| Reply::Error {
+                code: code.number(),
+            })
+        };
         Body::Results(reads.iter().map(&mut result).collect())
     }
 
@@ -211,17 +274,33 @@ impl Processor {
         if let Some(prefix) = prefix.filter(|prefix| !matches!(prefix.trim(), "" | "/")) {
             paths.retain(|path| path.starts_with(prefix));
         }
-        Body::One(Reply::GetEphemerals { paths: texts(paths) })
+        Body::One(Reply::GetEphemerals {
+            paths: texts(paths),
+        })
     }
 
     fn who_am_i(&self, id: ConnectionId) -> Body {
-        let identity = |id: &Id| Identity { scheme: Some(id.scheme.clone()), user: Some(id.user().to_owned()) };
-        Body::One(Reply::WhoAmI { identities: Some(self.identities(id).iter().map(identity).collect()) })
+        let identity = |id: &Id| Identity {
+            scheme: Some(id.scheme.clone()),
+            user: Some(id.user().to_owned()),
+        };
+        Body::One(Reply::WhoAmI {
+            identities: Some(self.identities(id).iter().map(identity).collect()),
+        })
     }
 
-    fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: Option<&str>, auth: Option<&[u8]>) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let result = acl::authenticate(scheme, auth, connection.peer.ip()).map(|id| connection.add_identity(id));
+    fn authenticate(
+        &mut self,
+        id: ConnectionId,
+        xid: i32,
+        scheme: Option<&str>,
+        auth: Option<&[u8]>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let result = acl::authenticate(scheme, auth, connection.peer.ip())
+            .map(|id| connection.add_identity(id));
         self.reply(id, xid, 0, &result.map(|()| Body::Empty));
         if result.is_err() {
             self.close(id);
@@ -229,7 +308,10 @@ impl Processor {
     }
 
     pub(crate) fn identities(&self, id: ConnectionId) -> Vec<Id> {
-        self.connections.get(&id).map(|connection| connection.identities.clone()).unwrap_or_default()
+        self.connections
+            .get(&id)
+            .map(|connection| connection.identities.clone())
+            .unwrap_or_default()
     }
 
     /// Replies with the current zxid, to a request that is processed in order.
@@ -242,14 +324,17 @@ impl Processor {
     }
 }
 
-/// The reply to a request that cannot be parsed. For some requests, the real server has already started a transaction.
+/// The reply to a request that cannot be parsed. For some requests, the real server has already
+/// started a transaction.
 fn refuse(op: OpCode, unreadable: Unreadable) -> Step {
     // Of what these requests contain, only a path must not be null.
     let without_path = matches!(unreadable, Unreadable::Malformed(malformed) if malformed.is_null);
     let begun = match op {
         OpCode::Multi => unreadable != Unreadable::NoAcl,
         OpCode::CreateSession => true,
-        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => without_path,
+        OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
+            without_path
+        }
         OpCode::Delete | OpCode::DeleteContainer | OpCode::SetData | OpCode::SetAcl => without_path,
         _ => false,
     };
@@ -257,7 +342,11 @@ fn refuse(op: OpCode, unreadable: Unreadable) -> Step {
         OpCode::SetData | OpCode::SetAcl if without_path => Code::BadArguments,
         _ => Code::MarshallingError,
     };
-    if begun { Step::Change(Change::Refused(code)) } else { Step::Failed(code) }
+    if begun {
+        Step::Change(Change::Refused(code))
+    } else {
+        Step::Failed(code)
+    }
 }
 
 fn texts(texts: Vec<String>) -> Option<Vec<Option<String>>> {

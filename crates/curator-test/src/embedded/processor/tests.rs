@@ -3,10 +3,16 @@ use curator_client::codec::{ConnectRequest, ConnectResponse, Control, Reader, Re
 use super::*;
 use crate::embedded::{builder::Settings, code::Code};
 
-const START: Now = Now { monotonic: 0, wall: 1_000_000 };
+const START: Now = Now {
+    monotonic: 0,
+    wall: 1_000_000,
+};
 
 fn at(monotonic: Millis) -> Now {
-    Now { monotonic, wall: START.wall + i64::try_from(monotonic).unwrap() }
+    Now {
+        monotonic,
+        wall: START.wall + i64::try_from(monotonic).unwrap(),
+    }
 }
 
 fn processor() -> Processor {
@@ -16,24 +22,44 @@ fn processor() -> Processor {
 /// Opens a connection that requests a session; 0 for a new one. Returns the granted session.
 fn connect(processor: &mut Processor, session_id: i64, password: &[u8]) -> (ConnectionId, i64) {
     let id = processor.open("127.0.0.1:1".parse().unwrap(), START);
-    processor.receive(id, &ConnectRequest::new(1000, session_id, password).frame(), START);
+    processor.receive(
+        id,
+        &ConnectRequest::new(1000, session_id, password).frame(),
+        START,
+    );
     let frames = processor.take_outbox();
-    let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else { panic!("{frames:?}") };
+    let Some((_, Output::Reply(frame))) = frames.iter().find(|(to, _)| *to == id) else {
+        panic!("{frames:?}")
+    };
     let granted: ConnectResponse<&[u8]> = Reader::new(frame.frame()).read("a session").unwrap();
     (id, granted.session_id)
 }
 
-/// Sends `addWatch` for the root. Returns the error of each reply, and whether the connection is closed.
+/// Sends `addWatch` for the root. Returns the error of each reply, and whether the connection is
+/// closed.
 fn add_watch(settings: Settings) -> (Vec<i32>, bool) {
     let mut processor = Processor::new(settings, 1, START);
     let (id, _) = connect(&mut processor, 0, &[]);
     let request: Control<&str, &str, &[u8]> = Control::AddWatch { path: "/", mode: 0 };
     processor.receive(id, &frame(7, &request), START);
-    let error = |frame: &Writer| Reader::new(frame.frame()).read::<ReplyHeader>("a header").unwrap().error;
+    let error = |frame: &Writer| {
+        Reader::new(frame.frame())
+            .read::<ReplyHeader>("a header")
+            .unwrap()
+            .error
+    };
     let sent = processor.take_outbox();
-    let errors =
-        sent.iter().filter_map(|(_, sent)| if let Output::Reply(frame) = sent { Some(error(frame)) } else { None });
-    (errors.collect(), sent.iter().any(|(_, sent)| *sent == Output::Close))
+    let errors = sent.iter().filter_map(|(_, sent)| {
+        if let Output::Reply(frame) = sent {
+            Some(error(frame))
+        } else {
+            None
+        }
+    });
+    (
+        errors.collect(),
+        sent.iter().any(|(_, sent)| *sent == Output::Close),
+    )
 }
 
 #[test]
@@ -44,8 +70,14 @@ fn add_watch_is_accepted_or_refused_as_marshalling_error_or_unimplemented() {
         add_watch(settings)
     };
     assert_eq!(set(|_| {}), (vec![0], false));
-    assert_eq!(set(|settings| settings.persistent_watches = false), (vec![Code::MarshallingError.number()], false));
-    assert_eq!(set(|settings| settings.add_watch = false), (vec![Code::Unimplemented.number()], true));
+    assert_eq!(
+        set(|settings| settings.persistent_watches = false),
+        (vec![Code::MarshallingError.number()], false)
+    );
+    assert_eq!(
+        set(|settings| settings.add_watch = false),
+        (vec![Code::Unimplemented.number()], true)
+    );
 }
 
 #[test]
@@ -68,7 +100,10 @@ fn an_ended_session_is_recorded_as_refused_only_for_a_connect_with_its_password(
     assert_eq!((refused, processor.refused_session(stranger)), (0, None));
     let password = processor.sessions.password(session);
     let (again, refused) = connect(&mut processor, session, &password);
-    assert_eq!((refused, processor.refused_session(again)), (0, Some(session)));
+    assert_eq!(
+        (refused, processor.refused_session(again)),
+        (0, Some(session))
+    );
 }
 
 #[test]

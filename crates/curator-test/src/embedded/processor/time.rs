@@ -30,8 +30,8 @@ impl Processor {
         }
     }
 
-    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns false if it does not
-    /// exist, or had ended before.
+    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns
+    /// false if it does not exist, or had ended before.
     pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
         let is_alive = self.sessions.end(session_id);
         self.close_connection_of(session_id);
@@ -49,7 +49,14 @@ impl Processor {
         for path in self.tree.removable(now.wall) {
             let write = Write::DeleteContainer { path };
             // Fails if it was the child of another one, which has changed with it.
-            drop(self.apply_next(Change::Write { session_id: 0, identities: Vec::new(), write }, now));
+            drop(self.apply_next(
+                Change::Write {
+                    session_id: 0,
+                    identities: Vec::new(),
+                    write,
+                },
+                now,
+            ));
         }
     }
 }

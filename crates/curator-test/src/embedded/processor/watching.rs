@@ -10,14 +10,18 @@ use crate::embedded::{
     watches::{Mode, WatcherKind},
 };
 
-/// The zxid in an event that reports a missed change to a reconnected client: `setWatches` causes it, not a
-/// transaction. Before 3.9, the zxid in all events.
+/// The zxid in an event that reports a missed change to a reconnected client: `setWatches` causes
+/// it, not a transaction. Before 3.9, the zxid in all events.
 const NO_ZXID: i64 = -1;
 
 impl Processor {
     /// Notifies the watchers of these events, if they may read the node.
     pub(super) fn notify(&mut self, events: &[Event]) {
-        let zxid = if self.settings.zxids_in_events { self.zxid } else { NO_ZXID };
+        let zxid = if self.settings.zxids_in_events {
+            self.zxid
+        } else {
+            NO_ZXID
+        };
         for Event { kind, path, acl } in events {
             for id in self.watches.trigger(*kind, path) {
                 if acl::check(acl, permissions::READ, &self.identities(id)).is_ok() {
@@ -27,7 +31,12 @@ impl Processor {
         }
     }
 
-    pub(super) fn add_watch(&mut self, id: ConnectionId, path: &str, mode: i32) -> Result<Body, Code> {
+    pub(super) fn add_watch(
+        &mut self,
+        id: ConnectionId,
+        path: &str,
+        mode: i32,
+    ) -> Result<Body, Code> {
         let mode = match mode {
             _ if !self.settings.persistent_watches => return Err(Code::MarshallingError),
             0 => Mode::Persistent,
@@ -39,18 +48,38 @@ impl Processor {
         Ok(Body::One(Reply::AddWatch { error: 0 }))
     }
 
-    pub(super) fn check_watches(&self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
-        let kind = WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
-        if self.watches.contains(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
+    pub(super) fn check_watches(
+        &self,
+        id: ConnectionId,
+        path: &str,
+        kind: i32,
+    ) -> Result<Body, Code> {
+        let kind =
+            WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
+        if self.watches.contains(path, id, kind) {
+            Ok(Body::Empty)
+        } else {
+            Err(Code::NoWatcher)
+        }
     }
 
-    pub(super) fn remove_watches(&mut self, id: ConnectionId, path: &str, kind: i32) -> Result<Body, Code> {
-        let kind = WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
-        if self.watches.remove(path, id, kind) { Ok(Body::Empty) } else { Err(Code::NoWatcher) }
+    pub(super) fn remove_watches(
+        &mut self,
+        id: ConnectionId,
+        path: &str,
+        kind: i32,
+    ) -> Result<Body, Code> {
+        let kind =
+            WatcherKind::of_number(kind, self.watches.modes()).ok_or(Code::MarshallingError)?;
+        if self.watches.remove(path, id, kind) {
+            Ok(Body::Empty)
+        } else {
+            Err(Code::NoWatcher)
+        }
     }
 
-    /// Sets the watches of a client that has reconnected, and notifies it of missed changes. If persistent watches are
-    /// refused, the others stay set.
+    /// Sets the watches of a client that has reconnected, and notifies it of missed changes. If
+    /// persistent watches are refused, the others stay set.
     pub(super) fn set_watches(
         &mut self,
         id: ConnectionId,

@@ -53,10 +53,17 @@ impl DataTree {
         let mode = Mode::of_flags(request.flags)?;
         self.check_lifetime(mode, ttl)?;
         let parent_path = path::parent_of_new(&request.path)?;
-        let acl = acl::fix_up(request.acl.as_deref().unwrap_or_default(), context.identities)?;
+        let acl = acl::fix_up(
+            request.acl.as_deref().unwrap_or_default(),
+            context.identities,
+        )?;
         let parent = self.node(parent_path)?;
         acl::check(&parent.acl, permissions::CREATE, context.identities)?;
-        let number = self.numbers.get(super::key(parent_path)).copied().unwrap_or(parent.state.creates);
+        let number = self
+            .numbers
+            .get(super::key(parent_path))
+            .copied()
+            .unwrap_or(parent.state.creates);
         let path = match mode.sequential {
             true => format!("{}{number:010}", request.path),
             false => request.path.clone(),
@@ -70,12 +77,28 @@ impl DataTree {
         }
         let (parent_acl, undo) = (
             parent.acl.clone(),
-            Undo::Created { path: path.clone(), parent: parent_path.to_owned(), before: parent.state },
+            Undo::Created {
+                path: path.clone(),
+                parent: parent_path.to_owned(),
+                before: parent.state,
+            },
         );
-        let node = Node::new(request.data.clone(), acl.clone(), lifetime(op, mode, ttl, context.session_id)?, {
-            let Context { zxid, time, .. } = *context;
-            State { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..State::default() }
-        });
+        let node = Node::new(
+            request.data.clone(),
+            acl.clone(),
+            lifetime(op, mode, ttl, context.session_id)?,
+            {
+                let Context { zxid, time, .. } = *context;
+                State {
+                    czxid: zxid,
+                    mzxid: zxid,
+                    pzxid: zxid,
+                    ctime: time,
+                    mtime: time,
+                    ..State::default()
+                }
+            },
+        );
         let stat = node.stat();
         let next = number.wrapping_add(1);
         let parent = self.node_mut(parent_path)?;
@@ -84,16 +107,33 @@ impl DataTree {
             parent.state.creates = next;
             parent.state.pzxid = context.zxid;
         }
-        self.numbers.insert(super::key(parent_path).to_owned(), next);
+        self.numbers
+            .insert(super::key(parent_path).to_owned(), next);
         self.numbers.remove(&path);
         self.link(parent_path, &path, node);
         let events = vec![
-            Event { kind: EventKind::NodeCreated, path: path.clone(), acl },
-            Event { kind: EventKind::NodeChildrenChanged, path: super::key(parent_path).to_owned(), acl: parent_acl },
+            Event {
+                kind: EventKind::NodeCreated,
+                path: path.clone(),
+                acl,
+            },
+            Event {
+                kind: EventKind::NodeChildrenChanged,
+                path: super::key(parent_path).to_owned(),
+                acl: parent_acl,
+            },
         ];
         let path = Some(path);
-        let result = if op == OpCode::Create { Reply::Create { path } } else { Reply::Create2 { path, stat } };
-        Ok(Applied { result, events, undo })
+        let result = if op == OpCode::Create {
+            Reply::Create { path }
+        } else {
+            Reply::Create2 { path, stat }
+        };
+        Ok(Applied {
+            result,
+            events,
+            undo,
+        })
     }
 
     fn check_lifetime(&self, mode: Mode, ttl: i64) -> Result<(), Code> {
@@ -106,8 +146,8 @@ impl DataTree {
     }
 }
 
-/// The kind of the request overrides the flags: only `createContainer` creates a container; in `create` and `create2`,
-/// the container flag creates a persistent node.
+/// The kind of the request overrides the flags: only `createContainer` creates a container; in
+/// `create` and `create2`, the container flag creates a persistent node.
 fn lifetime(op: OpCode, mode: Mode, ttl: i64, session_id: i64) -> Result<Lifetime, Code> {
     match op {
         OpCode::CreateContainer => Ok(Lifetime::Container),

@@ -1,4 +1,5 @@
-//! The data tree. It does no I/O and reads no clock: the zxid and the time of each change are arguments.
+//! The data tree. It does no I/O and reads no clock: the zxid and the time of each change are
+//! arguments.
 
 mod create;
 mod node;
@@ -23,8 +24,9 @@ pub(crate) struct DataTree {
     nodes: BTreeMap<String, Node>,
     /// The ephemeral nodes by session.
     ephemerals: BTreeMap<i64, BTreeSet<String>>,
-    /// The next sequence number of each node below which the current transaction has created children. As on the real
-    /// server, these numbers continue after `i32::MAX`, where the parent's counter stays.
+    /// The next sequence number of each node below which the current transaction has created
+    /// children. As on the real server, these numbers continue after `i32::MAX`, where the parent's
+    /// counter stays.
     numbers: BTreeMap<String, i32>,
     /// Whether nodes may have a time to live.
     extended_types: bool,
@@ -53,9 +55,19 @@ impl DataTree {
     /// A tree with the nodes that every server has.
     pub(crate) fn new(extended_types: bool) -> Self {
         let (nodes, ephemerals, numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut tree = Self { nodes, ephemerals, numbers, extended_types };
+        let mut tree = Self {
+            nodes,
+            ephemerals,
+            numbers,
+            extended_types,
+        };
         let mut add = |path: &str, acl, children: &[&str]| {
-            let mut node = Node::new(Some(Vec::new()), acl, Lifetime::Persistent, State::default());
+            let mut node = Node::new(
+                Some(Vec::new()),
+                acl,
+                Lifetime::Persistent,
+                State::default(),
+            );
             node.children = children.iter().map(|child| (*child).to_owned()).collect();
             tree.nodes.insert(path.to_owned(), node);
         };
@@ -64,7 +76,8 @@ impl DataTree {
         add("/zookeeper/quota", acl::open(), &[]);
         add("/zookeeper/config", acl::read_only(), &[]);
         if let Some(config) = tree.nodes.get_mut("/zookeeper/config") {
-            // The real server sets this node's access list with the version -1, and stores that version.
+            // The real server sets this node's access list with the version -1, and stores that
+            // version.
             config.state.aversion = -1;
         }
         tree
@@ -81,25 +94,46 @@ impl DataTree {
 
     /// The size of all paths and data in bytes.
     pub(crate) fn approximate_size(&self) -> usize {
-        self.nodes.iter().map(|(path, node)| path.len() + node.data.as_ref().map_or(0, Vec::len)).sum()
+        self.nodes
+            .iter()
+            .map(|(path, node)| path.len() + node.data.as_ref().map_or(0, Vec::len))
+            .sum()
     }
 
     /// The ephemeral nodes of a session, in order.
     pub(crate) fn ephemerals_of(&self, session_id: i64) -> Vec<String> {
-        self.ephemerals.get(&session_id).into_iter().flatten().cloned().collect()
+        self.ephemerals
+            .get(&session_id)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// The nodes that the server may remove now, in order.
     pub(crate) fn removable(&self, now: i64) -> Vec<String> {
-        self.nodes.iter().filter(|(_, node)| node.is_removable(now)).map(|(path, _)| path.clone()).collect()
+        self.nodes
+            .iter()
+            .filter(|(_, node)| node.is_removable(now))
+            .map(|(path, _)| path.clone())
+            .collect()
     }
 
-    /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are containers.
+    /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are
+    /// containers.
     #[cfg(feature = "simulation")]
-    pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], curator_client::Stat, bool)> {
+    pub(crate) fn nodes_from(
+        &self,
+        path: &str,
+    ) -> impl Iterator<Item = (&str, &[u8], curator_client::Stat, bool)> {
         self.nodes.range(path.to_owned()..).map(|(path, node)| {
             let data = node.data.as_deref().unwrap_or_default();
-            (path.as_str(), data, node.stat(), node.lifetime == Lifetime::Container)
+            (
+                path.as_str(),
+                data,
+                node.stat(),
+                node.lifetime == Lifetime::Container,
+            )
         })
     }
 
@@ -120,7 +154,10 @@ impl DataTree {
     /// Adds a node below its parent, and to its session's list.
     fn link(&mut self, parent: &str, path: &str, node: Node) {
         if let Lifetime::Ephemeral(owner) = node.lifetime {
-            self.ephemerals.entry(owner).or_default().insert(path.to_owned());
+            self.ephemerals
+                .entry(owner)
+                .or_default()
+                .insert(path.to_owned());
         }
         if let Some(parent) = self.nodes.get_mut(key(parent)) {
             parent.children.insert(path::name(path).to_owned());

@@ -27,7 +27,8 @@ pub(crate) struct Node {
     pub(crate) state: State,
 }
 
-/// The zxids, times and counters of a node. Small, so that a transaction can keep the old ones for an undo.
+/// The zxids, times and counters of a node. Small, so that a transaction can keep the old ones for
+/// an undo.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) czxid: i64,
@@ -42,27 +43,52 @@ pub(crate) struct State {
 }
 
 impl Node {
-    pub(crate) fn new(data: Option<Vec<u8>>, acl: Vec<Acl>, lifetime: Lifetime, state: State) -> Self {
-        Self { data, acl, lifetime, children: BTreeSet::new(), state }
+    pub(crate) fn new(
+        data: Option<Vec<u8>>,
+        acl: Vec<Acl>,
+        lifetime: Lifetime,
+        state: State,
+    ) -> Self {
+        Self {
+            data,
+            acl,
+            lifetime,
+            children: BTreeSet::new(),
+            state,
+        }
     }
 
     pub(crate) fn stat(&self) -> Stat {
         let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
         let num_children = number(self.children.len());
-        let State { czxid, mzxid, pzxid, ctime, mtime, version, aversion, creates } = self.state;
+        let State {
+            czxid,
+            mzxid,
+            pzxid,
+            ctime,
+            mtime,
+            version,
+            aversion,
+            creates,
+        } = self.state;
         let mut stat = Stat::default();
         (stat.czxid, stat.mzxid, stat.pzxid) = (czxid, mzxid, pzxid);
         (stat.ctime, stat.mtime) = (ctime, mtime);
         (stat.version, stat.aversion) = (version, aversion);
         // The number of changes: one for each child that exists, two for each that was deleted.
         stat.cversion = creates.wrapping_mul(2).wrapping_sub(num_children);
-        stat.ephemeral_owner = if let Lifetime::Ephemeral(owner) = self.lifetime { owner } else { 0 };
+        stat.ephemeral_owner = if let Lifetime::Ephemeral(owner) = self.lifetime {
+            owner
+        } else {
+            0
+        };
         stat.data_length = number(self.data.as_ref().map_or(0, Vec::len));
         stat.num_children = num_children;
         stat
     }
 
-    /// Whether the server may remove the node now: an empty container that has had children, or an expired TTL node.
+    /// Whether the server may remove the node now: an empty container that has had children, or an
+    /// expired TTL node.
     pub(crate) fn is_removable(&self, now: i64) -> bool {
         let over = match self.lifetime {
             Lifetime::Persistent | Lifetime::Ephemeral(_) => false,

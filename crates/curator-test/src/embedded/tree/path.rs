@@ -22,7 +22,11 @@ pub(crate) fn parent_of_new(path: &str) -> Result<&str, Code> {
 
 /// The parent of a node to delete.
 pub(crate) fn parent_of_old(path: &str) -> Result<&str, Code> {
-    if SPECIAL.contains(&path) { Err(Code::BadArguments) } else { parent(path) }
+    if SPECIAL.contains(&path) {
+        Err(Code::BadArguments)
+    } else {
+        parent(path)
+    }
 }
 
 /// The last component of a path.
@@ -46,12 +50,19 @@ fn above(path: &str) -> Option<&str> {
 
 /// The rules of ZooKeeper's `PathUtils.validatePath`.
 pub(crate) fn validate(path: &str) -> Result<(), Code> {
-    let Some(names) = path.strip_prefix('/') else { return Err(Code::BadArguments) };
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(Code::BadArguments);
+    };
     let good = |name: &str| !matches!(name, "" | "." | "..") && name.chars().all(is_allowed);
-    if names.is_empty() || names.split('/').all(good) { Ok(()) } else { Err(Code::BadArguments) }
+    if names.is_empty() || names.split('/').all(good) {
+        Ok(())
+    } else {
+        Err(Code::BadArguments)
+    }
 }
 
-/// Rejects control characters, private-use characters, and characters beyond the 16 bits of a Java `char`.
+/// Rejects control characters, private-use characters, and characters beyond the 16 bits of a Java
+/// `char`.
 fn is_allowed(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

@@ -19,13 +19,21 @@ impl DataTree {
         Ok(node.stat())
     }
 
-    pub(crate) fn data(&self, path: &str, identities: &[Id]) -> Result<(Option<Vec<u8>>, Stat), Code> {
+    pub(crate) fn data(
+        &self,
+        path: &str,
+        identities: &[Id],
+    ) -> Result<(Option<Vec<u8>>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, identities)?;
         Ok((node.data.clone(), node.stat()))
     }
 
-    pub(crate) fn children(&self, path: &str, identities: &[Id]) -> Result<(Vec<String>, Stat), Code> {
+    pub(crate) fn children(
+        &self,
+        path: &str,
+        identities: &[Id],
+    ) -> Result<(Vec<String>, Stat), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, identities)?;
         Ok((node.children.iter().cloned().collect(), node.stat()))
@@ -34,9 +42,17 @@ impl DataTree {
     /// Only clients with the admin permission see the hashes.
     pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
         let node = self.node(path)?;
-        acl::check(&node.acl, permissions::READ | permissions::ADMIN, identities)?;
+        acl::check(
+            &node.acl,
+            permissions::READ | permissions::ADMIN,
+            identities,
+        )?;
         let administrator = acl::check(&node.acl, permissions::ADMIN, identities).is_ok();
-        let list = if administrator { node.acl.clone() } else { acl::without_secrets(&node.acl) };
+        let list = if administrator {
+            node.acl.clone()
+        } else {
+            acl::without_secrets(&node.acl)
+        };
         Ok((list, node.stat()))
     }
 
@@ -48,11 +64,13 @@ impl DataTree {
         }
         let below = format!("{path}/");
         let from = self.nodes.range(below.clone()..);
-        Ok(from.take_while(|(path, _)| path.starts_with(&below)).count())
+        Ok(from
+            .take_while(|(path, _)| path.starts_with(&below))
+            .count())
     }
 
-    /// Whether a client that has seen all transactions up to `zxid` has missed a change of the data, and of the
-    /// children. `None` if the node does not exist.
+    /// Whether a client that has seen all transactions up to `zxid` has missed a change of the
+    /// data, and of the children. `None` if the node does not exist.
     pub(crate) fn changed_since(&self, path: &str, zxid: i64) -> Option<(bool, bool)> {
         let state = self.node(path).ok()?.state;
         Some((state.mzxid > zxid, state.pzxid > zxid))

@@ -21,15 +21,32 @@ pub(crate) struct Applied {
 #[derive(Debug)]
 pub(super) enum Undo {
     Nothing,
-    Created { path: String, parent: String, before: State },
-    Deleted { path: String, node: Box<Node>, parent: String, before: State },
-    Changed { path: String, data: Option<Vec<u8>>, before: State },
+    Created {
+        path: String,
+        parent: String,
+        before: State,
+    },
+    Deleted {
+        path: String,
+        node: Box<Node>,
+        parent: String,
+        before: State,
+    },
+    Changed {
+        path: String,
+        data: Option<Vec<u8>>,
+        before: State,
+    },
 }
 
 impl DataTree {
-    /// Applies all changes in one transaction. If one fails, none is applied, and the results show which one: those
-    /// before it succeeded and are undone, those after it were not tried.
-    pub(crate) fn apply_all(&mut self, writes: &[Write], context: &Context<'_>) -> (Vec<Reply>, Vec<Event>) {
+    /// Applies all changes in one transaction. If one fails, none is applied, and the results show
+    /// which one: those before it succeeded and are undone, those after it were not tried.
+    pub(crate) fn apply_all(
+        &mut self,
+        writes: &[Write],
+        context: &Context<'_>,
+    ) -> (Vec<Reply>, Vec<Event>) {
         let mut done = Vec::new();
         for write in writes {
             match self.apply_part(write, context) {
@@ -37,25 +54,38 @@ impl DataTree {
                 Err(code) => {
                     self.numbers.clear();
                     let undone = done.len();
-                    done.into_iter().rev().for_each(|applied| self.undo(applied.undo));
+                    done.into_iter()
+                        .rev()
+                        .for_each(|applied| self.undo(applied.undo));
                     return (failure(undone, code, writes.len()), Vec::new());
                 }
             }
         }
         self.numbers.clear();
-        let (results, events): (Vec<_>, Vec<_>) =
-            done.into_iter().map(|applied| (applied.result, applied.events)).unzip();
+        let (results, events): (Vec<_>, Vec<_>) = done
+            .into_iter()
+            .map(|applied| (applied.result, applied.events))
+            .unzip();
         (results, events.concat())
     }
 
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Nothing => {}
-            Undo::Created { path, parent, before } => {
+            Undo::Created {
+                path,
+                parent,
+                before,
+            } => {
                 self.unlink(&parent, &path);
                 self.restore(&parent, before);
             }
-            Undo::Deleted { path, node, parent, before } => {
+            Undo::Deleted {
+                path,
+                node,
+                parent,
+                before,
+            } => {
                 self.link(&parent, &path, *node);
                 self.restore(&parent, before);
             }
@@ -78,8 +108,12 @@ impl DataTree {
 fn failure(undone: usize, code: Code, all: usize) -> Vec<Reply> {
     let result = |index: usize| match index.cmp(&undone) {
         std::cmp::Ordering::Less => Reply::Error { code: 0 },
-        std::cmp::Ordering::Equal => Reply::Error { code: code.number() },
-        std::cmp::Ordering::Greater => Reply::Error { code: Code::RuntimeInconsistency.number() },
+        std::cmp::Ordering::Equal => Reply::Error {
+            code: code.number(),
+        },
+        std::cmp::Ordering::Greater => Reply::Error {
+            code: Code::RuntimeInconsistency.number(),
+        },
     };
     (0..all).map(result).collect()
 }

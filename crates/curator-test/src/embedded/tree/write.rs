@@ -24,7 +24,11 @@ impl DataTree {
     }
 
     /// Applies one change of a transaction that may have several.
-    pub(super) fn apply_part(&mut self, write: &Write, context: &Context<'_>) -> Result<Applied, Code> {
+    pub(super) fn apply_part(
+        &mut self,
+        write: &Write,
+        context: &Context<'_>,
+    ) -> Result<Applied, Code> {
         match write {
             Write::Create { node } | Write::Create2 { node } | Write::CreateContainer { node } => {
                 self.create(write.op(), node, NO_TTL, context)
@@ -32,7 +36,11 @@ impl DataTree {
             Write::CreateTtl { node, ttl } => self.create(write.op(), node, *ttl, context),
             Write::Delete { path, version } => self.delete(path, *version, context),
             Write::DeleteContainer { path } => self.delete_container(path, context),
-            Write::SetData { path, data, version } => self.set_data(path, data.as_deref(), *version, context),
+            Write::SetData {
+                path,
+                data,
+                version,
+            } => self.set_data(path, data.as_deref(), *version, context),
             Write::SetAcl { path, acl, version } => {
                 self.set_acl(path, acl.as_deref().unwrap_or_default(), *version, context)
             }
@@ -43,7 +51,11 @@ impl DataTree {
     /// Deletes the ephemeral nodes of an ended session, ordered by path.
     pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
         let paths = self.ephemerals_of(session_id);
-        let remove = |path: String| self.remove(&path, zxid).map(|applied| applied.events).unwrap_or_default();
+        let remove = |path: String| {
+            self.remove(&path, zxid)
+                .map(|applied| applied.events)
+                .unwrap_or_default()
+        };
         paths.into_iter().flat_map(remove).collect()
     }
 
@@ -58,7 +70,8 @@ impl DataTree {
         self.remove(path, context.zxid)
     }
 
-    /// For the server itself: checks no permission, and deletes any childless node that is not ephemeral.
+    /// For the server itself: checks no permission, and deletes any childless node that is not
+    /// ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
         path::parent_of_old(path)?;
         let node = self.node(path)?;
@@ -78,12 +91,28 @@ impl DataTree {
         parent.state.pzxid = zxid;
         let node = self.unlink(parent_path, path).ok_or(Code::NoNode)?;
         let events = vec![
-            Event { kind: EventKind::NodeDeleted, path: path.to_owned(), acl: node.acl.clone() },
-            Event { kind: EventKind::NodeChildrenChanged, path: super::key(parent_path).to_owned(), acl: parent_acl },
+            Event {
+                kind: EventKind::NodeDeleted,
+                path: path.to_owned(),
+                acl: node.acl.clone(),
+            },
+            Event {
+                kind: EventKind::NodeChildrenChanged,
+                path: super::key(parent_path).to_owned(),
+                acl: parent_acl,
+            },
         ];
-        let undo =
-            Undo::Deleted { path: path.to_owned(), node: Box::new(node), parent: parent_path.to_owned(), before };
-        Ok(Applied { result: Reply::Delete {}, events, undo })
+        let undo = Undo::Deleted {
+            path: path.to_owned(),
+            node: Box::new(node),
+            parent: parent_path.to_owned(),
+            before,
+        };
+        Ok(Applied {
+            result: Reply::Delete {},
+            events,
+            undo,
+        })
     }
 
     fn set_data(
@@ -100,21 +129,45 @@ impl DataTree {
         node.state.version = next_version(node.state.version, version)?;
         (node.state.mzxid, node.state.mtime) = (context.zxid, context.time);
         let data = std::mem::replace(&mut node.data, data.map(<[u8]>::to_vec));
-        let events = vec![Event { kind: EventKind::NodeDataChanged, path: path.to_owned(), acl: node.acl.clone() }];
-        let (result, undo) =
-            (Reply::SetData { stat: node.stat() }, Undo::Changed { path: path.to_owned(), data, before });
-        Ok(Applied { result, events, undo })
+        let events = vec![Event {
+            kind: EventKind::NodeDataChanged,
+            path: path.to_owned(),
+            acl: node.acl.clone(),
+        }];
+        let (result, undo) = (
+            Reply::SetData { stat: node.stat() },
+            Undo::Changed {
+                path: path.to_owned(),
+                data,
+                before,
+            },
+        );
+        Ok(Applied {
+            result,
+            events,
+            undo,
+        })
     }
 
     /// This change is not allowed in a multi, so it is never undone.
-    fn set_acl(&mut self, path: &str, acl: &[Acl], version: i32, context: &Context<'_>) -> Result<Applied, Code> {
+    fn set_acl(
+        &mut self,
+        path: &str,
+        acl: &[Acl],
+        version: i32,
+        context: &Context<'_>,
+    ) -> Result<Applied, Code> {
         path::validate(path)?;
         let acl = acl::fix_up(acl, context.identities)?;
         let node = self.node_mut(path)?;
         acl::check(&node.acl, permissions::ADMIN, context.identities)?;
         node.state.aversion = next_version(node.state.aversion, version)?;
         node.acl = acl;
-        Ok(Applied { result: Reply::SetData { stat: node.stat() }, events: Vec::new(), undo: Undo::Nothing })
+        Ok(Applied {
+            result: Reply::SetData { stat: node.stat() },
+            events: Vec::new(),
+            undo: Undo::Nothing,
+        })
     }
 
     fn check(&self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
@@ -122,11 +175,19 @@ impl DataTree {
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, context.identities)?;
         next_version(node.state.version, version)?;
-        Ok(Applied { result: Reply::Check {}, events: Vec::new(), undo: Undo::Nothing })
+        Ok(Applied {
+            result: Reply::Check {},
+            events: Vec::new(),
+            undo: Undo::Nothing,
+        })
     }
 }
 
 /// The version after a change; an error unless `expected` is the current version or -1.
 fn next_version(current: i32, expected: i32) -> Result<i32, Code> {
-    if expected == -1 || expected == current { Ok(current.wrapping_add(1)) } else { Err(Code::BadVersion) }
+    if expected == -1 || expected == current {
+        Ok(current.wrapping_add(1))
+    } else {
+        Err(Code::BadVersion)
+    }
 }

@@ -16,14 +16,18 @@ async fn write_under_faults(simulation: &Simulation) -> BTreeSet<String> {
                 round += 3;
                 let path = format!("/{round:06}");
                 client = match client {
-                    Some(client) if client.session != 0 => client.resume(&process, round % 3 + 1, 0).await,
+                    Some(client) if client.session != 0 => {
+                        client.resume(&process, round % 3 + 1, 0).await
+                    }
                     _ => Client::new(&process, round % 3 + 1).await,
                 };
                 let Some(client) = &mut client else { continue };
                 for number in 0..20 {
                     let path = format!("{path}-{number}");
                     match client.create(&path, false).await {
-                        Some(reply) if reply.error == 0 => drop(confirmed.borrow_mut().insert(path)),
+                        Some(reply) if reply.error == 0 => {
+                            drop(confirmed.borrow_mut().insert(path))
+                        }
                         Some(reply) => assert!([-127, -110].contains(&reply.error), "{reply:?}"),
                         None => break,
                     }
@@ -33,7 +37,11 @@ async fn write_under_faults(simulation: &Simulation) -> BTreeSet<String> {
         }
     };
     let [a, b, c] = &processes;
-    tokio::join!(process_run(a, work(a, 0)), process_run(b, work(b, 1)), process_run(c, work(c, 2)));
+    tokio::join!(
+        process_run(a, work(a, 0)),
+        process_run(b, work(b, 1)),
+        process_run(c, work(c, 2))
+    );
     confirmed.into_inner()
 }
 
@@ -42,7 +50,10 @@ async fn process_run(process: &Process, work: impl Future<Output = ()>) {
 }
 
 fn three_under(faults: Faults) -> SimulationBuilder {
-    Simulation::builder().servers(3).faults(faults).heal_after(Duration::from_secs(55))
+    Simulation::builder()
+        .servers(3)
+        .faults(faults)
+        .heal_after(Duration::from_secs(55))
 }
 
 #[test]
@@ -66,7 +77,10 @@ fn no_confirmed_write_is_lost_and_all_servers_agree_in_the_end() {
 /// The nodes of the first session stay until it expires.
 #[test]
 fn a_session_is_resumed_as_another() {
-    let faults = Faults { other_session: 1.0, ..Faults::default() };
+    let faults = Faults {
+        other_session: 1.0,
+        ..Faults::default()
+    };
     three_under(faults).simulate(async |simulation| {
         let mut first = Client::new(simulation.main(), 1).await.unwrap();
         first.create("/a", true).await.unwrap();
@@ -95,62 +109,78 @@ fn no_fault_by_chance_ends_one_that_the_test_has_called() {
         restore: often,
         ..Faults::default()
     };
-    Simulation::builder().servers(3).faults(faults).search(0..20, async |simulation| {
-        let process = simulation.process("a");
-        for heals in [false, true] {
-            pass(5000).await;
-            if heals {
+    Simulation::builder()
+        .servers(3)
+        .faults(faults)
+        .search(0..20, async |simulation| {
+            let process = simulation.process("a");
+            for heals in [false, true] {
+                pass(5000).await;
+                if heals {
+                    simulation.heal();
+                }
+                process.pause();
+                simulation.partition(&process, 1);
+                simulation.stop(2);
+                simulation.start(3);
+                simulation.pause_server(3);
+                simulation.set_session_timeouts(ms(300), ms(301));
+                simulation.partition_servers(&[2]);
+                for _ in 0..20 {
+                    pass(1000).await;
+                    simulation.shared.update(|world| {
+                        assert!(
+                            world.processes[process.id()].is_paused
+                                && !world.can_reach(process.id(), 0)
+                        );
+                        assert!(!world.servers[1].is_up && world.servers[2].is_paused);
+                        assert!(world.is_parted(0, 1) && !world.is_parted(0, 2));
+                        assert_eq!(world.settings.negotiate(0), 300);
+                    });
+                }
                 simulation.heal();
+                process.resume();
+                simulation.set_faults(faults);
             }
-            process.pause();
-            simulation.partition(&process, 1);
-            simulation.stop(2);
-            simulation.start(3);
-            simulation.pause_server(3);
-            simulation.set_session_timeouts(ms(300), ms(301));
-            simulation.partition_servers(&[2]);
-            for _ in 0..20 {
-                pass(1000).await;
-                simulation.shared.update(|world| {
-                    assert!(world.processes[process.id()].is_paused && !world.can_reach(process.id(), 0));
-                    assert!(!world.servers[1].is_up && world.servers[2].is_paused);
-                    assert!(world.is_parted(0, 1) && !world.is_parted(0, 2));
-                    assert_eq!(world.settings.negotiate(0), 300);
-                });
-            }
-            simulation.heal();
-            process.resume();
-            simulation.set_faults(faults);
-        }
-    });
+        });
 }
 
 #[test]
 fn a_silence_that_the_test_has_called_lasts_until_all_faults_end() {
-    let faults = Faults { silence: Fault::new(0.5, ms(100)), ..Faults::default() };
-    Simulation::builder().faults(faults).search(0..20, async |simulation| {
-        let mut client = loop {
-            if let Some(client) = Client::connect(simulation.main(), 1, 60_000, 0, 0, &[0; 16]).await {
-                break client;
-            }
-        };
-        simulation.silence(|request| request.op() == OpCode::Exists);
-        client.send(OpCode::Exists, |writer| writer.string("/a").boolean(false));
-        let reply = tokio::time::timeout(Duration::from_secs(20), client.reply());
-        assert!(reply.await.is_err());
-        simulation.heal();
-        assert!(client.reply().await.is_some());
-    });
+    let faults = Faults {
+        silence: Fault::new(0.5, ms(100)),
+        ..Faults::default()
+    };
+    Simulation::builder()
+        .faults(faults)
+        .search(0..20, async |simulation| {
+            let mut client = loop {
+                if let Some(client) =
+                    Client::connect(simulation.main(), 1, 60_000, 0, 0, &[0; 16]).await
+                {
+                    break client;
+                }
+            };
+            simulation.silence(|request| request.op() == OpCode::Exists);
+            client.send(OpCode::Exists, |writer| writer.string("/a").boolean(false));
+            let reply = tokio::time::timeout(Duration::from_secs(20), client.reply());
+            assert!(reply.await.is_err());
+            simulation.heal();
+            assert!(client.reply().await.is_some());
+        });
 }
 
 #[test]
 fn each_seed_has_its_trace_and_its_faults() {
     let run = |seed: u64| {
         let faults = Faults::all().some(seed);
-        three_under(faults).seed(seed).trace_lines(50).simulate(async |simulation| {
-            write_under_faults(simulation).await;
-            (simulation.trace_hash(), simulation.trace())
-        })
+        three_under(faults)
+            .seed(seed)
+            .trace_lines(50)
+            .simulate(async |simulation| {
+                write_under_faults(simulation).await;
+                (simulation.trace_hash(), simulation.trace())
+            })
     };
     let mut hashes = BTreeSet::new();
     for seed in 0..20 {

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, future::poll_fn};
 use curator_client::{
     Acl, AuthId, Permission,
     codec::{
-        ConnectRequest, ConnectResponse, EVENT_XID, Event, NewNode, PING_XID, Reader, ReplyHeader, RequestHeader,
-        Writer,
+        ConnectRequest, ConnectResponse, EVENT_XID, Event, NewNode, PING_XID, Reader, ReplyHeader,
+        RequestHeader, Writer,
     },
     simulation::{Network, Socket},
 };
@@ -54,16 +54,37 @@ impl Client {
     ) -> Option<Self> {
         let connected = process.network.connect(&format!("zk{server}"), 2181);
         let socket = tokio::time::timeout(ms(5000), connected).await.ok()?.ok()?;
-        let request = ConnectRequest { last_zxid_seen, ..ConnectRequest::new(timeout, session_id, password) };
+        let request = ConnectRequest {
+            last_zxid_seen,
+            ..ConnectRequest::new(timeout, session_id, password)
+        };
         socket.send(request.frame());
-        let frame = tokio::time::timeout(ms(5000), poll_fn(|context| socket.poll_receive(context))).await.ok()??;
+        let frame = tokio::time::timeout(ms(5000), poll_fn(|context| socket.poll_receive(context)))
+            .await
+            .ok()??;
         let granted: ConnectResponse<Vec<u8>> = Reader::new(&frame).read("a session").unwrap();
-        let ConnectResponse { session_id: session, password, timeout, .. } = granted;
-        Some(Self { socket, session, password, timeout, xid: 0, events: VecDeque::new() })
+        let ConnectResponse {
+            session_id: session,
+            password,
+            timeout,
+            ..
+        } = granted;
+        Some(Self {
+            socket,
+            session,
+            password,
+            timeout,
+            xid: 0,
+            events: VecDeque::new(),
+        })
     }
 
     /// Sends a request, and returns its xid.
-    pub(super) fn send(&mut self, op: OpCode, body: impl FnOnce(&mut Writer) -> &mut Writer) -> i32 {
+    pub(super) fn send(
+        &mut self,
+        op: OpCode,
+        body: impl FnOnce(&mut Writer) -> &mut Writer,
+    ) -> i32 {
         let mut writer = Writer::default();
         let xid = if op == OpCode::Ping {
             PING_XID
@@ -93,12 +114,23 @@ impl Client {
                 self.events.push_back((event.kind, event.path));
                 continue;
             }
-            return Some((xid, Reply { zxid, error, body: reader.rest().to_vec() }));
+            return Some((
+                xid,
+                Reply {
+                    zxid,
+                    error,
+                    body: reader.rest().to_vec(),
+                },
+            ));
         }
     }
 
     /// Sends a request and waits for its reply, at most 5 s.
-    pub(super) async fn call(&mut self, op: OpCode, body: impl FnOnce(&mut Writer) -> &mut Writer) -> Option<Reply> {
+    pub(super) async fn call(
+        &mut self,
+        op: OpCode,
+        body: impl FnOnce(&mut Writer) -> &mut Writer,
+    ) -> Option<Reply> {
         let xid = self.send(op, body);
         let (its, reply) = tokio::time::timeout(ms(5000), self.reply()).await.ok()??;
         assert_eq!(its, xid, "{op:?}");
@@ -106,11 +138,14 @@ impl Client {
     }
 
     pub(super) async fn create(&mut self, path: &str, ephemeral: bool) -> Option<Reply> {
-        self.call(OpCode::Create, |writer| create(writer, path, ephemeral)).await
+        self.call(OpCode::Create, |writer| create(writer, path, ephemeral))
+            .await
     }
 
     pub(super) async fn exists(&mut self, path: &str, watch: bool) -> Option<bool> {
-        let reply = self.call(OpCode::Exists, |writer| writer.string(path).boolean(watch)).await?;
+        let reply = self
+            .call(OpCode::Exists, |writer| writer.string(path).boolean(watch))
+            .await?;
         Some(reply.error == 0)
     }
 
@@ -132,5 +167,10 @@ impl Client {
 /// The body of a create that is open to all.
 pub(super) fn create<'a>(writer: &'a mut Writer, path: &str, ephemeral: bool) -> &'a mut Writer {
     let acl = &[Acl::new(Permission::ALL, AuthId::anyone())][..];
-    writer.write(&NewNode { path, data: &b"data"[..], acl, flags: i32::from(ephemeral) })
+    writer.write(&NewNode {
+        path,
+        data: &b"data"[..],
+        acl,
+        flags: i32::from(ephemeral),
+    })
 }

@@ -9,7 +9,11 @@ fn roles(simulation: &Simulation) -> (usize, Vec<usize>) {
 }
 
 fn three(seed: u64) -> Simulation {
-    Simulation::builder().seed(seed).servers(3).lag(ms(100)..=ms(100)).start()
+    Simulation::builder()
+        .seed(seed)
+        .servers(3)
+        .lag(ms(100)..=ms(100))
+        .start()
 }
 
 #[tokio::test]
@@ -37,11 +41,17 @@ async fn a_new_leader_has_what_was_written_and_the_sessions() {
     let (next, _) = roles(&simulation);
     assert_ne!(next, leader);
     for server in followers {
-        let mut client = client.resume(simulation.main(), server, zxid).await.unwrap();
+        let mut client = client
+            .resume(simulation.main(), server, zxid)
+            .await
+            .unwrap();
         assert_ne!(client.session, 0);
         assert_eq!(client.exists("/a", false).await, Some(true));
         assert!(client.create("/b", false).await.unwrap().zxid > zxid);
-        client.call(OpCode::Delete, |writer| writer.string("/b").int(-1)).await.unwrap();
+        client
+            .call(OpCode::Delete, |writer| writer.string("/b").int(-1))
+            .await
+            .unwrap();
     }
 }
 
@@ -92,9 +102,14 @@ async fn a_session_moves_to_another_server_with_its_password_only() {
     let simulation = three(6);
     let (leader, followers) = roles(&simulation);
     let mut old = Client::new(simulation.main(), followers[0]).await.unwrap();
-    let stranger = Client::connect(simulation.main(), leader, 1000, 0, old.session, &[7; 16]).await.unwrap();
+    let stranger = Client::connect(simulation.main(), leader, 1000, 0, old.session, &[7; 16])
+        .await
+        .unwrap();
     assert_eq!(stranger.session, 0);
-    let mut new = old.resume(simulation.main(), followers[1], 0).await.unwrap();
+    let mut new = old
+        .resume(simulation.main(), followers[1], 0)
+        .await
+        .unwrap();
     assert_eq!(new.session, old.session);
     assert!(old.ends_within(500).await);
     assert_eq!(new.create("/a", true).await.unwrap().error, 0);
@@ -111,7 +126,10 @@ async fn a_restored_ensemble_has_lost_the_last_writes_but_continues_sessions() {
     simulation.restore_older(ms(300));
     assert!(client.ends_within(10).await);
     pass(1000).await;
-    let mut client = client.resume(simulation.main(), leader, zxid).await.unwrap();
+    let mut client = client
+        .resume(simulation.main(), leader, zxid)
+        .await
+        .unwrap();
     assert_ne!(client.session, 0);
     assert_eq!(client.exists("/a", false).await, Some(true));
     assert_eq!(client.exists("/b", false).await, Some(false));
@@ -124,11 +142,15 @@ async fn a_leader_brings_back_what_only_its_disk_has() {
         let simulation = three(seed);
         let (leader, followers) = roles(&simulation);
         let mut client = Client::new(simulation.main(), leader).await.unwrap();
-        followers.iter().for_each(|server| simulation.pause_server(*server));
+        followers
+            .iter()
+            .for_each(|server| simulation.pause_server(*server));
         client.send(OpCode::Create, |writer| client::create(writer, "/a", false));
         pass(10).await;
         (1..=3).for_each(|server| simulation.stop(server));
-        followers.iter().for_each(|server| simulation.start(*server));
+        followers
+            .iter()
+            .for_each(|server| simulation.start(*server));
         if takes_part {
             simulation.start(leader);
         }
@@ -137,7 +159,11 @@ async fn a_leader_brings_back_what_only_its_disk_has() {
         pass(2000).await;
         assert_eq!(simulation.node("/a").is_some(), takes_part, "seed {seed}");
         for server in 1..=3 {
-            assert_eq!(simulation.nodes_of(server), simulation.nodes(), "seed {seed}");
+            assert_eq!(
+                simulation.nodes_of(server),
+                simulation.nodes(),
+                "seed {seed}"
+            );
         }
     }
 }
@@ -154,7 +180,13 @@ async fn servers_with_older_disks_get_what_the_others_have() {
     pass(200).await;
     simulation.restart_with_older_disk(followers[0], ms(1000));
     pass(1000).await;
-    assert_eq!(simulation.nodes_of(followers[0]).into_keys().collect::<Vec<_>>(), ["/a", "/b"]);
+    assert_eq!(
+        simulation
+            .nodes_of(followers[0])
+            .into_keys()
+            .collect::<Vec<_>>(),
+        ["/a", "/b"]
+    );
     // What none of them has is lost.
     (1..=3).for_each(|server| simulation.stop(server));
     (1..=3).for_each(|server| simulation.restart_with_older_disk(server, ms(2000)));

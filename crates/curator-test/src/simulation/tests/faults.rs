@@ -87,7 +87,11 @@ async fn a_killed_process_is_never_polled_and_its_session_expires() {
     assert!(simulation.sessions_of(&process).is_empty());
     simulation.heal();
     process.resume();
-    assert!(tokio::time::timeout(ms(5000), process.run(async {})).await.is_err());
+    assert!(
+        tokio::time::timeout(ms(5000), process.run(async {}))
+            .await
+            .is_err()
+    );
     assert_eq!(simulation.node("/a"), None);
     let again = simulation.process("a\nb");
     assert!(Client::new(&again, 1).await.is_some());
@@ -95,8 +99,14 @@ async fn a_killed_process_is_never_polled_and_its_session_expires() {
 
 #[tokio::test]
 async fn all_faults_end_also_a_cut_that_waits_for_its_reply() {
-    let simulation = Simulation::builder().seed(5).servers(3).lag(ms(100)..=ms(100)).start();
-    let follower = (1..=3).find(|server| simulation.leader() != Some(*server)).unwrap();
+    let simulation = Simulation::builder()
+        .seed(5)
+        .servers(3)
+        .lag(ms(100)..=ms(100))
+        .start();
+    let follower = (1..=3)
+        .find(|server| simulation.leader() != Some(*server))
+        .unwrap();
     let mut client = Client::new(simulation.main(), follower).await.unwrap();
     simulation.cut_before_reply(is_create);
     let sent = client.send(OpCode::Create, |writer| client::create(writer, "/a", false));
@@ -108,7 +118,10 @@ async fn all_faults_end_also_a_cut_that_waits_for_its_reply() {
 
 #[tokio::test]
 async fn the_longest_times_are_no_error() {
-    let simulation = Simulation::builder().lag(ms(0)..=Duration::MAX).heal_after(Duration::MAX).start();
+    let simulation = Simulation::builder()
+        .lag(ms(0)..=Duration::MAX)
+        .heal_after(Duration::MAX)
+        .start();
     simulation.process("a").pause_for(Duration::MAX);
     let mut client = Client::new(simulation.main(), 1).await.unwrap();
     simulation.set_latency(Duration::MAX..=Duration::MAX);
@@ -130,7 +143,9 @@ async fn a_fault_of_a_process_of_another_simulation_panics() {
 #[tokio::test]
 async fn a_paused_server_answers_later_and_a_paused_leader_is_replaced() {
     let simulation = Simulation::new(6);
-    let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16]).await.unwrap();
+    let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16])
+        .await
+        .unwrap();
     simulation.pause_server(1);
     let xid = client.send(OpCode::Ping, |writer| writer);
     assert!(!client.ends_within(1000).await);
@@ -140,7 +155,9 @@ async fn a_paused_server_answers_later_and_a_paused_leader_is_replaced() {
 
     let simulation = Simulation::builder().seed(6).servers(3).start();
     let leader = simulation.leader().unwrap();
-    let mut client = Client::connect(simulation.main(), leader, 20_000, 0, 0, &[0; 16]).await.unwrap();
+    let mut client = Client::connect(simulation.main(), leader, 20_000, 0, 0, &[0; 16])
+        .await
+        .unwrap();
     simulation.pause_server(leader);
     pass(2000).await;
     assert_ne!(simulation.leader(), Some(leader));
@@ -154,7 +171,9 @@ async fn a_paused_server_answers_later_and_a_paused_leader_is_replaced() {
 async fn an_expired_session_keeps_its_nodes_until_its_client_knows() {
     for seed in 0..20 {
         let simulation = Simulation::builder().seed(seed).servers(3).start();
-        let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16]).await.unwrap();
+        let mut client = Client::connect(simulation.main(), 1, 20_000, 0, 0, &[0; 16])
+            .await
+            .unwrap();
         client.create("/a", true).await.unwrap();
         simulation.expire_session(client.session).unwrap();
         assert!(simulation.expire_session(client.session).is_err());
@@ -188,7 +207,10 @@ async fn an_operator_takes_access_gives_it_back_and_deletes() {
     pass(20).await;
     assert_eq!(client.exists("/a", false).await, Some(false));
     assert_eq!(simulation.nodes().len(), 0);
-    assert_eq!(simulation.nodes_at(zxid).into_keys().collect::<Vec<_>>(), ["/a", "/a/b", "/a/c"]);
+    assert_eq!(
+        simulation.nodes_at(zxid).into_keys().collect::<Vec<_>>(),
+        ["/a", "/a/b", "/a/c"]
+    );
 }
 
 #[tokio::test]
@@ -207,8 +229,14 @@ async fn access_that_is_given_back_stays_so_after_a_change_of_the_leader() {
             simulation.pause_server(leader);
             pass(2000).await;
             simulation.resume_server(leader);
-            let mut client = Client::new(simulation.main(), simulation.leader().unwrap()).await.unwrap();
-            assert_eq!(client.create("/a/b", true).await.unwrap().error, 0, "seed {seed}");
+            let mut client = Client::new(simulation.main(), simulation.leader().unwrap())
+                .await
+                .unwrap();
+            assert_eq!(
+                client.create("/a/b", true).await.unwrap().error,
+                0,
+                "seed {seed}"
+            );
             client.call(OpCode::CloseSession, |writer| writer).await;
         }
         simulation.take_access("/a").unwrap();
@@ -217,8 +245,14 @@ async fn access_that_is_given_back_stays_so_after_a_change_of_the_leader() {
         pass(100).await;
         simulation.restore_older(ms(100));
         pass(2000).await;
-        let mut client = Client::new(simulation.main(), simulation.leader().unwrap()).await.unwrap();
-        assert_eq!(client.create("/a/b", true).await.unwrap().error, 0, "seed {seed}");
+        let mut client = Client::new(simulation.main(), simulation.leader().unwrap())
+            .await
+            .unwrap();
+        assert_eq!(
+            client.create("/a/b", true).await.unwrap().error,
+            0,
+            "seed {seed}"
+        );
     }
 }
 
@@ -227,9 +261,23 @@ async fn servers_grant_less_and_count_from_another_number() {
     let simulation = Simulation::builder().seed(8).servers(3).start();
     let mut client = Client::new(simulation.main(), 1).await.unwrap();
     simulation.set_session_timeouts(ms(200), ms(400));
-    assert_eq!(client.resume(simulation.main(), 2, 0).await.unwrap().timeout, 400);
+    assert_eq!(
+        client
+            .resume(simulation.main(), 2, 0)
+            .await
+            .unwrap()
+            .timeout,
+        400
+    );
     simulation.heal();
-    assert_eq!(client.resume(simulation.main(), 2, 0).await.unwrap().timeout, 1000);
+    assert_eq!(
+        client
+            .resume(simulation.main(), 2, 0)
+            .await
+            .unwrap()
+            .timeout,
+        1000
+    );
     client = client.resume(simulation.main(), 3, 0).await.unwrap();
     client.create("/a", false).await.unwrap();
     simulation.set_create_counter("/a", 41).unwrap();
@@ -237,13 +285,20 @@ async fn servers_grant_less_and_count_from_another_number() {
     pass(20).await;
     let reply = client.call(OpCode::Create, |writer| {
         let acl = &[Acl::new(Permission::ALL, AuthId::anyone())][..];
-        writer.write(&NewNode { path: "/a/", data: None::<&[u8]>, acl, flags: 2 })
+        writer.write(&NewNode {
+            path: "/a/",
+            data: None::<&[u8]>,
+            acl,
+            flags: 2,
+        })
     });
     assert_eq!(reply.await.unwrap().body[4..], *b"/a/0000000041");
 }
 
 #[tokio::test]
-#[should_panic(expected = "there is no server 0: the servers of this simulation are numbered from 1 to 3")]
+#[should_panic(
+    expected = "there is no server 0: the servers of this simulation are numbered from 1 to 3"
+)]
 async fn a_fault_of_a_server_that_does_not_exist_panics() {
     Simulation::builder().servers(3).start().stop(0);
 }
@@ -257,7 +312,10 @@ async fn a_server_that_stopped_long_ago_refuses_at_once() {
     pass(60_000).await;
     let (now, trace) = (simulation.elapsed(), simulation.trace_hash());
     assert!(Client::new(simulation.main(), 1).await.is_none());
-    assert_eq!((simulation.elapsed(), simulation.trace_hash()), (now, trace));
+    assert_eq!(
+        (simulation.elapsed(), simulation.trace_hash()),
+        (now, trace)
+    );
     simulation.start(1);
     assert!(Client::new(simulation.main(), 1).await.is_some());
 }

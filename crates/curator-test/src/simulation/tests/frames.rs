@@ -7,13 +7,19 @@ use tokio::time::Instant;
 async fn start() -> (Simulation, Process, Client) {
     let simulation = Simulation::builder().latency(ms(1)..=ms(1)).start();
     let process = simulation.process("a");
-    let client = Client::connect(&process, 1, 60_000, 0, 0, &[0; 16]).await.unwrap();
+    let client = Client::connect(&process, 1, 60_000, 0, 0, &[0; 16])
+        .await
+        .unwrap();
     (simulation, process, client)
 }
 
 /// The xid of the next reply, which must arrive within 10 s.
 async fn reply(client: &mut Client) -> i32 {
-    tokio::time::timeout(ms(10_000), client.reply()).await.unwrap().unwrap().0
+    tokio::time::timeout(ms(10_000), client.reply())
+        .await
+        .unwrap()
+        .unwrap()
+        .0
 }
 
 async fn resumed(client: &Client, process: &Process) -> Client {
@@ -70,7 +76,11 @@ async fn a_held_reply_and_the_end_behind_it_arrive_after_the_release() {
     simulation.close_session(client.session).unwrap();
     assert!(simulation.close_session(client.session).is_err());
     assert!(simulation.nodes().is_empty());
-    assert!(tokio::time::timeout(ms(5000), client.frame()).await.is_err());
+    assert!(
+        tokio::time::timeout(ms(5000), client.frame())
+            .await
+            .is_err()
+    );
     assert_eq!(process.connections(), 1);
     process.release_held();
     assert_eq!(reply(&mut client).await, 1);
@@ -82,7 +92,10 @@ async fn a_held_reply_and_the_end_behind_it_arrive_after_the_release() {
     client.send(OpCode::Create, |writer| client::create(writer, "/b", true));
     process.wait_for_reply(OpCode::Create, 2).await.unwrap();
     process.cut();
-    assert!(matches!(tokio::time::timeout(ms(5), client.frame()).await, Ok(None)));
+    assert!(matches!(
+        tokio::time::timeout(ms(5), client.frame()).await,
+        Ok(None)
+    ));
 }
 
 #[tokio::test]

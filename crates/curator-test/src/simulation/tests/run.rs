@@ -11,9 +11,10 @@ use super::*;
 /// The message of the panic.
 fn message_of(test: impl FnOnce() + UnwindSafe) -> String {
     let panic = catch_unwind(test).unwrap_err();
-    panic
-        .downcast_ref::<&str>()
-        .map_or_else(|| panic.downcast_ref::<String>().unwrap().clone(), |text| (*text).to_owned())
+    panic.downcast_ref::<&str>().map_or_else(
+        || panic.downcast_ref::<String>().unwrap().clone(),
+        |text| (*text).to_owned(),
+    )
 }
 
 #[test]
@@ -28,7 +29,12 @@ fn a_failing_seed_is_the_lowest_and_shows_how_to_repeat_it() {
     assert!(text.starts_with("seed 17 failed: the message"), "{text}");
     assert!(text.contains("main <- zk1 #1 Create ok"), "{text}");
     let test = "simulation::tests::run::a_failing_seed_is_the_lowest_and_shows_how_to_repeat_it";
-    assert!(text.ends_with(&format!("\n  CURATOR_SEED=17 cargo test -p curator-test {test} -- --exact\n")), "{text}");
+    assert!(
+        text.ends_with(&format!(
+            "\n  CURATOR_SEED=17 cargo test -p curator-test {test} -- --exact\n"
+        )),
+        "{text}"
+    );
 }
 
 #[test]
@@ -42,15 +48,23 @@ fn a_run_that_does_not_end_fails() {
 fn a_search_of_no_seeds_fails() {
     for (seeds, text) in [(0..0, "0..0"), (5..3, "5..3")] {
         let message = message_of(|| search(seeds, async |_| ()));
-        assert_eq!(message, format!("there are no seeds to search: {text} is empty"));
+        assert_eq!(
+            message,
+            format!("there are no seeds to search: {text} is empty")
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_within_a_runtime_fails_with_the_reason() {
-    for message in [message_of(|| simulate(1, async |_| ())), message_of(|| search(0..1, async |_| ()))] {
+    for message in [
+        message_of(|| simulate(1, async |_| ())),
+        message_of(|| search(0..1, async |_| ())),
+    ] {
         assert!(
-            message.starts_with("`simulate` and `search` start a runtime, and cannot be called in one"),
+            message.starts_with(
+                "`simulate` and `search` start a runtime, and cannot be called in one"
+            ),
             "{message}"
         );
     }
@@ -60,9 +74,15 @@ async fn a_run_within_a_runtime_fails_with_the_reason() {
 async fn a_note_is_one_line_of_the_trace() {
     let simulation = Simulation::new(1);
     pass(1500).await;
-    Simulation::note(format_args!("{} \"ü\"\n     9.999 main <- zk1 the end\r\u{2028}", 1));
+    Simulation::note(format_args!(
+        "{} \"ü\"\n     9.999 main <- zk1 the end\r\u{2028}",
+        1
+    ));
     let last = simulation.trace().lines().last().unwrap().to_owned();
-    assert_eq!(last, "     1.500 note: 1 \"ü\"\\n     9.999 main <- zk1 the end\\r\\u{2028}");
+    assert_eq!(
+        last,
+        "     1.500 note: 1 \"ü\"\\n     9.999 main <- zk1 the end\\r\\u{2028}"
+    );
 }
 
 /// Of two simulations, the one that was started last.
@@ -72,7 +92,9 @@ async fn a_note_belongs_to_the_simulation_of_its_thread() {
     let one = Simulation::new(1);
     let two = Simulation::new(2);
     Simulation::note("second");
-    thread::spawn(|| Simulation::note("another thread")).join().unwrap();
+    thread::spawn(|| Simulation::note("another thread"))
+        .join()
+        .unwrap();
     assert!(two.trace().ends_with("note: second\n") && !one.trace().contains("note"));
     drop(two);
     Simulation::note("first");
@@ -92,14 +114,21 @@ async fn fails_on_purpose() {
 
 #[test]
 fn fails_on_purpose_in_a_run() {
-    simulate(7, async |_| assert!(env::var_os(FAILS).is_none(), "the message"));
+    simulate(7, async |_| {
+        assert!(env::var_os(FAILS).is_none(), "the message")
+    });
 }
 
 /// Runs a test in a process in which it fails. Returns what it prints.
 fn output_of(test: &str) -> String {
     let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
     let mut command = Command::new(env::current_exe().unwrap());
-    let output = command.args(["--exact", &test]).env(FAILS, "1").env_remove(SEED_VARIABLE).output().unwrap();
+    let output = command
+        .args(["--exact", &test])
+        .env(FAILS, "1")
+        .env_remove(SEED_VARIABLE)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(101), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -107,9 +136,15 @@ fn output_of(test: &str) -> String {
 #[test]
 fn a_failing_test_prints_the_seed_and_the_events_of_its_simulation() {
     let output = output_of("fails_on_purpose");
-    let message = output.find(": the message").or_else(|| output.find("the message")).unwrap();
+    let message = output
+        .find(": the message")
+        .or_else(|| output.find("the message"))
+        .unwrap();
     let report = &output[message..];
-    assert!(report.contains("\nseed 7 failed: its test has panicked, see above\n"), "{output}");
+    assert!(
+        report.contains("\nseed 7 failed: its test has panicked, see above\n"),
+        "{output}"
+    );
     assert!(report.contains(" main <- zk1 #1 Create ok"), "{output}");
     let command = "CURATOR_SEED=7 cargo test -p curator-test simulation::tests::run::fails_on_purpose -- --exact\n";
     assert!(report.contains(command), "{output}");
@@ -119,5 +154,8 @@ fn a_failing_test_prints_the_seed_and_the_events_of_its_simulation() {
 fn a_failing_run_prints_its_report_once() {
     let output = output_of("fails_on_purpose_in_a_run");
     assert_eq!(output.matches("Its last events").count(), 1, "{output}");
-    assert!(output.contains("\nseed 7 failed: the message\n"), "{output}");
+    assert!(
+        output.contains("\nseed 7 failed: the message\n"),
+        "{output}"
+    );
 }

@@ -21,9 +21,19 @@ pub(crate) enum Event {
     /// A frame arrives at the client; `None` is the end.
     ToClient(ConnectionId, Option<(Vec<u8>, Note)>),
     /// A server's message to the server that it took for the leader.
-    Forward { from: ServerId, to: ServerId, epoch: u32, message: Box<Forwarded> },
+    Forward {
+        from: ServerId,
+        to: ServerId,
+        epoch: u32,
+        message: Box<Forwarded>,
+    },
     /// A leader's message to a follower.
-    Tell { from: ServerId, to: ServerId, epoch: u32, message: Box<Message> },
+    Tell {
+        from: ServerId,
+        to: ServerId,
+        epoch: u32,
+        message: Box<Message>,
+    },
     /// A server reports to the leader which sessions were active.
     Report(ServerId),
     /// The oldest proposal of this leader has been acknowledged.
@@ -32,7 +42,8 @@ pub(crate) enum Event {
     Expire { leader: ServerId, epoch: u32 },
     /// The leader looks for empty containers and expired TTL nodes.
     Clean { leader: ServerId, epoch: u32 },
-    /// A server that has had no leader, or a leader that has had no majority, gives up if that has not changed.
+    /// A server that has had no leader, or a leader that has had no majority, gives up if that has
+    /// not changed.
     GiveUp { server: ServerId, attempt: u64 },
     /// A server without a leader looks for one.
     Elect { server: ServerId, attempt: u64 },
@@ -44,17 +55,38 @@ pub(crate) enum Event {
     Heal,
 }
 
-/// The end of a fault. It has no effect if the test has changed the same since: the fault has the number of the last change.
+/// The end of a fault. It has no effect if the test has changed the same since: the fault has the
+/// number of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
-    ResumeProcess { process: ProcessId, change: u64 },
-    ResumeServer { server: ServerId, change: u64 },
-    Start { server: ServerId, change: u64 },
-    Reconnect { process: ProcessId, server: ServerId, change: u64 },
-    ReconnectServers { change: u64 },
-    Timeouts { change: u64 },
+    ResumeProcess {
+        process: ProcessId,
+        change: u64,
+    },
+    ResumeServer {
+        server: ServerId,
+        change: u64,
+    },
+    Start {
+        server: ServerId,
+        change: u64,
+    },
+    Reconnect {
+        process: ProcessId,
+        server: ServerId,
+        change: u64,
+    },
+    ReconnectServers {
+        change: u64,
+    },
+    Timeouts {
+        change: u64,
+    },
     Access(u64),
-    Silence { link: ConnectionId, change: u64 },
+    Silence {
+        link: ConnectionId,
+        change: u64,
+    },
 }
 
 /// The events to come, by time and then in the order in which they were added.
@@ -72,7 +104,10 @@ impl Queue {
 
     /// Takes the next event that is due at `now` or earlier, with its time.
     pub(crate) fn take(&mut self, now: Millis) -> Option<(Millis, Event)> {
-        let first = self.events.first_entry().filter(|first| first.key().0 <= now)?;
+        let first = self
+            .events
+            .first_entry()
+            .filter(|first| first.key().0 <= now)?;
         let at = first.key().0;
         Some((at, first.remove()))
     }

@@ -33,9 +33,19 @@ impl World {
             Role::Following { leader, epoch } => (*leader, *epoch),
             Role::Looking => return,
         };
-        let arrival = self.servers[from].to_leader.max(self.now + self.server_latency());
+        let arrival = self.servers[from]
+            .to_leader
+            .max(self.now + self.server_latency());
         self.servers[from].to_leader = arrival;
-        self.queue.add(arrival, Event::Forward { from, to, epoch, message: Box::new(message) });
+        self.queue.add(
+            arrival,
+            Event::Forward {
+                from,
+                to,
+                epoch,
+                message: Box::new(message),
+            },
+        );
     }
 
     /// Sends a message to a follower, after all earlier ones.
@@ -43,11 +53,21 @@ impl World {
         if from == to {
             return self.hear(to, message);
         }
-        let Some(epoch) = self.servers[from].role.leading().map(|leader| leader.epoch) else { return };
+        let Some(epoch) = self.servers[from].role.leading().map(|leader| leader.epoch) else {
+            return;
+        };
         let lag = self.lag();
         let arrival = self.servers[to].from_leader.max(self.now + lag);
         self.servers[to].from_leader = arrival;
-        self.queue.add(arrival, Event::Tell { from, to, epoch, message: Box::new(message) });
+        self.queue.add(
+            arrival,
+            Event::Tell {
+                from,
+                to,
+                epoch,
+                message: Box::new(message),
+            },
+        );
     }
 
     /// Reports to the leader which sessions were active.
@@ -61,14 +81,25 @@ impl World {
     /// Handles a request as the leader.
     pub(super) fn lead(&mut self, l: ServerId, from: ServerId, message: Forwarded) {
         let now = self.now;
-        let Server { processor, role: Role::Leading(leader), .. } = &mut self.servers[l] else { return };
+        let Server {
+            processor,
+            role: Role::Leading(leader),
+            ..
+        } = &mut self.servers[l]
+        else {
+            return;
+        };
         match message {
             Forwarded::Active(sessions) => {
                 for (session, timeout) in sessions {
                     processor.sessions.touch(session, timeout, now);
                 }
             }
-            Forwarded::Change { origin, session, change } => {
+            Forwarded::Change {
+                origin,
+                session,
+                change,
+            } => {
                 if let (Some(origin), Some((session, timeout))) = (origin, session) {
                     let owner = *leader.owners.entry(session).or_insert(origin.link);
                     if owner != origin.link {
@@ -86,21 +117,37 @@ impl World {
                 self.propose(l, origin, change);
             }
             Forwarded::Sync { origin, session } => {
-                if leader.owners.get(&session).is_some_and(|owner| *owner != origin.link) {
+                if leader
+                    .owners
+                    .get(&session)
+                    .is_some_and(|owner| *owner != origin.link)
+                {
                     return self.tell(l, from, Message::Moved(origin.link));
                 }
                 match self.pending.back_mut() {
                     Some(proposal) if leader.epoch == self.epoch => proposal.syncs.push(origin),
-                    _ => self.tell(l, from, Message::Done(origin.link, origin.ticket, Outcome::Synced)),
+                    _ => self.tell(
+                        l,
+                        from,
+                        Message::Done(origin.link, origin.ticket, Outcome::Synced),
+                    ),
                 }
             }
-            Forwarded::Resume { origin, session, timeout } => {
+            Forwarded::Resume {
+                origin,
+                session,
+                timeout,
+            } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
                 if processor.sessions.is_over(session) && !leader.closing.contains(&session) {
                     // Its client is about to know.
                     processor.sessions.expire_soon(session, now);
                 }
-                let before = if is_alive { leader.owners.insert(session, origin.link) } else { None };
+                let before = if is_alive {
+                    leader.owners.insert(session, origin.link)
+                } else {
+                    None
+                };
                 if let Some(old) = before.filter(|old| *old != origin.link)
                     && let Some(at) = self.links.get(&old).map(|link| link.server)
                 {
@@ -115,26 +162,45 @@ impl World {
 
     fn propose(&mut self, l: ServerId, origin: Option<Origin>, change: Change) {
         let (epoch, is_sent, now) = (self.epoch, self.has_majority(l), self.clock());
-        let (wait, is_alone) = (self.server_latency() + self.server_latency(), self.servers.len() == 1);
-        let Role::Leading(leader) = &mut self.servers[l].role else { return };
+        let (wait, is_alone) = (
+            self.server_latency() + self.server_latency(),
+            self.servers.len() == 1,
+        );
+        let Role::Leading(leader) = &mut self.servers[l].role else {
+            return;
+        };
         if leader.epoch != epoch {
             // A deposed leader: no majority will acknowledge it.
             return;
         }
         self.zxid += 1;
-        let record = Record { entry: Entry { zxid: self.zxid, now, change }, origin };
-        self.pending.push_back(Proposal { record, is_sent, syncs: Vec::new() });
+        let record = Record {
+            entry: Entry {
+                zxid: self.zxid,
+                now,
+                change,
+            },
+            origin,
+        };
+        self.pending.push_back(Proposal {
+            record,
+            is_sent,
+            syncs: Vec::new(),
+        });
         if is_alone {
             return self.commit(l, epoch);
         }
         leader.last_commit = leader.last_commit.max(self.now + wait);
-        self.queue.add(leader.last_commit, Event::Commit { leader: l, epoch });
+        self.queue
+            .add(leader.last_commit, Event::Commit { leader: l, epoch });
     }
 
     /// The oldest proposal is acknowledged, if there is a majority.
     pub(super) fn commit(&mut self, l: ServerId, epoch: u32) {
         let has_majority = self.has_majority(l);
-        let Role::Leading(leader) = &mut self.servers[l].role else { return };
+        let Role::Leading(leader) = &mut self.servers[l].role else {
+            return;
+        };
         if leader.epoch != epoch || epoch != self.epoch {
             return;
         }
@@ -142,7 +208,9 @@ impl World {
             leader.stalled += 1;
             return;
         }
-        let Some(proposal) = self.pending.pop_front() else { return };
+        let Some(proposal) = self.pending.pop_front() else {
+            return;
+        };
         let index = self.append(proposal.record);
         for s in self.followers(l) {
             self.servers[s].logged = index + 1;
@@ -154,7 +222,11 @@ impl World {
             }
         }
         for origin in proposal.syncs {
-            self.tell(l, origin.server, Message::Done(origin.link, origin.ticket, Outcome::Synced));
+            self.tell(
+                l,
+                origin.server,
+                Message::Done(origin.link, origin.ticket, Outcome::Synced),
+            );
         }
         self.schedule_expiry(l);
     }
@@ -167,7 +239,8 @@ impl World {
         {
             leader.owners.insert(id, origin.link);
         }
-        if let (Some(leader), Change::CloseSession { id }) = (self.servers[l].role.leading_mut(), &record.entry.change)
+        if let (Some(leader), Change::CloseSession { id }) =
+            (self.servers[l].role.leading_mut(), &record.entry.change)
         {
             leader.owners.remove(id);
             leader.closing.remove(id);
@@ -183,18 +256,41 @@ impl World {
 
     /// Makes the leader look for expired sessions in time.
     pub(super) fn schedule_expiry(&mut self, l: ServerId) {
-        let Server { processor, role: Role::Leading(leader), .. } = &mut self.servers[l] else { return };
-        let next = processor.sessions.next_expiry_of(|id| !leader.closing.contains(&id));
+        let Server {
+            processor,
+            role: Role::Leading(leader),
+            ..
+        } = &mut self.servers[l]
+        else {
+            return;
+        };
+        let next = processor
+            .sessions
+            .next_expiry_of(|id| !leader.closing.contains(&id));
         if let Some(next) = next.filter(|next| leader.check.is_none_or(|check| *next < check)) {
             leader.check = Some(next);
-            self.queue.add(next, Event::Expire { leader: l, epoch: leader.epoch });
+            self.queue.add(
+                next,
+                Event::Expire {
+                    leader: l,
+                    epoch: leader.epoch,
+                },
+            );
         }
     }
 
     /// Proposes the end of expired sessions.
     pub(super) fn expire(&mut self, l: ServerId, epoch: u32) {
         let (now, late) = (self.now, self.lateness());
-        let Server { processor, role: Role::Leading(leader), name, .. } = &mut self.servers[l] else { return };
+        let Server {
+            processor,
+            role: Role::Leading(leader),
+            name,
+            ..
+        } = &mut self.servers[l]
+        else {
+            return;
+        };
         // A later check was replaced by an earlier one.
         if leader.epoch != epoch || leader.check.is_none_or(|check| check > now) {
             return;
@@ -202,7 +298,8 @@ impl World {
         if late > 0 {
             self.trace.line(now, format_args!("{name} is late"));
             leader.check = Some(now + late);
-            self.queue.add(now + late, Event::Expire { leader: l, epoch });
+            self.queue
+                .add(now + late, Event::Expire { leader: l, epoch });
             return;
         }
         leader.check = None;
@@ -210,7 +307,8 @@ impl World {
         expired.retain(|id| leader.closing.insert(*id));
         for id in &expired {
             processor.sessions.end(*id);
-            self.trace.line(now, format_args!("{name} expires session {id:x}"));
+            self.trace
+                .line(now, format_args!("{name} expires session {id:x}"));
         }
         for id in expired {
             self.propose(l, None, Change::CloseSession { id });
@@ -220,26 +318,49 @@ impl World {
 
     /// Proposes the end of empty containers and expired TTL nodes.
     pub(super) fn clean(&mut self, l: ServerId, epoch: u32) {
-        if self.servers[l].role.leading().is_none_or(|leader| leader.epoch != epoch) {
+        if self.servers[l]
+            .role
+            .leading()
+            .is_none_or(|leader| leader.epoch != epoch)
+        {
             return;
         }
         for path in self.servers[l].processor.tree.removable(self.clock().wall) {
             let write = Write::DeleteContainer { path };
-            self.propose(l, None, Change::Write { session_id: 0, identities: Vec::new(), write });
+            self.propose(
+                l,
+                None,
+                Change::Write {
+                    session_id: 0,
+                    identities: Vec::new(),
+                    write,
+                },
+            );
         }
-        self.queue.add(self.now + self.settings.container_check(), Event::Clean { leader: l, epoch });
+        self.queue.add(
+            self.now + self.settings.container_check(),
+            Event::Clean { leader: l, epoch },
+        );
     }
 
-    /// How many entries and proposals a server has on its disk. Only the leader that has made the proposals is known to
-    /// have them all.
+    /// How many entries and proposals a server has on its disk. Only the leader that has made the
+    /// proposals is known to have them all.
     pub(super) fn on_disk(&self, s: ServerId) -> usize {
-        let proposed = if self.proposer == Some(s) { self.pending.len() } else { 0 };
+        let proposed = if self.proposer == Some(s) {
+            self.pending.len()
+        } else {
+            0
+        };
         self.servers[s].logged + proposed
     }
 
     /// Takes over the proposals of the last leader that survive it, as a new leader.
     pub(super) fn take_over_proposals(&mut self, l: ServerId) {
-        let sent = self.pending.iter().take_while(|proposal| proposal.is_sent).count();
+        let sent = self
+            .pending
+            .iter()
+            .take_while(|proposal| proposal.is_sent)
+            .count();
         let survive = match sent {
             _ if self.proposer == Some(l) => self.pending.len(),
             0 => 0,

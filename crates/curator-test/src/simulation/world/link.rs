@@ -53,11 +53,15 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// The end of the connection.
-    const END: Self = Self { release: None, delay: 0, frame: None };
+    const END: Self = Self {
+        release: None,
+        delay: 0,
+        frame: None,
+    };
 }
 
-/// For how long a stopped server refuses connections as slowly as the network is. After that it refuses them at once, and
-/// the trace leaves them out: a long outage has thousands.
+/// For how long a stopped server refuses connections as slowly as the network is. After that it
+/// refuses them at once, and the trace leaves them out: a long outage has thousands.
 const SLOW_REFUSALS: Millis = 60_000;
 
 /// What the client knows of a connection.
@@ -70,12 +74,22 @@ enum Stage {
 }
 
 impl World {
-    /// Starts to open a connection. Fails at once if there is no such server, or if it stopped long ago.
-    pub(crate) fn connect(&mut self, process: ProcessId, host: &str, port: u16) -> io::Result<ConnectionId> {
+    /// Starts to open a connection. Fails at once if there is no such server, or if it stopped long
+    /// ago.
+    pub(crate) fn connect(
+        &mut self,
+        process: ProcessId,
+        host: &str,
+        port: u16,
+    ) -> io::Result<ConnectionId> {
         let Some(server) = self.server_named(host).filter(|_| port == super::PORT) else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no server {host}:{port}")));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("there is no server {host}:{port}"),
+            ));
         };
-        let is_down = !self.servers[server].is_up && self.now > self.servers[server].stopped_at + SLOW_REFUSALS;
+        let is_down = !self.servers[server].is_up
+            && self.now > self.servers[server].stopped_at + SLOW_REFUSALS;
         if is_down && !self.partitions.contains_key(&(process, server)) {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -105,8 +119,14 @@ impl World {
     }
 
     /// Whether the connection is open, for the client.
-    pub(crate) fn poll_connected(&mut self, id: ConnectionId, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(link) = self.links.get_mut(&id) else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+    pub(crate) fn poll_connected(
+        &mut self,
+        id: ConnectionId,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
         match link.stage {
             Stage::Connecting => {
                 link.waiting = Some(context.waker().clone());
@@ -118,8 +138,14 @@ impl World {
     }
 
     /// The client's next frame.
-    pub(crate) fn poll_receive(&mut self, id: ConnectionId, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let Some(link) = self.links.get_mut(&id) else { return Poll::Ready(None) };
+    pub(crate) fn poll_receive(
+        &mut self,
+        id: ConnectionId,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Vec<u8>>> {
+        let Some(link) = self.links.get_mut(&id) else {
+            return Poll::Ready(None);
+        };
         match link.inbox.pop_front() {
             Some(frame) => Poll::Ready(Some(frame)),
             None if link.stage == Stage::Ended => Poll::Ready(None),
@@ -132,12 +158,19 @@ impl World {
 
     /// Sends a frame to the server; `None` is the end of the connection.
     pub(crate) fn send_to_server(&mut self, id: ConnectionId, frame: Option<Vec<u8>>) {
-        if frame.is_none() && self.links.get(&id).is_some_and(|link| link.stage == Stage::Refused) {
+        if frame.is_none()
+            && self
+                .links
+                .get(&id)
+                .is_some_and(|link| link.stage == Stage::Refused)
+        {
             self.links.remove(&id);
             return;
         }
         let latency = self.frame_latency();
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         link.to_server = link.to_server.max(self.now + latency);
         if frame.is_none() {
             // Nobody receives any more.
@@ -149,7 +182,9 @@ impl World {
 
     /// Sends to the client, behind everything before.
     pub(super) fn send_to_client(&mut self, id: ConnectionId, outgoing: Outgoing) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         link.parked.push_back(outgoing);
         self.send_released(id);
     }
@@ -158,7 +193,9 @@ impl World {
     pub(super) fn send_released(&mut self, id: ConnectionId) {
         while let Some(Outgoing { delay, frame, .. }) = self.take_released(id) {
             let latency = self.frame_latency() + delay;
-            let Some(link) = self.links.get_mut(&id) else { return };
+            let Some(link) = self.links.get_mut(&id) else {
+                return;
+            };
             link.to_client = link.to_client.max(self.now + latency);
             self.queue.add(link.to_client, Event::ToClient(id, frame));
         }
@@ -168,13 +205,20 @@ impl World {
         let link = self.links.get_mut(&id)?;
         let release = link.parked.front()?.release;
         let faults = &self.processes[link.process].traffic.faults;
-        if release.is_none_or(|release| faults.is_released(release)) { link.parked.pop_front() } else { None }
+        if release.is_none_or(|release| faults.is_released(release)) {
+            link.parked.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Handles what arrives on a connection, unless the network lets nothing through.
     pub(super) fn arrive(&mut self, id: ConnectionId, event: Event) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let is_blocked = link.silent.is_some() || self.partitions.contains_key(&(link.process, link.server));
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let is_blocked =
+            link.silent.is_some() || self.partitions.contains_key(&(link.process, link.server));
         if is_blocked {
             link.held.push(event);
             return;
@@ -199,9 +243,18 @@ impl World {
 
     /// Lets everything through that was held.
     pub(super) fn release(&mut self) {
-        let ids: Vec<_> = self.links.iter().filter(|(_, link)| !link.held.is_empty()).map(|(id, _)| *id).collect();
+        let ids: Vec<_> = self
+            .links
+            .iter()
+            .filter(|(_, link)| !link.held.is_empty())
+            .map(|(id, _)| *id)
+            .collect();
         for id in ids {
-            let held = self.links.get_mut(&id).map(|link| std::mem::take(&mut link.held)).unwrap_or_default();
+            let held = self
+                .links
+                .get_mut(&id)
+                .map(|link| std::mem::take(&mut link.held))
+                .unwrap_or_default();
             for event in held {
                 self.arrive(id, event);
             }
@@ -209,7 +262,9 @@ impl World {
     }
 
     fn accept(&mut self, id: ConnectionId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         let (process, server) = (link.process, link.server);
         let is_up = self.servers[server].is_up && !self.processes[process].is_refused;
         link.is_open = is_up;
@@ -220,10 +275,19 @@ impl World {
             let now = self.clock();
             self.servers[server].processor.open_as(id, peer, now);
         }
-        let answer = if is_up { Stage::Connected } else { Stage::Refused };
+        let answer = if is_up {
+            Stage::Connected
+        } else {
+            Stage::Refused
+        };
         let text = if is_up { "connects" } else { "is refused" };
-        self.trace
-            .line(self.now, format_args!("{} -> {} {text}", self.processes[process].name, self.servers[server].name));
+        self.trace.line(
+            self.now,
+            format_args!(
+                "{} -> {} {text}",
+                self.processes[process].name, self.servers[server].name
+            ),
+        );
         if let Some(link) = self.links.get_mut(&id)
             && link.stage == Stage::Connecting
         {
@@ -236,7 +300,9 @@ impl World {
         if frame.is_none() {
             self.forget_traffic(id);
         }
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         if link.stage == Stage::Ended {
             return;
         }
@@ -267,7 +333,9 @@ impl World {
 
     /// Removes a connection from its server.
     pub(super) fn forget_at_server(&mut self, id: ConnectionId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         if std::mem::replace(&mut link.is_open, false) {
             let server = &mut self.servers[link.server];
             server.processor.forget(id);
@@ -283,9 +351,14 @@ impl World {
         }
     }
 
-    /// The network closes a connection for both sides. What it holds is lost. Returns false if it was closed already.
+    /// The network closes a connection for both sides. What it holds is lost. Returns false if it
+    /// was closed already.
     pub(super) fn break_link(&mut self, id: ConnectionId) -> bool {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open || !link.parked.is_empty()) else {
+        let Some(link) = self
+            .links
+            .get_mut(&id)
+            .filter(|link| link.is_open || !link.parked.is_empty())
+        else {
             return false;
         };
         link.parked.clear();
@@ -297,7 +370,11 @@ impl World {
 
     /// The connections of a process, in order.
     pub(super) fn links_of(&self, process: ProcessId) -> Vec<ConnectionId> {
-        self.links.iter().filter(|(_, link)| link.process == process).map(|(id, _)| *id).collect()
+        self.links
+            .iter()
+            .filter(|(_, link)| link.process == process)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     pub(super) fn link(&self, id: ConnectionId) -> Option<&Link> {
@@ -307,6 +384,10 @@ impl World {
     /// The open connections that a condition selects.
     pub(super) fn open_links(&self, condition: impl Fn(&Link) -> bool) -> Vec<ConnectionId> {
         let links: &BTreeMap<_, _> = &self.links;
-        links.iter().filter(|(_, link)| link.is_open && condition(link)).map(|(id, _)| *id).collect()
+        links
+            .iter()
+            .filter(|(_, link)| link.is_open && condition(link))
+            .map(|(id, _)| *id)
+            .collect()
     }
 }

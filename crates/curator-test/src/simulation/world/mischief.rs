@@ -38,7 +38,10 @@ pub(crate) enum Strike {
 
 impl fmt::Debug for Mischief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mischief").field("faults", &self.faults).field("armed", &self.armed.len()).finish()
+        f.debug_struct("Mischief")
+            .field("faults", &self.faults)
+            .field("armed", &self.armed.len())
+            .finish()
     }
 }
 
@@ -66,13 +69,24 @@ impl World {
     fn plan_mischief(&mut self) {
         if self.mischief.faults.are_timed() {
             let wait = self.rng.u64(SECOND / 2..=SECOND * 3 / 2);
-            self.queue.add(self.now + wait, Event::Mischief(self.mischief.round));
+            self.queue
+                .add(self.now + wait, Event::Mischief(self.mischief.round));
         }
     }
 
     /// Decides on a request that has arrived. Returns whether the server does not perform it.
-    pub(super) fn strikes(&mut self, s: ServerId, id: ConnectionId, info: &RequestInfo, xid: i32) -> bool {
-        let armed = self.mischief.armed.iter().position(|(matcher, _)| matcher(info));
+    pub(super) fn strikes(
+        &mut self,
+        s: ServerId,
+        id: ConnectionId,
+        info: &RequestInfo,
+        xid: i32,
+    ) -> bool {
+        let armed = self
+            .mischief
+            .armed
+            .iter()
+            .position(|(matcher, _)| matcher(info));
         let strike = match armed {
             Some(index) => Some(self.mischief.armed.remove(index).1),
             None => self.strike_by_chance(info.op()),
@@ -94,13 +108,23 @@ impl World {
                 false
             }
             Some(Strike::Silence) => {
-                let time = armed.is_none().then(|| self.time(self.mischief.faults.silence));
+                let time = armed
+                    .is_none()
+                    .then(|| self.time(self.mischief.faults.silence));
                 self.silence(id, time);
                 false
             }
             Some(Strike::Throttle) => {
                 let result = Err(Code::Throttled);
-                self.wait(s, id, Waiting::Answer { xid, result, ends: false });
+                self.wait(
+                    s,
+                    id,
+                    Waiting::Answer {
+                        xid,
+                        result,
+                        ends: false,
+                    },
+                );
                 self.answer_ready(s, id);
                 true
             }
@@ -119,17 +143,33 @@ impl World {
             return Some(Strike::Silence);
         }
         // A server does not refuse what keeps, opens or ends a session.
-        let is_session = matches!(op, OpCode::Ping | OpCode::CreateSession | OpCode::CloseSession | OpCode::Auth);
+        let is_session = matches!(
+            op,
+            OpCode::Ping | OpCode::CreateSession | OpCode::CloseSession | OpCode::Auth
+        );
         (!is_session && self.chance(faults.throttle)).then_some(Strike::Throttle)
     }
 
-    /// The network lets nothing more through on a connection, for a time. Without one, until all faults end.
+    /// The network lets nothing more through on a connection, for a time. Without one, until all
+    /// faults end.
     fn silence(&mut self, id: ConnectionId, time: Option<Millis>) {
         let change = self.ticket();
-        let Some(link) = self.links.get_mut(&id).filter(|link| time.is_none() || link.silent.is_none()) else { return };
+        let Some(link) = self
+            .links
+            .get_mut(&id)
+            .filter(|link| time.is_none() || link.silent.is_none())
+        else {
+            return;
+        };
         link.silent = Some(change);
-        let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
-        self.trace.line(self.now, format_args!("the connection of {process} to {server} is silent"));
+        let (process, server) = (
+            &self.processes[link.process].name,
+            &self.servers[link.server].name,
+        );
+        self.trace.line(
+            self.now,
+            format_args!("the connection of {process} to {server} is silent"),
+        );
         if let Some(time) = time {
             self.undo_after(time, Undo::Silence { link: id, change });
         }
@@ -140,7 +180,10 @@ impl World {
         let does = self.chance(self.mischief.faults.other_session);
         if does {
             let server = &self.servers[s].name;
-            self.trace.line(self.now, format_args!("{server} resumes session {session:x} as another"));
+            self.trace.line(
+                self.now,
+                format_args!("{server} resumes session {session:x} as another"),
+            );
         }
         does
     }
@@ -148,20 +191,32 @@ impl World {
     /// Whether the connection is cut instead of this reply.
     pub(super) fn cuts_reply(&self, id: ConnectionId, frame: &[u8]) -> bool {
         let cut = self.links.get(&id).and_then(|link| link.cut);
-        cut.is_some_and(|xid| Reader::new(frame).read::<ReplyHeader>("a reply").is_ok_and(|reply| reply.xid == xid))
+        cut.is_some_and(|xid| {
+            Reader::new(frame)
+                .read::<ReplyHeader>("a reply")
+                .is_ok_and(|reply| reply.xid == xid)
+        })
     }
 
     /// How long the next frame takes.
     pub(super) fn frame_latency(&mut self) -> Millis {
         let delay = self.mischief.faults.delay;
-        let late = if self.chance(delay.probability) { self.time(delay) } else { 0 };
+        let late = if self.chance(delay.probability) {
+            self.time(delay)
+        } else {
+            0
+        };
         self.latency() + late
     }
 
     /// How long the leader's next message to a follower takes.
     pub(super) fn lag(&mut self) -> Millis {
         let fault = self.mischief.faults.lag;
-        let late = if self.chance(fault.probability) { self.time(fault) } else { 0 };
+        let late = if self.chance(fault.probability) {
+            self.time(fault)
+        } else {
+            0
+        };
         let (least, most) = self.config.lag;
         self.server_latency() + self.rng.u64(least..=most) + late
     }
@@ -169,7 +224,11 @@ impl World {
     /// How late the leader looks for expired sessions.
     pub(super) fn lateness(&mut self) -> Millis {
         let fault = self.mischief.faults.slow_tick;
-        if self.chance(fault.probability) { self.time(fault) } else { 0 }
+        if self.chance(fault.probability) {
+            self.time(fault)
+        } else {
+            0
+        }
     }
 
     /// Begins the faults of this second.
@@ -184,7 +243,10 @@ impl World {
             let change = self.stop(s);
             self.undo_after(time, Undo::Start { server: s, change });
         }
-        if let Some(time) = self.begins(faults.lose_disk).filter(|_| self.can_lose_disk(s)) {
+        if let Some(time) = self
+            .begins(faults.lose_disk)
+            .filter(|_| self.can_lose_disk(s))
+        {
             let since = self.rng.bool().then(|| self.rng.u64(0..=self.now));
             let change = self.lose_disk(s, since);
             self.undo_after(time, Undo::Start { server: s, change });
@@ -194,28 +256,49 @@ impl World {
         {
             self.undo_after(time, Undo::ResumeServer { server: s, change });
         }
-        if let Some(time) = self.begins(faults.partition_servers).filter(|_| !self.groups.contains(&1))
+        if let Some(time) = self
+            .begins(faults.partition_servers)
+            .filter(|_| !self.groups.contains(&1))
             && self.servers.len() > 1
         {
-            let apart: Vec<_> = (0..self.servers.len()).filter(|_| self.rng.bool()).collect();
+            let apart: Vec<_> = (0..self.servers.len())
+                .filter(|_| self.rng.bool())
+                .collect();
             let change = self.part_servers(&apart);
             self.undo_after(time, Undo::ReconnectServers { change });
         }
         if let Some(time) = self.begins(faults.partition) {
             // Or from all servers.
-            let servers = if self.rng.u8(..4) == 0 { 0..self.servers.len() } else { s..s + 1 };
+            let servers = if self.rng.u8(..4) == 0 {
+                0..self.servers.len()
+            } else {
+                s..s + 1
+            };
             for server in servers {
                 if !self.partitions.contains_key(&(process, server)) {
                     let change = self.part(process, server);
-                    self.undo_after(time, Undo::Reconnect { process, server, change });
+                    self.undo_after(
+                        time,
+                        Undo::Reconnect {
+                            process,
+                            server,
+                            change,
+                        },
+                    );
                 }
             }
         }
-        if let Some(time) = self.begins(faults.pause_process).filter(|_| !self.processes[process].is_paused) {
+        if let Some(time) = self
+            .begins(faults.pause_process)
+            .filter(|_| !self.processes[process].is_paused)
+        {
             let change = self.pause_process(process);
             self.undo_after(time, Undo::ResumeProcess { process, change });
         }
-        if let Some(time) = self.begins(faults.shorter_timeouts).filter(|_| self.has_its_timeouts()) {
+        if let Some(time) = self
+            .begins(faults.shorter_timeouts)
+            .filter(|_| self.has_its_timeouts())
+        {
             let change = self.shorten_timeouts();
             self.undo_after(time, Undo::Timeouts { change });
         }
@@ -230,7 +313,10 @@ impl World {
         {
             self.delete(&path);
         }
-        if let Some(ago) = self.begins(faults.restore).filter(|_| self.servers.len() > 1) {
+        if let Some(ago) = self
+            .begins(faults.restore)
+            .filter(|_| self.servers.len() > 1)
+        {
             self.restore(self.now.saturating_sub(ago));
         }
         self.plan_mischief();
@@ -238,7 +324,12 @@ impl World {
 
     /// Whether a majority keeps its disks.
     fn can_lose_disk(&self, s: ServerId) -> bool {
-        let others = self.servers.iter().enumerate().filter(|(other, server)| *other != s && !server.is_blank).count();
+        let others = self
+            .servers
+            .iter()
+            .enumerate()
+            .filter(|(other, server)| *other != s && !server.is_blank)
+            .count();
         self.runs(s) && others >= self.majority()
     }
 

@@ -1,4 +1,5 @@
-//! The servers and the network of a simulation, as a state machine: no I/O, no clock, and one source of chance.
+//! The servers and the network of a simulation, as a state machine: no I/O, no clock, and one
+//! source of chance.
 //!
 //! | Module | |
 //! |---|---|
@@ -59,7 +60,8 @@ pub(crate) type ProcessId = usize;
 /// The port of all servers.
 pub(crate) const PORT: u16 = 2181;
 
-/// The time at the start of a simulation, in milliseconds since 1970; as in `curator_client::simulation`.
+/// The time at the start of a simulation, in milliseconds since 1970; as in
+/// `curator_client::simulation`.
 pub(crate) const START: i64 = 1_767_225_600_000;
 
 /// Makes the chance of the world differ from that of its clients, which have the same seed.
@@ -241,7 +243,9 @@ impl World {
 
     fn dispatch(&mut self, event: Event) {
         match event {
-            Event::Connect(id) | Event::ToServer(id, _) | Event::ToClient(id, _) => self.arrive(id, event),
+            Event::Connect(id) | Event::ToServer(id, _) | Event::ToClient(id, _) => {
+                self.arrive(id, event)
+            }
             Event::Forward { from, to, .. } | Event::Tell { from, to, .. } => {
                 if self.is_parted(from, to) {
                     self.held.push(event);
@@ -250,7 +254,9 @@ impl World {
                 }
             }
             Event::Report(s) | Event::GiveUp { server: s, .. } => self.at_server(s, event),
-            Event::Commit { leader, .. } | Event::Expire { leader, .. } | Event::Clean { leader, .. } => {
+            Event::Commit { leader, .. }
+            | Event::Expire { leader, .. }
+            | Event::Clean { leader, .. } => {
                 self.at_server(leader, event);
             }
             Event::Elect { server, attempt } => self.elect(server, attempt),
@@ -270,12 +276,22 @@ impl World {
             return;
         }
         match event {
-            Event::Forward { from, to, epoch, message } => {
+            Event::Forward {
+                from,
+                to,
+                epoch,
+                message,
+            } => {
                 if self.servers[from].role.follows(to, epoch) {
                     self.lead(to, from, *message);
                 }
             }
-            Event::Tell { from, to, epoch, message } => {
+            Event::Tell {
+                from,
+                to,
+                epoch,
+                message,
+            } => {
                 if self.servers[to].role.follows(from, epoch) {
                     self.hear(to, *message);
                 }
@@ -295,12 +311,17 @@ impl World {
 
     /// Counts and traces a request that has arrived.
     fn note(&mut self, id: ConnectionId, s: ServerId, info: &RequestInfo, xid: i32) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
         link.asked.push_back((xid, info.op()));
         *self.counts.entry((link.process, info.op())).or_default() += 1;
         let (process, server) = (&self.processes[link.process].name, &self.servers[s].name);
         let (op, path) = (Op(info.op()), info.path().unwrap_or_default());
-        self.trace.line(self.now, format_args!("{process} -> {server} #{xid} {op} {path}"));
+        self.trace.line(
+            self.now,
+            format_args!("{process} -> {server} #{xid} {op} {path}"),
+        );
     }
 
     fn ticket(&mut self) -> u64 {
@@ -308,8 +329,8 @@ impl World {
         self.last_ticket
     }
 
-    /// As on a real server, the upper byte is the server that has created the session. Ids are not used again, even by
-    /// an ensemble that has lost sessions.
+    /// As on a real server, the upper byte is the server that has created the session. Ids are not
+    /// used again, even by an ensemble that has lost sessions.
     fn session_id(&mut self, s: ServerId) -> i64 {
         self.last_session += 1;
         (i64::try_from(s).unwrap_or_default() + 1) << 56 | self.last_session
@@ -328,7 +349,10 @@ impl World {
     }
 
     fn clock(&self) -> Now {
-        Now { monotonic: self.now, wall: self.config.start + i64::try_from(self.now).unwrap_or_default() }
+        Now {
+            monotonic: self.now,
+            wall: self.config.start + i64::try_from(self.now).unwrap_or_default(),
+        }
     }
 
     fn latency(&mut self) -> Millis {

@@ -32,20 +32,30 @@ impl World {
     }
 
     pub(crate) fn nodes_of(&self, s: ServerId) -> Vec<(String, Node)> {
-        self.servers.get(s).map(|server| nodes_of(&server.processor)).unwrap_or_default()
+        self.servers
+            .get(s)
+            .map(|server| nodes_of(&server.processor))
+            .unwrap_or_default()
     }
 
     /// One node of the clients.
     pub(crate) fn node(&self, path: &str) -> Option<Node> {
         let tree = &self.servers[self.latest()].processor.tree;
-        let (_, data, stat, container) = tree.nodes_from(path).next().filter(|(its, ..)| *its == path)?;
+        let (_, data, stat, container) = tree
+            .nodes_from(path)
+            .next()
+            .filter(|(its, ..)| *its == path)?;
         is_of_client(path).then(|| Node::new(data, &stat, container))
     }
 
     /// The nodes after the transaction with this zxid.
     pub(crate) fn nodes_at(&self, zxid: i64) -> Vec<(String, Node)> {
         let mut processor = self.empty();
-        for record in self.log.iter().take_while(|record| record.entry.zxid <= zxid) {
+        for record in self
+            .log
+            .iter()
+            .take_while(|record| record.entry.zxid <= zxid)
+        {
             // The result was for the client then.
             drop(processor.apply(&record.entry));
         }
@@ -62,16 +72,28 @@ impl World {
     }
 
     pub(crate) fn session_ids(&self) -> Vec<i64> {
-        self.servers[self.latest()].processor.sessions.ids().collect()
+        self.servers[self.latest()]
+            .processor
+            .sessions
+            .ids()
+            .collect()
     }
 
     /// The sessions of the open connections of a process.
     pub(crate) fn sessions_of(&self, process: ProcessId) -> Vec<i64> {
         let session = |id: &ConnectionId| {
             let server = self.link(*id)?.server;
-            self.servers[server].processor.connections.get(id)?.session.map(|session| session.id)
+            self.servers[server]
+                .processor
+                .connections
+                .get(id)?
+                .session
+                .map(|session| session.id)
         };
-        self.open_links(|link| link.process == process).iter().filter_map(session).collect()
+        self.open_links(|link| link.process == process)
+            .iter()
+            .filter_map(session)
+            .collect()
     }
 
     /// A server's reply to a four-letter word from the network.
@@ -84,20 +106,27 @@ impl World {
 
     /// A server's reply to a four-letter word.
     pub(crate) fn word(&self, s: ServerId, word: [u8; 4]) -> String {
-        let Server { role, processor, .. } = &self.servers[s];
+        let Server {
+            role, processor, ..
+        } = &self.servers[s];
         match role {
-            Role::Looking => "This ZooKeeper instance is not currently serving requests\n".to_owned(),
+            Role::Looking => {
+                "This ZooKeeper instance is not currently serving requests\n".to_owned()
+            }
             _ => words::answer(word, processor),
         }
     }
 
-    /// Ends a session for its client, whose connection is closed. Its nodes stay until the client knows, or its timeout
-    /// has passed. Returns whether it exists.
+    /// Ends a session for its client, whose connection is closed. Its nodes stay until the client
+    /// knows, or its timeout has passed. Returns whether it exists.
     pub(crate) fn end_session(&mut self, session: i64) -> bool {
         if !self.session_ids().contains(&session) || !self.ended.insert(session) {
             return false;
         }
-        self.trace.line(self.now, format_args!("the operator ends session {session:x}"));
+        self.trace.line(
+            self.now,
+            format_args!("the operator ends session {session:x}"),
+        );
         for server in &mut self.servers {
             server.processor.sessions.end(session);
         }
@@ -110,7 +139,10 @@ impl World {
         if self.leader().is_none() || !self.session_ids().contains(&session) {
             return false;
         }
-        self.trace.line(self.now, format_args!("the operator closes session {session:x}"));
+        self.trace.line(
+            self.now,
+            format_args!("the operator closes session {session:x}"),
+        );
         self.close_connections_of(session);
         self.order(Change::CloseSession { id: session })
     }
@@ -124,22 +156,36 @@ impl World {
 
     /// How many watches all servers have.
     pub(crate) fn watch_count(&self) -> usize {
-        self.servers.iter().map(|server| server.processor.watches.count()).sum()
+        self.servers
+            .iter()
+            .map(|server| server.processor.watches.count())
+            .sum()
     }
 
-    /// Deletes a node and all below it. Returns whether there is a leader to do that, and such a node.
+    /// Deletes a node and all below it. Returns whether there is a leader to do that, and such a
+    /// node.
     pub(crate) fn delete(&mut self, path: &str) -> bool {
         let below = format!("{path}/");
         let is_it = |its: &String| its == path || its.starts_with(&below);
-        let paths: Vec<_> = self.nodes().into_iter().map(|(path, _)| path).filter(is_it).collect();
-        self.trace.line(self.now, format_args!("the operator deletes {path}"));
-        let deletes = paths.into_iter().rev().map(|path| Write::Delete { path, version: -1 });
+        let paths: Vec<_> = self
+            .nodes()
+            .into_iter()
+            .map(|(path, _)| path)
+            .filter(is_it)
+            .collect();
+        self.trace
+            .line(self.now, format_args!("the operator deletes {path}"));
+        let deletes = paths
+            .into_iter()
+            .rev()
+            .map(|path| Write::Delete { path, version: -1 });
         let sent: Vec<_> = deletes.map(|write| self.write(write)).collect();
         sent.contains(&true)
     }
 
-    /// Takes the access to a node from all clients. Returns the number to [give it back](Self::give_access). If chance has
-    /// taken it already, `takes_over` keeps it from giving it back.
+    /// Takes the access to a node from all clients. Returns the number to [give it
+    /// back](Self::give_access). If chance has taken it already, `takes_over` keeps it from giving
+    /// it back.
     pub(crate) fn take_access(&mut self, path: &str, takes_over: bool) -> Option<u64> {
         let before = self.taken.iter().position(|taken| taken.path == path);
         if let Some(index) = before.filter(|index| !self.taken[*index].is_given) {
@@ -153,10 +199,23 @@ impl World {
         {
             acl = before.acl;
         }
-        self.trace.line(self.now, format_args!("the operator takes the access to {path}"));
+        self.trace.line(
+            self.now,
+            format_args!("the operator takes the access to {path}"),
+        );
         let (path, number) = (path.to_owned(), self.ticket());
-        self.taken.push(Taken { number, path: path.clone(), acl, is_given: false });
-        self.write(Write::SetAcl { path, acl: Some(nobodys()), version: -1 }).then_some(number)
+        self.taken.push(Taken {
+            number,
+            path: path.clone(),
+            acl,
+            is_given: false,
+        });
+        self.write(Write::SetAcl {
+            path,
+            acl: Some(nobodys()),
+            version: -1,
+        })
+        .then_some(number)
     }
 
     fn acl(&self, path: &str) -> Option<Vec<Acl>> {
@@ -174,8 +233,15 @@ impl World {
         if let Some(taken) = self.taken.iter_mut().find(|taken| taken.number == number) {
             taken.is_given = true;
             let (path, acl) = (taken.path.clone(), taken.acl.clone());
-            self.trace.line(self.now, format_args!("the operator gives the access to {path} back"));
-            self.write(Write::SetAcl { path, acl: Some(acl), version: -1 });
+            self.trace.line(
+                self.now,
+                format_args!("the operator gives the access to {path} back"),
+            );
+            self.write(Write::SetAcl {
+                path,
+                acl: Some(acl),
+                version: -1,
+            });
         }
     }
 
@@ -189,7 +255,12 @@ impl World {
 
     /// Gives the access back again that the last leader, or a restore, has taken from the clients.
     pub(super) fn give_lost_access(&mut self) {
-        let paths: Vec<_> = self.taken.iter().filter(|taken| taken.is_given).map(|taken| taken.path.clone()).collect();
+        let paths: Vec<_> = self
+            .taken
+            .iter()
+            .filter(|taken| taken.is_given)
+            .map(|taken| taken.path.clone())
+            .collect();
         for path in paths {
             if self.acl(&path) == Some(nobodys()) {
                 self.give_access_if(|taken| taken.path == path);
@@ -198,24 +269,53 @@ impl World {
     }
 
     fn give_access_if(&mut self, is_it: impl Fn(&Taken) -> bool) {
-        let numbers: Vec<_> = self.taken.iter().filter(|taken| is_it(taken)).map(|taken| taken.number).collect();
-        numbers.into_iter().for_each(|number| self.give_access(number));
+        let numbers: Vec<_> = self
+            .taken
+            .iter()
+            .filter(|taken| is_it(taken))
+            .map(|taken| taken.number)
+            .collect();
+        numbers
+            .into_iter()
+            .for_each(|number| self.give_access(number));
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     pub(crate) fn set_create_counter(&mut self, path: &str, creates: i32) -> bool {
-        let exists = self.servers[self.latest()].processor.tree.exists(path, &[Id::operator()]).is_ok();
-        exists && self.order(Change::SetCreates { path: path.to_owned(), creates })
+        let exists = self.servers[self.latest()]
+            .processor
+            .tree
+            .exists(path, &[Id::operator()])
+            .is_ok();
+        exists
+            && self.order(Change::SetCreates {
+                path: path.to_owned(),
+                creates,
+            })
     }
 
     /// A change by the operator. Returns whether there is a leader to make it.
     fn write(&mut self, write: Write) -> bool {
-        self.order(Change::Write { session_id: 0, identities: vec![Id::operator()], write })
+        self.order(Change::Write {
+            session_id: 0,
+            identities: vec![Id::operator()],
+            write,
+        })
     }
 
     fn order(&mut self, change: Change) -> bool {
-        let Some(leader) = self.leader() else { return false };
-        self.lead(leader, leader, Forwarded::Change { origin: None, session: None, change });
+        let Some(leader) = self.leader() else {
+            return false;
+        };
+        self.lead(
+            leader,
+            leader,
+            Forwarded::Change {
+                origin: None,
+                session: None,
+                change,
+            },
+        );
         true
     }
 
@@ -228,7 +328,13 @@ impl World {
     /// Changes the bounds of the timeouts that are granted from now on.
     pub(crate) fn set_timeouts(&mut self, min: Option<Duration>, max: Duration) -> u64 {
         self.timeouts_changed = self.ticket();
-        self.trace.line(self.now, format_args!("the servers grant timeouts of at most {} ms", max.as_millis()));
+        self.trace.line(
+            self.now,
+            format_args!(
+                "the servers grant timeouts of at most {} ms",
+                max.as_millis()
+            ),
+        );
         self.settings.session_timeouts = (min, max);
         for server in &mut self.servers {
             server.processor.settings.session_timeouts = (min, max);
@@ -242,7 +348,10 @@ impl World {
     }
 
     pub(crate) fn set_latency(&mut self, latency: (Millis, Millis)) {
-        self.trace.line(self.now, format_args!("a frame takes {} to {} ms", latency.0, latency.1));
+        self.trace.line(
+            self.now,
+            format_args!("a frame takes {} to {} ms", latency.0, latency.1),
+        );
         self.latency = latency;
     }
 
@@ -250,7 +359,11 @@ impl World {
     pub(super) fn shorten_timeouts(&mut self) -> u64 {
         let (min, max) = self.config.settings.session_timeouts;
         // What a client can rely on: a deposed leader gives up in time.
-        let least = self.config.settings.negotiate(0).max((self.config.sync_limit + 1) * self.config.settings.tick());
+        let least = self
+            .config
+            .settings
+            .negotiate(0)
+            .max((self.config.sync_limit + 1) * self.config.settings.tick());
         let most = self.config.settings.negotiate(i32::MAX).min(least * 5);
         let longest = self.rng.u64(least.min(most)..=most);
         self.set_timeouts(min, Duration::from_millis(longest).min(max))
@@ -277,15 +390,23 @@ const ALL: i32 = 31;
 
 /// The access list of a node that no client has access to.
 fn nobodys() -> Vec<Acl> {
-    vec![Acl { permissions: ALL, id: Id::nobody() }]
+    vec![Acl {
+        permissions: ALL,
+        id: Id::nobody(),
+    }]
 }
 
 /// How long an operator waits for a leader.
 const RETRY: u64 = 100;
 
 fn nodes_of(processor: &Processor) -> Vec<(String, Node)> {
-    let nodes = processor.tree.nodes_from("").filter(|(path, ..)| is_of_client(path));
-    nodes.map(|(path, data, stat, container)| (path.to_owned(), Node::new(data, &stat, container))).collect()
+    let nodes = processor
+        .tree
+        .nodes_from("")
+        .filter(|(path, ..)| is_of_client(path));
+    nodes
+        .map(|(path, data, stat, container)| (path.to_owned(), Node::new(data, &stat, container)))
+        .collect()
 }
 
 /// Whether a node is neither the root nor ZooKeeper's own.

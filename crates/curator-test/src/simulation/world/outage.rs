@@ -18,7 +18,8 @@ impl World {
         if !self.servers[s].is_up {
             return;
         }
-        self.trace.line(self.now, format_args!("{} stops", self.servers[s].name));
+        self.trace
+            .line(self.now, format_args!("{} stops", self.servers[s].name));
         self.look(s);
         let server = &mut self.servers[s];
         (server.is_up, server.is_paused, server.stopped_at) = (false, false, self.now);
@@ -40,18 +41,26 @@ impl World {
         if self.servers[s].is_up {
             return;
         }
-        self.trace.line(self.now, format_args!("{} starts", self.servers[s].name));
+        self.trace
+            .line(self.now, format_args!("{} starts", self.servers[s].name));
         self.servers[s].is_up = true;
         self.reconsider();
     }
 
-    /// A server stops, and loses what it has written to its disk since a time; all of it without one. It gets everything
-    /// from the leader. Returns the number of the change.
+    /// A server stops, and loses what it has written to its disk since a time; all of it without
+    /// one. It gets everything from the leader. Returns the number of the change.
     pub(crate) fn lose_disk(&mut self, s: ServerId, since: Option<Millis>) -> u64 {
         let change = self.stop(s);
-        let kept = since.map_or(0, |since| self.written_by(since)).min(self.servers[s].logged);
-        let what = if since.is_some() { "has an older disk" } else { "has lost its disk" };
-        self.trace.line(self.now, format_args!("{} {what}", self.servers[s].name));
+        let kept = since
+            .map_or(0, |since| self.written_by(since))
+            .min(self.servers[s].logged);
+        let what = if since.is_some() {
+            "has an older disk"
+        } else {
+            "has lost its disk"
+        };
+        self.trace
+            .line(self.now, format_args!("{} {what}", self.servers[s].name));
         self.wipe(s);
         (self.servers[s].is_blank, self.servers[s].logged) = (true, kept);
         if self.proposer == Some(s) {
@@ -62,19 +71,28 @@ impl World {
 
     /// How many entries the log had at a time.
     fn written_by(&self, at: Millis) -> usize {
-        self.log.partition_point(|record| record.entry.now.monotonic <= at)
+        self.log
+            .partition_point(|record| record.entry.now.monotonic <= at)
     }
 
-    /// The whole ensemble stops, and continues with what it had at an earlier time. Servers that were stopped or paused stay so.
+    /// The whole ensemble stops, and continues with what it had at an earlier time. Servers that
+    /// were stopped or paused stay so.
     pub(crate) fn restore(&mut self, at: Millis) {
-        let running: Vec<_> = (0..self.servers.len()).filter(|s| self.servers[*s].is_up).collect();
-        let paused: Vec<_> = (0..self.servers.len()).filter(|s| self.servers[*s].is_paused).collect();
+        let running: Vec<_> = (0..self.servers.len())
+            .filter(|s| self.servers[*s].is_up)
+            .collect();
+        let paused: Vec<_> = (0..self.servers.len())
+            .filter(|s| self.servers[*s].is_paused)
+            .collect();
         for s in 0..self.servers.len() {
             self.halt(s);
         }
         let kept = self.written_by(at);
         let lost = self.log.len() - kept;
-        self.trace.line(self.now, format_args!("the servers are restored, without the last {lost} changes"));
+        self.trace.line(
+            self.now,
+            format_args!("the servers are restored, without the last {lost} changes"),
+        );
         self.log.truncate(kept);
         self.pending.clear();
         self.promised = self.log.last().map_or(0, |record| record.entry.zxid >> 32);
@@ -91,7 +109,8 @@ impl World {
         }
     }
 
-    /// A server does nothing, but its connections stay open. Returns the number of the change; `None` if it does not run.
+    /// A server does nothing, but its connections stay open. Returns the number of the change;
+    /// `None` if it does not run.
     pub(crate) fn pause_server(&mut self, s: ServerId) -> Option<u64> {
         if !self.servers[s].is_up {
             return None;
@@ -104,7 +123,8 @@ impl World {
     fn freeze(&mut self, s: ServerId) {
         if !std::mem::replace(&mut self.servers[s].is_paused, true) {
             self.servers[s].paused_at = self.now;
-            self.trace.line(self.now, format_args!("{} pauses", self.servers[s].name));
+            self.trace
+                .line(self.now, format_args!("{} pauses", self.servers[s].name));
             self.reconsider();
         }
     }
@@ -113,11 +133,14 @@ impl World {
         if !std::mem::replace(&mut self.servers[s].is_paused, false) {
             return;
         }
-        self.trace.line(self.now, format_args!("{} resumes", self.servers[s].name));
+        self.trace
+            .line(self.now, format_args!("{} resumes", self.servers[s].name));
         let backlog = std::mem::take(&mut self.servers[s].backlog);
-        // The leader has given it up. It notices before or after it has read what has arrived from clients.
+        // The leader has given it up. It notices before or after it has read what has arrived from
+        // clients.
         let paused = self.now - self.servers[s].paused_at;
-        let is_given_up = self.servers.len() > 1 && paused > self.config.sync_limit * self.settings.tick();
+        let is_given_up =
+            self.servers.len() > 1 && paused > self.config.sync_limit * self.settings.tick();
         let is_noticed = is_given_up && self.rng.bool();
         if is_noticed {
             self.look(s);
@@ -136,7 +159,8 @@ impl World {
         let change = self.ticket();
         if self.partitions.insert((process, s), change).is_none() {
             let (process, server) = (&self.processes[process].name, &self.servers[s].name);
-            self.trace.line(self.now, format_args!("{process} cannot reach {server}"));
+            self.trace
+                .line(self.now, format_args!("{process} cannot reach {server}"));
         }
         change
     }
@@ -150,7 +174,8 @@ impl World {
     pub(crate) fn rejoin(&mut self, process: ProcessId, s: ServerId) {
         if self.partitions.remove(&(process, s)).is_some() {
             let (process, server) = (&self.processes[process].name, &self.servers[s].name);
-            self.trace.line(self.now, format_args!("{process} can reach {server}"));
+            self.trace
+                .line(self.now, format_args!("{process} can reach {server}"));
             self.release();
         }
     }
@@ -161,7 +186,10 @@ impl World {
         self.groups.fill(0);
         for s in servers {
             self.groups[*s] = 1;
-            self.trace.line(self.now, format_args!("{} is cut off", self.servers[*s].name));
+            self.trace.line(
+                self.now,
+                format_args!("{} is cut off", self.servers[*s].name),
+            );
         }
         self.regroup();
         self.grouped
@@ -170,7 +198,8 @@ impl World {
     pub(crate) fn rejoin_servers(&mut self) {
         if self.groups.contains(&1) {
             self.groups.fill(0);
-            self.trace.line(self.now, format_args!("the servers can reach each other"));
+            self.trace
+                .line(self.now, format_args!("the servers can reach each other"));
             self.regroup();
         }
     }
@@ -194,8 +223,14 @@ impl World {
         if self.break_link(id)
             && let Some(link) = self.links.get(&id)
         {
-            let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
-            self.trace.line(self.now, format_args!("the connection of {process} to {server} is cut"));
+            let (process, server) = (
+                &self.processes[link.process].name,
+                &self.servers[link.server].name,
+            );
+            self.trace.line(
+                self.now,
+                format_args!("the connection of {process} to {server} is cut"),
+            );
         }
     }
 
@@ -204,14 +239,16 @@ impl World {
         let change = self.ticket();
         let state = &mut self.processes[process];
         (state.is_paused, state.pause) = (true, change);
-        self.trace.line(self.now, format_args!("{} pauses", state.name));
+        self.trace
+            .line(self.now, format_args!("{} pauses", state.name));
         change
     }
 
     pub(crate) fn resume_process(&mut self, process: ProcessId) {
         let state = &mut self.processes[process];
         if !state.is_killed && std::mem::replace(&mut state.is_paused, false) {
-            self.trace.line(self.now, format_args!("{} resumes", state.name));
+            self.trace
+                .line(self.now, format_args!("{} resumes", state.name));
             self.wakers.append(&mut state.waiting);
         }
     }
@@ -223,7 +260,8 @@ impl World {
             return;
         }
         (state.is_paused, state.waiting) = (true, Vec::new());
-        self.trace.line(self.now, format_args!("{} is killed", state.name));
+        self.trace
+            .line(self.now, format_args!("{} is killed", state.name));
         for id in self.links_of(process) {
             self.send_to_server(id, None);
         }
@@ -242,15 +280,25 @@ impl World {
             Undo::ResumeServer { server, change } if self.servers[server].pause == change => {
                 self.resume_server(server);
             }
-            Undo::Start { server, change } if self.servers[server].power == change => self.boot(server),
-            Undo::Reconnect { process, server, change } if self.partitions.get(&(process, server)) == Some(&change) => {
+            Undo::Start { server, change } if self.servers[server].power == change => {
+                self.boot(server)
+            }
+            Undo::Reconnect {
+                process,
+                server,
+                change,
+            } if self.partitions.get(&(process, server)) == Some(&change) => {
                 self.rejoin(process, server);
             }
             Undo::ReconnectServers { change } if self.grouped == change => self.rejoin_servers(),
             Undo::Timeouts { change } if self.timeouts_changed == change => self.restore_timeouts(),
             Undo::Access(number) => self.give_access(number),
             Undo::Silence { link: id, change } => {
-                if let Some(link) = self.links.get_mut(&id).filter(|link| link.silent == Some(change)) {
+                if let Some(link) = self
+                    .links
+                    .get_mut(&id)
+                    .filter(|link| link.silent == Some(change))
+                {
                     link.silent = None;
                     self.release();
                 }

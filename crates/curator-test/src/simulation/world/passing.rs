@@ -9,7 +9,11 @@ use crate::{
 
 impl World {
     /// Changes the traffic of a process, and delivers what was released.
-    pub(crate) fn change_traffic<R>(&mut self, process: ProcessId, change: impl FnOnce(&mut Traffic) -> R) -> R {
+    pub(crate) fn change_traffic<R>(
+        &mut self,
+        process: ProcessId,
+        change: impl FnOnce(&mut Traffic) -> R,
+    ) -> R {
         let result = change(&mut self.processes[process].traffic);
         self.traffic_changed(process);
         for id in self.links_of(process) {
@@ -23,7 +27,10 @@ impl World {
         let state = &mut self.processes[process];
         if std::mem::replace(&mut state.is_refused, refuse) != refuse {
             let verb = if refuse { "is refused" } else { "is accepted" };
-            self.trace.line(self.now, format_args!("{} {verb} by all servers", state.name));
+            self.trace.line(
+                self.now,
+                format_args!("{} {verb} by all servers", state.name),
+            );
         }
     }
 
@@ -45,7 +52,13 @@ impl World {
 
     /// A frame of a client arrives at its server, if the network has not lost it.
     pub(super) fn pass_to_server(&mut self, id: ConnectionId, frame: &[u8]) {
-        let Some(process) = self.link(id).filter(|link| link.is_open).map(|link| link.process) else { return };
+        let Some(process) = self
+            .link(id)
+            .filter(|link| link.is_open)
+            .map(|link| link.process)
+        else {
+            return;
+        };
         let verdict = self.processes[process].traffic.pass_to_server(id, frame);
         self.traffic_changed(process);
         match verdict {
@@ -61,11 +74,19 @@ impl World {
 
     /// A server sends a frame to a client; it arrives if the network does not lose it.
     pub(super) fn pass_to_client(&mut self, id: ConnectionId, mut frame: Vec<u8>) {
-        let Some(process) = self.link(id).map(|link| link.process) else { return };
+        let Some(process) = self.link(id).map(|link| link.process) else {
+            return;
+        };
         let verdict = self.processes[process].traffic.pass_to_client(id, &frame);
         self.traffic_changed(process);
         match verdict {
-            Verdict::Deliver(Delivery { release, delay, alteration, note, is_last }) => {
+            Verdict::Deliver(Delivery {
+                release,
+                delay,
+                alteration,
+                note,
+                is_last,
+            }) => {
                 if let Some(alteration) = alteration {
                     self.trace_fault(id, "alters a reply");
                     alteration.apply(&mut frame);
@@ -76,7 +97,14 @@ impl World {
                 if !delay.is_zero() {
                     self.trace_fault(id, "delays a reply");
                 }
-                self.send_to_client(id, Outgoing { release, delay: millis(delay), frame: Some((frame, note)) });
+                self.send_to_client(
+                    id,
+                    Outgoing {
+                        release,
+                        delay: millis(delay),
+                        frame: Some((frame, note)),
+                    },
+                );
                 if is_last {
                     self.close_link(id);
                 }
@@ -100,8 +128,14 @@ impl World {
 
     fn trace_fault(&mut self, id: ConnectionId, what: &str) {
         if let Some(link) = self.link(id) {
-            let (process, server) = (&self.processes[link.process].name, &self.servers[link.server].name);
-            self.trace.line(self.now, format_args!("the connection of {process} to {server} {what}"));
+            let (process, server) = (
+                &self.processes[link.process].name,
+                &self.servers[link.server].name,
+            );
+            self.trace.line(
+                self.now,
+                format_args!("the connection of {process} to {server} {what}"),
+            );
         }
     }
 }

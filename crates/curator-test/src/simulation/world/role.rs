@@ -23,11 +23,19 @@ impl Role {
     }
 
     pub(super) fn leading(&self) -> Option<&Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
+        if let Self::Leading(leader) = self {
+            Some(leader)
+        } else {
+            None
+        }
     }
 
     pub(super) fn leading_mut(&mut self) -> Option<&mut Leader> {
-        if let Self::Leading(leader) = self { Some(leader) } else { None }
+        if let Self::Leading(leader) = self {
+            Some(leader)
+        } else {
+            None
+        }
     }
 
     pub(super) fn follows(&self, server: ServerId, its: u32) -> bool {
@@ -53,6 +61,13 @@ pub(crate) struct Leader {
 
 impl Leader {
     pub(super) fn new(epoch: u32) -> Self {
-        Self { epoch, owners: BTreeMap::new(), closing: BTreeSet::new(), check: None, last_commit: 0, stalled: 0 }
+        Self {
+            epoch,
+            owners: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            check: None,
+            last_commit: 0,
+            stalled: 0,
+        }
     }
 }

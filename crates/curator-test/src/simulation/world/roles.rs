@@ -1,6 +1,7 @@
 //! Who leads and who follows.
 //!
-//! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage takes no time.
+//! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage
+//! takes no time.
 
 use super::{
     Event, ServerId, World,
@@ -11,7 +12,12 @@ use crate::embedded::Millis;
 impl World {
     /// The leader of the latest epoch, if it runs.
     pub(crate) fn leader(&self) -> Option<ServerId> {
-        let leads = |s: &ServerId| self.servers[*s].role.leading().is_some_and(|leader| leader.epoch == self.epoch);
+        let leads = |s: &ServerId| {
+            self.servers[*s]
+                .role
+                .leading()
+                .is_some_and(|leader| leader.epoch == self.epoch)
+        };
         (0..self.servers.len()).find(leads)
     }
 
@@ -30,8 +36,11 @@ impl World {
 
     /// The followers that acknowledge what this leader proposes.
     pub(super) fn followers(&self, l: ServerId) -> Vec<ServerId> {
-        let Some(epoch) = self.servers[l].role.leading().map(|leader| leader.epoch) else { return Vec::new() };
-        let follows = |s: &ServerId| self.servers[*s].role.follows(l, epoch) && self.are_linked(l, *s);
+        let Some(epoch) = self.servers[l].role.leading().map(|leader| leader.epoch) else {
+            return Vec::new();
+        };
+        let follows =
+            |s: &ServerId| self.servers[*s].role.follows(l, epoch) && self.are_linked(l, *s);
         (0..self.servers.len()).filter(follows).collect()
     }
 
@@ -52,9 +61,14 @@ impl World {
             if matches!(self.servers[s].role, Role::Looking) {
                 if !std::mem::replace(&mut self.servers[s].is_electing, true) {
                     let (least, most) = self.config.election;
-                    let wait = if self.servers.len() == 1 { 0 } else { self.rng.u64(least..=most) };
+                    let wait = if self.servers.len() == 1 {
+                        0
+                    } else {
+                        self.rng.u64(least..=most)
+                    };
                     let attempt = self.servers[s].attempt;
-                    self.queue.add(self.now + wait, Event::Elect { server: s, attempt });
+                    self.queue
+                        .add(self.now + wait, Event::Elect { server: s, attempt });
                 }
                 continue;
             }
@@ -64,7 +78,8 @@ impl World {
             if is_unhappy && (!was || is_noticed) {
                 self.servers[s].attempt += u64::from(!was);
                 let (wait, attempt) = (self.patience(is_noticed), self.servers[s].attempt);
-                self.queue.add(self.now + wait, Event::GiveUp { server: s, attempt });
+                self.queue
+                    .add(self.now + wait, Event::GiveUp { server: s, attempt });
             }
             if !is_unhappy && let Some(leader) = self.servers[s].role.leading_mut() {
                 let (stalled, epoch) = (std::mem::take(&mut leader.stalled), leader.epoch);
@@ -79,23 +94,32 @@ impl World {
         match &self.servers[s].role {
             Role::Looking => false,
             Role::Following { leader, epoch } => {
-                let leads = self.servers[*leader].role.leading().is_some_and(|leader| leader.epoch == *epoch);
+                let leads = self.servers[*leader]
+                    .role
+                    .leading()
+                    .is_some_and(|leader| leader.epoch == *epoch);
                 !leads || !self.are_linked(s, *leader)
             }
             Role::Leading(_) => !self.has_majority(s),
         }
     }
 
-    /// Whether all that a server sees of its leader, or of its followers, is silence: no connection was closed.
+    /// Whether all that a server sees of its leader, or of its followers, is silence: no connection
+    /// was closed.
     fn is_silence(&self, s: ServerId) -> bool {
         let is_silent = |other: ServerId| self.is_parted(s, other) || self.servers[other].is_paused;
         match &self.servers[s].role {
             Role::Looking => false,
             Role::Following { leader, .. } => is_silent(*leader),
             Role::Leading(leader) => {
-                let seems_to_follow =
-                    |other: &ServerId| is_silent(*other) || self.servers[*other].role.follows(s, leader.epoch);
-                (0..self.servers.len()).filter(|other| *other != s).filter(seems_to_follow).count() + 1
+                let seems_to_follow = |other: &ServerId| {
+                    is_silent(*other) || self.servers[*other].role.follows(s, leader.epoch)
+                };
+                (0..self.servers.len())
+                    .filter(|other| *other != s)
+                    .filter(seems_to_follow)
+                    .count()
+                    + 1
                     >= self.majority()
             }
         }
@@ -104,7 +128,11 @@ impl World {
     /// How long a server waits for its leader, or for its followers.
     fn patience(&mut self, is_noticed: bool) -> Millis {
         let tick = self.settings.tick();
-        if is_noticed { self.rng.u64(0..=tick / 2) } else { self.config.sync_limit * tick + self.rng.u64(0..=tick) }
+        if is_noticed {
+            self.rng.u64(0..=tick / 2)
+        } else {
+            self.config.sync_limit * tick + self.rng.u64(0..=tick)
+        }
     }
 
     /// A server gives up its leader, or a leader its office.
@@ -119,7 +147,10 @@ impl World {
 
     /// Makes a server look for a leader. It closes the connections of its clients.
     pub(super) fn look(&mut self, s: ServerId) {
-        self.trace.line(self.now, format_args!("{} looks for a leader", self.servers[s].name));
+        self.trace.line(
+            self.now,
+            format_args!("{} looks for a leader", self.servers[s].name),
+        );
         let server = &mut self.servers[s];
         server.role = Role::Looking;
         server.attempt += 1;
@@ -143,8 +174,9 @@ impl World {
             return;
         }
         let is_looking = |s: &ServerId| matches!(self.servers[*s].role, Role::Looking);
-        let voters: Vec<_> =
-            (0..self.servers.len()).filter(|other| is_looking(other) && self.are_linked(s, *other)).collect();
+        let voters: Vec<_> = (0..self.servers.len())
+            .filter(|other| is_looking(other) && self.are_linked(s, *other))
+            .collect();
         // With all servers, what none of them has is lost.
         let all = voters.len() == self.servers.len();
         let mut candidates = voters.clone();
@@ -152,7 +184,11 @@ impl World {
         if candidates.len() < self.majority() {
             return;
         }
-        let latest = candidates.iter().map(|s| self.on_disk(*s)).max().unwrap_or_default();
+        let latest = candidates
+            .iter()
+            .map(|s| self.on_disk(*s))
+            .max()
+            .unwrap_or_default();
         candidates.retain(|s| self.on_disk(*s) == latest);
         let l = candidates[self.rng.usize(..candidates.len())];
         self.begin_epoch(l);
@@ -192,9 +228,15 @@ impl World {
         for session in &self.ended {
             server.processor.sessions.end(*session);
         }
-        self.trace.line(now, format_args!("{} leads epoch {epoch}", self.servers[l].name));
+        self.trace.line(
+            now,
+            format_args!("{} leads epoch {epoch}", self.servers[l].name),
+        );
         self.schedule_expiry(l);
-        self.queue.add(now + self.settings.container_check(), Event::Clean { leader: l, epoch });
+        self.queue.add(
+            now + self.settings.container_check(),
+            Event::Clean { leader: l, epoch },
+        );
     }
 
     /// Makes a server a follower of the leader.
@@ -207,7 +249,8 @@ impl World {
         (server.is_doubtful, server.is_electing) = (false, false);
         (server.to_leader, server.from_leader) = (self.now, self.now);
         let (server, leader) = (&self.servers[s].name, &self.servers[l].name);
-        self.trace.line(self.now, format_args!("{server} follows {leader}"));
+        self.trace
+            .line(self.now, format_args!("{server} follows {leader}"));
     }
 
     /// Gives a server everything that is committed.

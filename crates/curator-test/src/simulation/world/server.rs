@@ -8,8 +8,8 @@ use super::{
     role::Role,
 };
 use crate::embedded::{
-    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Incoming, Millis, Output, Processor, Request,
-    Step,
+    Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Incoming, Millis, Output,
+    Processor, Request, Step,
 };
 use crate::{OpCode, RequestInfo};
 
@@ -55,16 +55,9 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// The leader must order it.
-    Ordered {
-        ticket: u64,
-        xid: i32,
-        ends: bool,
-    },
+    Ordered { ticket: u64, xid: i32, ends: bool },
     /// The server must catch up with the leader first.
-    Sync {
-        ticket: u64,
-        arrived: Arrived,
-    },
+    Sync { ticket: u64, arrived: Arrived },
     /// The leader must grant the session.
     Session {
         ticket: u64,
@@ -117,10 +110,15 @@ impl Server {
 impl World {
     /// A frame of a client arrives at its server.
     pub(super) fn receive(&mut self, id: ConnectionId, frame: &[u8]) {
-        let Some(link) = self.links.get(&id).filter(|link| link.is_open) else { return };
+        let Some(link) = self.links.get(&id).filter(|link| link.is_open) else {
+            return;
+        };
         let (s, process) = (link.server, link.process);
         if matches!(self.servers[s].role, Role::Looking) {
-            self.trace.line(self.now, format_args!("{} has no leader", self.servers[s].name));
+            self.trace.line(
+                self.now,
+                format_args!("{} has no leader", self.servers[s].name),
+            );
             self.close_link(id);
             return;
         }
@@ -136,7 +134,10 @@ impl World {
             Some(Incoming::Request(arrived)) => self.request(s, id, arrived),
             None => {
                 let (process, server) = (&self.processes[process].name, &self.servers[s].name);
-                self.trace.line(self.now, format_args!("{process} -> {server} is turned away"));
+                self.trace.line(
+                    self.now,
+                    format_args!("{process} -> {server} is turned away"),
+                );
             }
         }
         self.flush(s);
@@ -146,26 +147,58 @@ impl World {
         let processor = &self.servers[s].processor;
         let timeout = processor.settings.negotiate(request.timeout);
         let password = request.password.as_deref().unwrap_or_default();
-        let knows = request.session_id == 0 || password == processor.sessions.password(request.session_id);
+        let knows =
+            request.session_id == 0 || password == processor.sessions.password(request.session_id);
         let info = RequestInfo::new(OpCode::CreateSession, None, request.session_id);
         self.note(id, s, &info, HANDSHAKE);
         if self.strikes(s, id, &info, HANDSHAKE) {
             return;
         }
         // As on a real server, before any check.
-        self.servers[s].processor.close_connection_of(request.session_id);
+        self.servers[s]
+            .processor
+            .close_connection_of(request.session_id);
         let ticket = self.ticket();
         let read_only_known = request.read_only.0.is_some();
-        self.wait(s, id, Waiting::Session { ticket, timeout, read_only_known });
-        let origin = Origin { server: s, link: id, ticket };
+        self.wait(
+            s,
+            id,
+            Waiting::Session {
+                ticket,
+                timeout,
+                read_only_known,
+            },
+        );
+        let origin = Origin {
+            server: s,
+            link: id,
+            ticket,
+        };
         let session = request.session_id;
         match session {
             _ if session == 0 || knows && self.answers_with_another(s, session) => {
-                let change = Change::CreateSession { id: self.session_id(s), timeout };
-                self.forward(s, Forwarded::Change { origin: Some(origin), session: None, change });
+                let change = Change::CreateSession {
+                    id: self.session_id(s),
+                    timeout,
+                };
+                self.forward(
+                    s,
+                    Forwarded::Change {
+                        origin: Some(origin),
+                        session: None,
+                        change,
+                    },
+                );
             }
             _ if !knows => self.finish(s, id, ticket, Outcome::Session(None)),
-            _ => self.forward(s, Forwarded::Resume { origin, session, timeout }),
+            _ => self.forward(
+                s,
+                Forwarded::Resume {
+                    origin,
+                    session,
+                    timeout,
+                },
+            ),
         }
     }
 
@@ -179,17 +212,42 @@ impl World {
             self.renew(s, session.id, session.timeout);
         }
         let ticket = self.ticket();
-        let origin = Origin { server: s, link: id, ticket };
+        let origin = Origin {
+            server: s,
+            link: id,
+            ticket,
+        };
         match arrived.step {
             Step::Change(change) => {
                 let ends = matches!(change, Change::CloseSession { .. });
-                self.wait(s, id, Waiting::Ordered { ticket, xid: arrived.xid, ends });
+                self.wait(
+                    s,
+                    id,
+                    Waiting::Ordered {
+                        ticket,
+                        xid: arrived.xid,
+                        ends,
+                    },
+                );
                 let session = Some((session.id, session.timeout));
-                self.forward(s, Forwarded::Change { origin: Some(origin), session, change });
+                self.forward(
+                    s,
+                    Forwarded::Change {
+                        origin: Some(origin),
+                        session,
+                        change,
+                    },
+                );
             }
             Step::Local(Request::Control(Control::Sync { .. })) => {
                 self.wait(s, id, Waiting::Sync { ticket, arrived });
-                self.forward(s, Forwarded::Sync { origin, session: session.id });
+                self.forward(
+                    s,
+                    Forwarded::Sync {
+                        origin,
+                        session: session.id,
+                    },
+                );
             }
             _ => {
                 self.wait(s, id, Waiting::Ready(arrived));
@@ -199,23 +257,33 @@ impl World {
     }
 
     pub(super) fn wait(&mut self, s: ServerId, id: ConnectionId, waiting: Waiting) {
-        self.servers[s].queues.entry(id).or_default().push_back(waiting);
+        self.servers[s]
+            .queues
+            .entry(id)
+            .or_default()
+            .push_back(waiting);
     }
 
     /// Answers, in order, what waits for nothing else.
     pub(super) fn answer_ready(&mut self, s: ServerId, id: ConnectionId) {
         loop {
             let server = &mut self.servers[s];
-            let Some(queue) = server.queues.get_mut(&id) else { return };
+            let Some(queue) = server.queues.get_mut(&id) else {
+                return;
+            };
             if matches!(
                 queue.front(),
-                None | Some(Waiting::Ordered { .. } | Waiting::Sync { .. } | Waiting::Session { .. })
+                None | Some(
+                    Waiting::Ordered { .. } | Waiting::Sync { .. } | Waiting::Session { .. }
+                )
             ) {
                 return;
             }
             match queue.pop_front() {
                 Some(Waiting::Ready(arrived)) => {
-                    server.processor.perform(id, arrived.session.id, arrived.xid, arrived.step);
+                    server
+                        .processor
+                        .perform(id, arrived.session.id, arrived.xid, arrived.step);
                 }
                 Some(Waiting::Answer { xid, result, ends }) => {
                     server.processor.answer(id, xid, &result);
@@ -223,9 +291,15 @@ impl World {
                         server.processor.close(id);
                     }
                 }
-                Some(Waiting::Grant { session, timeout, read_only_known }) => {
+                Some(Waiting::Grant {
+                    session,
+                    timeout,
+                    read_only_known,
+                }) => {
                     let frames = std::mem::take(queue);
-                    server.processor.answer_handshake(id, session, timeout, read_only_known);
+                    server
+                        .processor
+                        .answer_handshake(id, session, timeout, read_only_known);
                     for waiting in frames {
                         if let Waiting::Frame(frame) = waiting {
                             self.receive(id, &frame);
@@ -239,21 +313,36 @@ impl World {
 
     /// Ends a wait, if its connection still exists.
     fn finish(&mut self, s: ServerId, id: ConnectionId, ticket: u64, outcome: Outcome) {
-        let Some(queue) = self.servers[s].queues.get_mut(&id) else { return };
+        let Some(queue) = self.servers[s].queues.get_mut(&id) else {
+            return;
+        };
         let is_it = |waiting: &&mut Waiting| match waiting {
             Waiting::Ordered { ticket: its, .. }
             | Waiting::Sync { ticket: its, .. }
             | Waiting::Session { ticket: its, .. } => *its == ticket,
             _ => false,
         };
-        let Some(waiting) = queue.iter_mut().find(is_it) else { return };
+        let Some(waiting) = queue.iter_mut().find(is_it) else {
+            return;
+        };
         let before = std::mem::replace(waiting, Waiting::Frame(Vec::new()));
         *waiting = match (before, outcome) {
-            (Waiting::Ordered { xid, ends, .. }, Outcome::Result(result)) => Waiting::Answer { xid, result, ends },
-            (Waiting::Sync { arrived, .. }, _) => Waiting::Ready(arrived),
-            (Waiting::Session { timeout, read_only_known, .. }, Outcome::Session(session)) => {
-                Waiting::Grant { session, timeout, read_only_known }
+            (Waiting::Ordered { xid, ends, .. }, Outcome::Result(result)) => {
+                Waiting::Answer { xid, result, ends }
             }
+            (Waiting::Sync { arrived, .. }, _) => Waiting::Ready(arrived),
+            (
+                Waiting::Session {
+                    timeout,
+                    read_only_known,
+                    ..
+                },
+                Outcome::Session(session),
+            ) => Waiting::Grant {
+                session,
+                timeout,
+                read_only_known,
+            },
             (before, _) => before,
         };
         self.answer_ready(s, id);
@@ -268,8 +357,13 @@ impl World {
             Message::Apply(_) => {}
             Message::Done(id, ticket, outcome) => self.finish(s, id, ticket, outcome),
             Message::Moved(id) => {
-                self.trace
-                    .line(self.now, format_args!("{} closes the connection of a moved session", self.servers[s].name));
+                self.trace.line(
+                    self.now,
+                    format_args!(
+                        "{} closes the connection of a moved session",
+                        self.servers[s].name
+                    ),
+                );
                 self.close_link(id);
             }
         }
@@ -277,7 +371,9 @@ impl World {
 
     /// Applies the next entry of the log, and answers the client that has requested it.
     pub(super) fn apply(&mut self, s: ServerId, index: usize) {
-        let Some(record) = self.log.get(index).cloned() else { return };
+        let Some(record) = self.log.get(index).cloned() else {
+            return;
+        };
         let server = &mut self.servers[s];
         let result = server.processor.apply(&record.entry);
         server.applied = index + 1;
@@ -299,7 +395,10 @@ impl World {
     /// Notes that a session is active.
     fn renew(&mut self, s: ServerId, session: i64, timeout: Millis) {
         if self.servers[s].role.is_leading() {
-            self.servers[s].processor.sessions.touch(session, timeout, self.now);
+            self.servers[s]
+                .processor
+                .sessions
+                .touch(session, timeout, self.now);
             return;
         }
         if self.servers[s].active.is_empty() {
@@ -315,7 +414,9 @@ impl World {
             match output {
                 Output::Close => self.close_link(id),
                 Output::Reply(frame) if self.cuts_reply(id, frame.frame()) => self.cut_link(id),
-                Output::Reply(frame) | Output::Event(frame) => self.pass_to_client(id, frame.into_frame()),
+                Output::Reply(frame) | Output::Event(frame) => {
+                    self.pass_to_client(id, frame.into_frame())
+                }
             }
         }
     }

@@ -26,13 +26,20 @@ fn a_request_sent_after_a_close_session_is_not_applied() {
     run(&Server::common(), "close_session_at_once", |s| {
         s.note("The handshake, the close, and a request after it, in one write.");
         let mut a = s.open("a");
-        a.send(&["connect timeout=30000", "closeSession", r#"create "/never" "" ephemeral"#]);
+        a.send(&[
+            "connect timeout=30000",
+            "closeSession",
+            r#"create "/never" "" ephemeral"#,
+        ]);
         a.next();
         a.next();
         s.note("The request after the close is refused or not read. In either case the connection is closed.");
         a.skip_to_close();
         // A refusal takes a zxid, so this reply's zxid is not recorded.
         let found = !s.client("b").ask(r#"exists "/never""#).is_empty();
-        s.line(&format!("b: \"/never\" is {}", if found { "there" } else { "not there" }));
+        s.line(&format!(
+            "b: \"/never\" is {}",
+            if found { "there" } else { "not there" }
+        ));
     });
 }

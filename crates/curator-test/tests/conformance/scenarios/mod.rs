@@ -1,4 +1,5 @@
-//! The scenarios. Most are the transcripts themselves; the modules check what no transcript contains.
+//! The scenarios. Most are the transcripts themselves; the modules check what no transcript
+//! contains.
 //!
 //! A transcript that is not named here is replayed on the server that most scenarios share.
 
@@ -13,7 +14,8 @@ use curator_test::TestingServer;
 
 use crate::{golden::not_named_in, scenario::replay, server::Server};
 
-/// The setting that chooses a server's watch manager, and the one that supports only one-shot watches.
+/// The setting that chooses a server's watch manager, and the one that supports only one-shot
+/// watches.
 const MANAGER: &str = "zookeeper.watchManagerName";
 const OPTIMIZED: &str = "org.apache.zookeeper.server.watch.WatchManagerOptimized";
 
@@ -24,7 +26,8 @@ fn each_transcript_that_no_scenario_module_names_replays_on_the_shared_server() 
     assert_eq!(names.iter().filter(fails).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// Declares a test for each of these transcripts: repeats the clients' actions on a server of this kind.
+/// Declares a test for each of these transcripts: repeats the clients' actions on a server of this
+/// kind.
 macro_rules! transcripts {
     ($server:expr => $(fn $test:ident: $name:literal;)*) => {
         $(

@@ -13,6 +13,8 @@ fn the_embedded_server_matches_the_watch_transcripts_of_3_8() {
         let server = Server::with_watches_of_3_8();
         catch_unwind(AssertUnwindSafe(|| compare_replay(&server, name))).is_err()
     };
-    let about_watches = golden::all().into_iter().filter(|name| name.contains("watch") && !OTHERS.contains(&&**name));
+    let about_watches = golden::all()
+        .into_iter()
+        .filter(|name| name.contains("watch") && !OTHERS.contains(&&**name));
     assert_eq!(about_watches.filter(differs).collect::<Vec<_>>(), [""; 0]);
 }

@@ -9,7 +9,10 @@ fn four_letter_word_replies_have_the_recorded_format() {
         s.line("srvr:");
         for line in s.word("srvr").lines() {
             // The rest of the line varies.
-            s.line(&format!("  {}", line.split_inclusive(':').next().unwrap_or_default()));
+            s.line(&format!(
+                "  {}",
+                line.split_inclusive(':').next().unwrap_or_default()
+            ));
         }
         s.note("Other bytes are the length of a frame, which is too long.");
         let mut a = s.open("a");
@@ -26,10 +29,14 @@ fn the_cons_reply_has_the_recorded_fields() {
         a.call(r#"exists "/a""#);
         let cons = s.word("cons");
         let id = format!("sid=0x{:x},", s.log.borrow().sessions[0].session_id);
-        let line = cons.lines().find(|line| line.contains(&id)).unwrap_or_default();
+        let line = cons
+            .lines()
+            .find(|line| line.contains(&id))
+            .unwrap_or_default();
         let parts: Vec<&str> = line.split(['[', ']', '(', ')', ',']).collect();
         s.line(&format!("{:?}", parts[0].split(':').next().unwrap()));
-        // 0 while the server processes the connection, which may last a moment longer than the reply takes.
+        // 0 while the server processes the connection, which may last a moment longer than the
+        // reply takes.
         assert!(["0", "1"].contains(&parts[1]), "{line}");
         for part in &parts[2..] {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));

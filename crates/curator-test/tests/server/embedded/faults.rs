@@ -22,7 +22,13 @@ async fn cut_before_reply_loses_the_reply_and_applies_the_request() {
     server.cut_before_reply(create_of("/b"));
     client.create("/a", b"", &PERSISTENT).await.unwrap();
     assert!(client.create("/b", b"", &PERSISTENT).await.is_err());
-    until(async || client.check_stat("/b").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || {
+        client
+            .check_stat("/b")
+            .await
+            .is_ok_and(|stat| stat.is_some())
+    })
+    .await;
     assert_eq!(server.handshakes(), 2);
     client.delete("/b", None).await.unwrap();
     // The fault is used up.
@@ -32,13 +38,22 @@ async fn cut_before_reply_loses_the_reply_and_applies_the_request() {
 #[tokio::test]
 async fn a_swallowed_reply_leaves_the_connection_open() {
     let server = EmbeddedServer::start().unwrap();
-    let (victim, other) = (client(server.address()).await, client(server.address()).await);
+    let (victim, other) = (
+        client(server.address()).await,
+        client(server.address()).await,
+    );
     let id = victim.session_id().0;
     let (_, watcher) = victim.check_and_watch_stat("/a").await.unwrap();
-    server.swallow_reply(move |request| request.op() == OpCode::Create2 && request.session_id() == id);
+    server.swallow_reply(move |request| {
+        request.op() == OpCode::Create2 && request.session_id() == id
+    });
     let lost = victim.create("/a", b"", &PERSISTENT);
     let mut lost = std::pin::pin!(lost);
-    assert!(tokio::time::timeout(Duration::from_millis(50), &mut lost).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), &mut lost)
+            .await
+            .is_err()
+    );
     assert!(other.check_stat("/a").await.unwrap().is_some());
     other.create("/b", b"", &PERSISTENT).await.unwrap();
     // The event of the same change is not a reply, so it arrives.
@@ -50,8 +65,12 @@ async fn a_swallowed_reply_leaves_the_connection_open() {
 #[test]
 fn a_matcher_that_panics_closes_only_its_connection() {
     let server = EmbeddedServer::start().unwrap();
-    let (mut victim, mut other) = (RawClient::connect(server.address()), RawClient::connect(server.address()));
-    // Like a failed assertion, but without a call of the panic hook, in which the fuzz test counts panics.
+    let (mut victim, mut other) = (
+        RawClient::connect(server.address()),
+        RawClient::connect(server.address()),
+    );
+    // Like a failed assertion, but without a call of the panic hook, in which the fuzz test counts
+    // panics.
     server.swallow_reply(|request| request.op() == OpCode::Ping && resume_unwind(Box::new(())));
     victim.send(&[OpCode::Ping]);
     victim.receive_end();
@@ -73,16 +92,26 @@ async fn a_server_that_refuses_keeps_the_connections_that_it_has() {
 
 #[tokio::test]
 async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expiry() {
-    let server = EmbeddedServer::builder().tick_time(Duration::from_millis(20)).start().unwrap();
+    let server = EmbeddedServer::builder()
+        .tick_time(Duration::from_millis(20))
+        .start()
+        .unwrap();
     let proxy = FaultProxy::start(server.address()).unwrap();
-    let (victim, other) = (client(proxy.address()).await, client(server.address()).await);
+    let (victim, other) = (
+        client(proxy.address()).await,
+        client(server.address()).await,
+    );
     let id = victim.session_id().0;
     victim.create("/e", b"", &EPHEMERAL).await.unwrap();
     let (_, watcher) = other.check_and_watch_stat("/e").await.unwrap();
     proxy.hold_replies(OpCode::CreateSession);
     server.expire_session(id).unwrap();
-    proxy.wait_for_reply(OpCode::CreateSession, 2).await.unwrap();
-    // Waits for something that must not happen: much longer than the two ticks that a client has after it has read the reply.
+    proxy
+        .wait_for_reply(OpCode::CreateSession, 2)
+        .await
+        .unwrap();
+    // Waits for something that must not happen: much longer than the two ticks that a client has
+    // after it has read the reply.
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert!(other.check_stat("/e").await.unwrap().is_some() && server.session_ids().contains(&id));
 
@@ -91,8 +120,14 @@ async fn the_nodes_of_an_expired_session_stay_until_its_client_has_read_the_expi
     while states.state() != SessionState::Expired {
         states.changed().await;
     }
-    assert_eq!(victim.check_stat("/").await.unwrap_err(), Error::SessionExpired);
-    assert_eq!(soon(watcher.changed()).await.event_type, EventType::NodeDeleted);
+    assert_eq!(
+        victim.check_stat("/").await.unwrap_err(),
+        Error::SessionExpired
+    );
+    assert_eq!(
+        soon(watcher.changed()).await.event_type,
+        EventType::NodeDeleted
+    );
     assert!(!server.session_ids().contains(&id));
 }
 

@@ -39,10 +39,15 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     for _ in 0..numbers.below(6) {
         let next = match numbers.below(8) {
             // A random length, with too few bytes behind it.
-            0 => [&(numbers.next() as i32).to_be_bytes()[..], &numbers.bytes(20)].concat(),
+            0 => [
+                &(numbers.next() as i32).to_be_bytes()[..],
+                &numbers.bytes(20),
+            ]
+            .concat(),
             1 => [&i32::MAX.to_be_bytes()[..], &numbers.bytes(20)].concat(),
             2 => framed(&numbers.bytes(60)),
-            // A request that may exist, with a body that may be valid: the unit test `mutated` sends more likely ones.
+            // A request that may exist, with a body that may be valid: the unit test `mutated`
+            // sends more likely ones.
             _ => {
                 let op = numbers.below(140) as i32 - 20;
                 let body = [&b"\0\0\0\x05/fuzz"[..], &numbers.bytes(20)].concat();
@@ -54,7 +59,8 @@ fn nonsense(numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Counts the panics of servers from now on. A panic ends only its connection, so nothing else reveals it.
+/// Counts the panics of servers from now on. A panic ends only its connection, so nothing else
+/// reveals it.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let (counted, report) = (Arc::clone(&count), panic::take_hook());
@@ -72,7 +78,10 @@ async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     let panics = count_panics();
     // Some of the nonsense clients request a long session timeout.
     let (min, max) = (Duration::from_millis(200), Duration::from_secs(3));
-    let server = EmbeddedServer::builder().session_timeouts(min, max).start().unwrap();
+    let server = EmbeddedServer::builder()
+        .session_timeouts(min, max)
+        .start()
+        .unwrap();
     let good = client(server.address()).await;
     good.create("/fuzz", b"", &PERSISTENT).await.unwrap();
     good.create("/good", b"kept", &EPHEMERAL).await.unwrap();
@@ -87,7 +96,11 @@ async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
         });
         assert!(talk.await.is_ok(), "case {seed}");
         if seed % 100 == 0 {
-            assert_eq!(good.get_data("/good").await.unwrap().0, b"kept", "after case {seed}");
+            assert_eq!(
+                good.get_data("/good").await.unwrap().0,
+                b"kept",
+                "after case {seed}"
+            );
         }
     }
     assert_eq!(good.get_data("/good").await.unwrap().0, b"kept");
@@ -95,7 +108,13 @@ async fn malformed_input_neither_ends_the_server_nor_disturbs_other_clients() {
     drop(watcher);
     assert_eq!(panics.load(Ordering::Relaxed), 0);
     // Only the good client's connection is open; those of the other clients are closed.
-    let connections = async || curator_test::four_letter_word(address, "cons").await.unwrap().matches("sid=").count();
+    let connections = async || {
+        curator_test::four_letter_word(address, "cons")
+            .await
+            .unwrap()
+            .matches("sid=")
+            .count()
+    };
     until(async || connections().await == 1).await;
     // Sessions without a client expire.
     until(async || server.session_ids().len() == 1).await;

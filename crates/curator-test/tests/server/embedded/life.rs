@@ -12,7 +12,8 @@ use zookeeper_client::{Client, SessionState};
 use crate::support::{EPHEMERAL, PERSISTENT, RawClient, client};
 
 const TICK: Duration = Duration::from_millis(10);
-/// A session timeout that a test exceeds. Much longer than a busy machine delays a test's next step.
+/// A session timeout that a test exceeds. Much longer than a busy machine delays a test's next
+/// step.
 const SHORT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
@@ -25,7 +26,13 @@ async fn a_restart_keeps_sessions_and_their_nodes() {
     assert!(TcpStream::connect(server.address()).is_err());
     server.restart().unwrap();
     assert!(server.is_running());
-    until(async || owner.check_stat("/e").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || {
+        owner
+            .check_stat("/e")
+            .await
+            .is_ok_and(|stat| stat.is_some())
+    })
+    .await;
     assert_eq!(server.session_ids(), [owner.session_id().0]);
 }
 
@@ -38,7 +45,15 @@ async fn an_empty_restart_loses_nodes_and_sessions() {
     assert!(server.session_ids().is_empty());
     let newcomer = client(server.address()).await;
     assert_eq!(newcomer.check_stat("/a").await.unwrap(), None);
-    assert_eq!(newcomer.create("/b", b"", &PERSISTENT).await.unwrap().0.czxid, 2);
+    assert_eq!(
+        newcomer
+            .create("/b", b"", &PERSISTENT)
+            .await
+            .unwrap()
+            .0
+            .czxid,
+        2
+    );
 }
 
 // In real time, which is that of the embedded server.
@@ -71,7 +86,11 @@ async fn a_request_to_a_paused_server_is_applied_when_the_server_is_resumed() {
     let before = server.requests();
     let create = client.create("/a", b"", &PERSISTENT);
     let mut create = std::pin::pin!(create);
-    assert!(tokio::time::timeout(Duration::from_millis(50), &mut create).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), &mut create)
+            .await
+            .is_err()
+    );
     assert_eq!(server.requests(), before);
     server.resume();
     create.await.unwrap();

@@ -1,4 +1,5 @@
-//! The embedded server with a paused clock, in a runtime without I/O and timers, and at the limit of open files.
+//! The embedded server with a paused clock, in a runtime without I/O and timers, and at the limit
+//! of open files.
 
 use std::{fs::File, net::TcpStream, thread, time::Duration};
 
@@ -27,7 +28,10 @@ fn a_server_needs_neither_io_nor_timers_of_the_runtime() {
     runtime.block_on(async {
         let server = TestingServer::embedded().await.unwrap();
         assert_eq!(server.watch_count().await.unwrap(), 0);
-        assert!(matches!(server.four_letter_word("what").await, Err(Error::Protocol(_))));
+        assert!(matches!(
+            server.four_letter_word("what").await,
+            Err(Error::Protocol(_))
+        ));
         server.pause().unwrap();
         assert_eq!(server.mode().await, None);
         server.stop().await.unwrap();
@@ -40,17 +44,29 @@ fn a_server_needs_neither_io_nor_timers_of_the_runtime() {
 #[test]
 fn a_server_accepts_connections_again_when_its_process_can_open_files_again() {
     // The limit of open files applies to the whole process.
-    alone("embedded::surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again", || {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
-        let server = EmbeddedServer::start().unwrap();
-        let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-        // One descriptor is left, for the client's end. The system accepts the connection, and the server cannot.
-        drop(files.pop());
-        let first = TcpStream::connect(server.address()).unwrap();
-        // The server's failed attempt cannot be observed.
-        thread::sleep(Duration::from_millis(50));
-        drop(files);
-        RawClient::connect(server.address());
-        drop(first);
-    });
+    alone(
+        "embedded::surroundings::a_server_accepts_connections_again_when_its_process_can_open_files_again",
+        || {
+            setrlimit(
+                Resource::Nofile,
+                Rlimit {
+                    current: Some(64),
+                    ..getrlimit(Resource::Nofile)
+                },
+            )
+            .unwrap();
+            let server = EmbeddedServer::start().unwrap();
+            let mut files: Vec<File> =
+                std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+            // One descriptor is left, for the client's end. The system accepts the connection, and
+            // the server cannot.
+            drop(files.pop());
+            let first = TcpStream::connect(server.address()).unwrap();
+            // The server's failed attempt cannot be observed.
+            thread::sleep(Duration::from_millis(50));
+            drop(files);
+            RawClient::connect(server.address());
+            drop(first);
+        },
+    );
 }

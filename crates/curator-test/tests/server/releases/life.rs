@@ -16,15 +16,31 @@ async fn a_stopped_or_killed_server_refuses_connections_and_restarts_with_its_po
     for end in ["stop", "kill"] {
         let server = TestingServer::start().await.expect(end);
         let address = server.address();
-        client(address).await.create("/kept", b"", &PERSISTENT).await.expect(end);
-        let stopped = if end == "kill" { server.kill() } else { server.stop().await };
+        client(address)
+            .await
+            .create("/kept", b"", &PERSISTENT)
+            .await
+            .expect(end);
+        let stopped = if end == "kill" {
+            server.kill()
+        } else {
+            server.stop().await
+        };
         stopped.expect(end);
         assert!(TcpStream::connect(address).is_err(), "{end}");
         assert!(matches!(server.pause(), Err(Error::NotRunning(_))), "{end}");
         assert_eq!(server.process_id(), None, "{end}");
         server.restart().await.expect(end);
         assert_eq!(server.address(), address, "{end}");
-        assert!(client(address).await.check_stat("/kept").await.expect(end).is_some(), "{end}");
+        assert!(
+            client(address)
+                .await
+                .check_stat("/kept")
+                .await
+                .expect(end)
+                .is_some(),
+            "{end}"
+        );
     }
 }
 
@@ -61,10 +77,22 @@ async fn packets_are_counted_exactly() {
 async fn queries_of_a_stopped_server_return_not_running() {
     let server = TestingServer::start().await.unwrap();
     server.stop().await.unwrap();
-    assert!(matches!(server.four_letter_word("ruok").await, Err(Error::NotRunning(_))));
-    assert!(matches!(server.packets_received().await, Err(Error::NotRunning(_))));
-    assert!(matches!(server.watch_count().await, Err(Error::NotRunning(_))));
-    assert!(matches!(server.wait_until_serving().await, Err(Error::NotRunning(_))));
+    assert!(matches!(
+        server.four_letter_word("ruok").await,
+        Err(Error::NotRunning(_))
+    ));
+    assert!(matches!(
+        server.packets_received().await,
+        Err(Error::NotRunning(_))
+    ));
+    assert!(matches!(
+        server.watch_count().await,
+        Err(Error::NotRunning(_))
+    ));
+    assert!(matches!(
+        server.wait_until_serving().await,
+        Err(Error::NotRunning(_))
+    ));
     assert_eq!(server.mode().await, None);
 }
 
@@ -77,9 +105,15 @@ async fn watches_and_sessions_are_listed() {
     let (_, _, _watcher) = client.get_and_watch_data("/watched").await.unwrap();
     assert_eq!(server.watch_count().await.unwrap(), 1);
     let id = client.session_id().0;
-    assert_eq!(server.watches_by_path().await.unwrap(), BTreeMap::from([("/watched".to_owned(), vec![id])]));
+    assert_eq!(
+        server.watches_by_path().await.unwrap(),
+        BTreeMap::from([("/watched".to_owned(), vec![id])])
+    );
     let sessions = server.sessions().await.unwrap();
-    assert_eq!(sessions.iter().map(|s| s.session_id).collect::<Vec<_>>(), [id]);
+    assert_eq!(
+        sessions.iter().map(|s| s.session_id).collect::<Vec<_>>(),
+        [id]
+    );
     assert!(sessions[0].client.ip().is_loopback());
 }
 
@@ -91,11 +125,27 @@ async fn create_counters_can_be_set_without_other_changes() {
     client.create("/b", b"", &PERSISTENT).await.unwrap();
     client.create("/b/e", b"", &EPHEMERAL).await.unwrap();
     client.create("/c", b"", &PERSISTENT).await.unwrap();
-    server.set_create_counters(&[("/a", i32::MAX), ("/c", -1)]).await.unwrap();
-    until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
+    server
+        .set_create_counters(&[("/a", i32::MAX), ("/c", -1)])
+        .await
+        .unwrap();
+    until(async || {
+        client
+            .check_stat("/b/e")
+            .await
+            .is_ok_and(|stat| stat.is_some())
+    })
+    .await;
     assert_eq!(client.get_data("/a").await.unwrap().0, b"data");
     let sequential = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
-    let number = async |path: &str| client.create(path, b"", &sequential).await.unwrap().1.to_string();
+    let number = async |path: &str| {
+        client
+            .create(path, b"", &sequential)
+            .await
+            .unwrap()
+            .1
+            .to_string()
+    };
     assert_eq!(number("/a/x-").await, "2147483647");
     // At its end, the counter of ZooKeeper 3.5 continues with negative numbers.
     if server.version().unwrap() >= ServerVersion::new(3, 6, 0) {
@@ -103,10 +153,22 @@ async fn create_counters_can_be_set_without_other_changes() {
     }
     assert_eq!(number("/b/x-").await, "0000000001");
     assert_eq!(number("/c/x-").await, "-000000001");
-    let missing = server.set_create_counters(&[("/missing", 1)]).await.unwrap_err();
-    assert!(matches!(&missing, Error::NoNode(path) if path == "/missing"), "{missing}");
+    let missing = server
+        .set_create_counters(&[("/missing", 1)])
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&missing, Error::NoNode(path) if path == "/missing"),
+        "{missing}"
+    );
     // The server continues after the refusal.
-    until(async || client.check_stat("/b/e").await.is_ok_and(|stat| stat.is_some())).await;
+    until(async || {
+        client
+            .check_stat("/b/e")
+            .await
+            .is_ok_and(|stat| stat.is_some())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -119,8 +181,11 @@ async fn a_dropped_server_frees_its_port() {
 
 #[tokio::test]
 async fn a_connection_without_a_handshake_is_closed_after_a_timeout() {
-    let builder = TestingServer::builder().system_property("zookeeper.nio.sessionlessCnxnTimeout", "300");
+    let builder =
+        TestingServer::builder().system_property("zookeeper.nio.sessionlessCnxnTimeout", "300");
     let server = builder.start().await.unwrap();
     let mut silent = RawClient::silent(server.address());
-    tokio::task::spawn_blocking(move || silent.receive_end()).await.unwrap();
+    tokio::task::spawn_blocking(move || silent.receive_end())
+        .await
+        .unwrap();
 }

@@ -1,4 +1,5 @@
-//! A future may be dropped at any await point. The target `matrix` drops each operation at each of its requests.
+//! A future may be dropped at any await point. The target `matrix` drops each operation at each of
+//! its requests.
 
 use super::stage::Stage;
 use super::subjects::Kind;
@@ -20,7 +21,8 @@ pub(super) async fn an_acquire_of_a_held_lock_dropped_at_every_await_leaves_noth
         tokio::select! {
             outcome = &mut contending => assert!(outcome.unwrap().is_none(), "the waiter acquired a held lock"),
             () = stage.until_settled(2) => {
-                // The abort drops the acquire while it waits, unless its last poll happens just now.
+                // The abort drops the acquire while it waits, unless its last poll happens just
+                // now.
                 contending.abort();
                 match contending.await {
                     Ok(outcome) => assert!(outcome.is_none(), "the waiter acquired a held lock"),

@@ -1,4 +1,5 @@
-//! The end of the sequence counter: the order is undefined from then on, so every new acquire fails.
+//! The end of the sequence counter: the order is undefined from then on, so every new acquire
+//! fails.
 
 use std::time::Duration;
 
@@ -11,15 +12,25 @@ use crate::support::{KINDS, connect, nothing_left, overflow_server, path_of, soo
 /// Checks that an acquire failed because of the overflow; returns the directory in the error.
 fn assert_overflow(acquired: Result<Option<Held>>) -> String {
     let refusal = match acquired {
-        Err(Error::MultiLockMember { cause, rollback, .. }) if rollback.is_empty() => *cause,
+        Err(Error::MultiLockMember {
+            cause, rollback, ..
+        }) if rollback.is_empty() => *cause,
         Err(error) => error,
         Ok(guard) => panic!("{guard:?}"),
     };
     let text = refusal.to_string();
-    assert!(text.contains("delete the directory when no client") && text.contains("another path"), "{text}");
+    assert!(
+        text.contains("delete the directory when no client") && text.contains("another path"),
+        "{text}"
+    );
     assert!(!refusal.is_retryable());
-    let Error::SequenceOverflow { dir, node } = refusal else { panic!("{text}") };
-    assert!(text.contains(dir.as_str()) && text.contains(&node), "{text}");
+    let Error::SequenceOverflow { dir, node } = refusal else {
+        panic!("{text}")
+    };
+    assert!(
+        text.contains(dir.as_str()) && text.contains(&node),
+        "{text}"
+    );
     dir.as_str().to_owned()
 }
 
@@ -78,7 +89,13 @@ async fn a_holder_from_before_a_sequence_overflow_keeps_the_lock() {
             assert_overflow(soon(acquire(kind.lock(&other, &path), method)).await);
         }
         soon(other.janitor().idle()).await;
-        let owners: Vec<_> = lock.participants().await.unwrap().into_iter().filter(|one| one.owns).collect();
+        let owners: Vec<_> = lock
+            .participants()
+            .await
+            .unwrap()
+            .into_iter()
+            .filter(|one| one.owns)
+            .collect();
         assert_eq!(owners.len(), kind.kinds().len(), "{kind:?}: {owners:?}");
         assert!(guard.is_valid());
         guard.release().await.unwrap();

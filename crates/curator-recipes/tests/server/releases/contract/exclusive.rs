@@ -23,7 +23,10 @@ async fn hold_once(who: usize, lock: Lock, stage: &Stage, witness: &Witness) {
 }
 
 pub(super) async fn twenty_sessions_acquire_in_the_order_of_their_arrival(kind: Kind) {
-    let (stage, witness) = (Arc::new(Stage::shared(kind, "twenty").await), Witness::default());
+    let (stage, witness) = (
+        Arc::new(Stage::shared(kind, "twenty").await),
+        Witness::default(),
+    );
     let blocker = stage.blocker().acquire().await.unwrap();
     let mut contenders = JoinSet::new();
     for who in 0..SESSIONS {
@@ -48,20 +51,35 @@ pub(super) async fn a_nested_acquire_succeeds_only_if_the_lock_is_reentrant(kind
     let outer = lock.acquire().await.unwrap();
     let held = stage.nodes().await;
     let tried = lock.try_acquire().await.unwrap();
-    let waited = soon(lock.acquire_timeout(Duration::from_millis(100))).await.unwrap();
+    let waited = soon(lock.acquire_timeout(Duration::from_millis(100)))
+        .await
+        .unwrap();
     soon(client.janitor().idle()).await;
     assert_eq!(stage.nodes().await, held);
     let (Some(tried), Some(waited)) = (tried, waited) else {
-        assert!(!kind.is_reentrant(), "{kind:?} refused its holder a second guard");
+        assert!(
+            !kind.is_reentrant(),
+            "{kind:?} refused its holder a second guard"
+        );
         // The attempt has not affected the hold.
         assert!(outer.is_valid());
         outer.release().await.unwrap();
         return stage.free(&client).await;
     };
-    assert!(kind.is_reentrant(), "{kind:?} gave its holder a second guard");
-    assert_eq!([tried.fencing_token(), waited.fencing_token()], [outer.fencing_token(); 2]);
-    assert_eq!([&outer, &tried, &waited].map(|guard| guard.is_reentry()), [false, true, true]);
-    // The lock is held until the last guard is released, although the first guard is released before the others.
+    assert!(
+        kind.is_reentrant(),
+        "{kind:?} gave its holder a second guard"
+    );
+    assert_eq!(
+        [tried.fencing_token(), waited.fencing_token()],
+        [outer.fencing_token(); 2]
+    );
+    assert_eq!(
+        [&outer, &tried, &waited].map(|guard| guard.is_reentry()),
+        [false, true, true]
+    );
+    // The lock is held until the last guard is released, although the first guard is released
+    // before the others.
     for guard in [outer, waited] {
         guard.release().await.unwrap();
         assert_eq!(stage.nodes().await, held);

@@ -1,7 +1,8 @@
-//! The contract of all locks: one suite, run for each kind on a server. The other tests cover what is specific to one
-//! kind.
+//! The contract of all locks: one suite, run for each kind on a server. The other tests cover what
+//! is specific to one kind.
 //!
-//! A property is a function of the [`Kind`](subjects::Kind) of lock; the macro makes it a test of each kind.
+//! A property is a function of the [`Kind`](subjects::Kind) of lock; the macro makes it a test of
+//! each kind.
 
 mod cancel;
 mod counter;
@@ -14,7 +15,8 @@ mod stage;
 mod subjects;
 mod transactions;
 
-/// Declares a module of tests for one kind of lock: the contract, and properties that not all kinds have.
+/// Declares a module of tests for one kind of lock: the contract, and properties that not all kinds
+/// have.
 macro_rules! contract {
     ($name:ident, $kind:ident $(, $group:ident: $property:ident)?) => {
         mod $name {

@@ -8,7 +8,8 @@ use super::stage::Stage;
 use super::subjects::{Kind, Lock};
 use crate::support::{LONG_SESSION, builder, soon, until};
 
-/// For each listed directory, its contenders: the number of the contender, and whether it owns the lock.
+/// For each listed directory, its contenders: the number of the contender, and whether it owns the
+/// lock.
 fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
     let holder_and_waiters = vec![(0, true), (1, false), (2, false)];
     match kind {
@@ -16,7 +17,11 @@ fn expected(kind: Kind) -> Vec<Vec<(usize, bool)>> {
         Kind::Paths => vec![holder_and_waiters; 3],
         // A waiter for the first lock has no node in the others.
         Kind::Locks => vec![holder_and_waiters, vec![(0, true)], vec![(0, true)]],
-        Kind::Mutex | Kind::NonReentrantMutex | Kind::SemaphoreMutex | Kind::Semaphore | Kind::Write => {
+        Kind::Mutex
+        | Kind::NonReentrantMutex
+        | Kind::SemaphoreMutex
+        | Kind::Semaphore
+        | Kind::Write => {
             vec![holder_and_waiters]
         }
         Kind::Leases | Kind::SharedLimit => unreachable!("not in the contract"),
@@ -39,7 +44,17 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
         if number == 0 {
             // A multi-lock of locks acquires its locks one after another.
             let all = kind.kinds().len();
-            until(async || shown.participants().await.unwrap().iter().filter(|one| one.owns).count() == all).await;
+            until(async || {
+                shown
+                    .participants()
+                    .await
+                    .unwrap()
+                    .iter()
+                    .filter(|one| one.owns)
+                    .count()
+                    == all
+            })
+            .await;
         }
     }
     let lifetime = began - Duration::from_millis(1)..=SystemTime::now() + Duration::from_millis(1);
@@ -47,21 +62,42 @@ pub(super) async fn participants_are_listed_with_their_data_and_ownership(kind: 
     let mut listed = participants.iter();
     for (queue, kind) in expected(kind).into_iter().zip(kind.kinds()) {
         for (number, owns) in queue {
-            let participant = listed.next().unwrap_or_else(|| panic!("a participant is missing: {participants:?}"));
-            assert_eq!((participant.session_id, participant.owns), (sessions[number], owns), "{participants:?}");
+            let participant = listed
+                .next()
+                .unwrap_or_else(|| panic!("a participant is missing: {participants:?}"));
+            assert_eq!(
+                (participant.session_id, participant.owns),
+                (sessions[number], owns),
+                "{participants:?}"
+            );
             assert_eq!(participant.kind, *kind, "{participants:?}");
             assert_eq!(participant.data, format!("contender {number}").into_bytes());
             assert!(lifetime.contains(&participant.created), "{participants:?}");
-            let stat = stage.admin.check_exists(&participant.path).await.unwrap().unwrap();
+            let stat = stage
+                .admin
+                .check_exists(&participant.path)
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(stat.ephemeral_owner, participant.session_id);
-            assert!(participant.path.name().ends_with(&format!("{:010}", participant.sequence)));
+            assert!(
+                participant
+                    .path
+                    .name()
+                    .ends_with(&format!("{:010}", participant.sequence))
+            );
         }
     }
     assert_eq!(listed.next(), None, "{participants:?}");
-    let in_order =
-        |one: &Participant, next: &Participant| one.path.parent() != next.path.parent() || one.sequence < next.sequence;
+    let in_order = |one: &Participant, next: &Participant| {
+        one.path.parent() != next.path.parent() || one.sequence < next.sequence
+    };
     assert!(participants.is_sorted_by(in_order), "{participants:?}");
-    let mut owning: Vec<_> = participants.iter().filter(|one| one.owns).map(|one| one.path.clone()).collect();
+    let mut owning: Vec<_> = participants
+        .iter()
+        .filter(|one| one.owns)
+        .map(|one| one.path.clone())
+        .collect();
     for (number, acquiring) in acquiring.into_iter().enumerate() {
         let guard = soon(acquiring).await.unwrap();
         if number == 0 || shown.shares() {

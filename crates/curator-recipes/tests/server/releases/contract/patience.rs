@@ -36,7 +36,10 @@ pub(super) async fn a_timed_acquire_whose_turn_comes_in_time_acquires(kind: Kind
         stage.until_settled(2).await;
         assert!(still_waits(&waiting, &waiter).await);
         guard.release().await.unwrap();
-        let guard = soon(waiting).await.unwrap().expect("the lock became free in time");
+        let guard = soon(waiting)
+            .await
+            .unwrap()
+            .expect("the lock became free in time");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
         stage.free(&waiter).await;
@@ -49,7 +52,11 @@ pub(super) async fn a_zero_wait_acquire_takes_a_free_lock(kind: Kind) {
     // The first time, the directories are missing.
     for zero_timeout in [false, true] {
         let lock = stage.lock(&client);
-        let acquired = if zero_timeout { lock.acquire_timeout(Duration::ZERO).await } else { lock.try_acquire().await };
+        let acquired = if zero_timeout {
+            lock.acquire_timeout(Duration::ZERO).await
+        } else {
+            lock.try_acquire().await
+        };
         assert!(acquired.unwrap().expect("the lock is free").is_valid());
         stage.free(&client).await;
     }

@@ -13,28 +13,40 @@ pub(super) struct Stage {
     pub(super) server: &'static TestingServer,
     /// Observes the lock, and holds it when other clients have to wait.
     pub(super) admin: CuratorClient,
-    /// Set if no other test uses the server, so that all watches of the server are those of the lock.
+    /// Set if no other test uses the server, so that all watches of the server are those of the
+    /// lock.
     quiet: Option<QuietServer>,
 }
 
 impl Stage {
-    /// A stage on the server that all tests share. Only data watches are counted: the server reports no child
-    /// watches by path.
+    /// A stage on the server that all tests share. Only data watches are counted: the server
+    /// reports no child watches by path.
     pub(super) async fn shared(kind: Kind, name: &str) -> Self {
         let server = TestingServer::shared().await;
         Self::on(server, kind, name, None).await
     }
 
-    /// A stage on a server that one test uses at a time. Child watches are counted too, but the server reports only
-    /// their total.
+    /// A stage on a server that one test uses at a time. Child watches are counted too, but the
+    /// server reports only their total.
     pub(super) async fn quiet(kind: Kind, name: &str) -> Self {
         let quiet = QuietServer::take().await;
         Self::on(quiet.server, kind, name, Some(quiet)).await
     }
 
-    async fn on(server: &'static TestingServer, kind: Kind, name: &str, quiet: Option<QuietServer>) -> Self {
+    async fn on(
+        server: &'static TestingServer,
+        kind: Kind,
+        name: &str,
+        quiet: Option<QuietServer>,
+    ) -> Self {
         let admin = connect(&server.connect_string()).await;
-        Self { kind, path: path(name), server, admin, quiet }
+        Self {
+            kind,
+            path: path(name),
+            server,
+            admin,
+            quiet,
+        }
     }
 
     pub(super) async fn client(&self) -> CuratorClient {
@@ -67,7 +79,12 @@ impl Stage {
     pub(super) async fn nodes(&self) -> Vec<String> {
         let mut nodes = Vec::new();
         for dir in self.kind.dirs(&self.path) {
-            nodes.extend(children(&self.admin, &dir).await.into_iter().map(|name| format!("{dir}/{name}")));
+            nodes.extend(
+                children(&self.admin, &dir)
+                    .await
+                    .into_iter()
+                    .map(|name| format!("{dir}/{name}")),
+            );
         }
         nodes.sort();
         nodes
@@ -85,7 +102,8 @@ impl Stage {
         .await;
     }
 
-    /// Waits until the lock has this many watches; on the shared server, child watches do not count.
+    /// Waits until the lock has this many watches; on the shared server, child watches do not
+    /// count.
     pub(super) async fn until_watches(&self, count: u64) {
         until(async || self.count_watches().await == count).await;
     }
@@ -95,15 +113,22 @@ impl Stage {
             return self.server.total_watch_count().await.unwrap();
         }
         let watches = self.server.watches_by_path().await.unwrap();
-        let of_the_lock = watches.iter().filter(|(watched, _)| watched.starts_with(&self.path));
+        let of_the_lock = watches
+            .iter()
+            .filter(|(watched, _)| watched.starts_with(&self.path));
         of_the_lock.map(|(_, sessions)| sessions.len() as u64).sum()
     }
 
-    /// Checks that the client's janitor has no work left, no node or watch of the lock is left, and the lock is free.
+    /// Checks that the client's janitor has no work left, no node or watch of the lock is left, and
+    /// the lock is free.
     pub(super) async fn free(&self, client: &CuratorClient) {
         self.no_trace(client).await;
         let guard = soon(self.blocker().try_acquire()).await.unwrap();
-        guard.expect("the lock is not free").release().await.unwrap();
+        guard
+            .expect("the lock is not free")
+            .release()
+            .await
+            .unwrap();
         self.no_trace(&self.admin).await;
     }
 

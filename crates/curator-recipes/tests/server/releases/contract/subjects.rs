@@ -20,7 +20,11 @@ impl Kind {
     /// The directories in which a contender has one node in total, whether it holds or waits.
     pub(super) fn counted_dirs(self, path: &str) -> Vec<String> {
         let dirs = self.dirs(path);
-        if matches!(self, Self::Paths | Self::Locks) { dirs[..1].to_vec() } else { dirs }
+        if matches!(self, Self::Paths | Self::Locks) {
+            dirs[..1].to_vec()
+        } else {
+            dirs
+        }
     }
 
     /// The number of watches of a waiter behind one holder.
@@ -42,8 +46,14 @@ impl Kind {
             Self::Read => &[ParticipantKind::Read],
             Self::Semaphore => &[ParticipantKind::Lease],
             Self::Paths => &[ParticipantKind::Exclusive; 3],
-            Self::Locks => &[ParticipantKind::Exclusive, ParticipantKind::Write, ParticipantKind::Exclusive],
-            Self::Mutex | Self::NonReentrantMutex | Self::SemaphoreMutex => &[ParticipantKind::Exclusive],
+            Self::Locks => &[
+                ParticipantKind::Exclusive,
+                ParticipantKind::Write,
+                ParticipantKind::Exclusive,
+            ],
+            Self::Mutex | Self::NonReentrantMutex | Self::SemaphoreMutex => {
+                &[ParticipantKind::Exclusive]
+            }
             Self::Leases | Self::SharedLimit => unreachable!("not in the contract"),
         }
     }

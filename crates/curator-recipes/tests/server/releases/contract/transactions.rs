@@ -7,7 +7,9 @@ use super::stage::Stage;
 use super::subjects::Kind;
 use crate::transactions::{account, assert_lost, data};
 
-pub(super) async fn a_guarded_transaction_is_applied_as_a_whole_or_its_failed_operation_is_named(kind: Kind) {
+pub(super) async fn a_guarded_transaction_is_applied_as_a_whole_or_its_failed_operation_is_named(
+    kind: Kind,
+) {
     let stage = Stage::shared(kind, "applied").await;
     let account = account(&stage.admin).await;
     let guard = stage.lock(&stage.admin).acquire().await.unwrap();
@@ -15,22 +17,44 @@ pub(super) async fn a_guarded_transaction_is_applied_as_a_whole_or_its_failed_op
         let mut transaction = guard.transaction();
         for index in 0..3 {
             let version = (index == failing).then_some(77);
-            transaction = transaction.set_data(&account, format!("{index}"), version).unwrap();
+            transaction = transaction
+                .set_data(&account, format!("{index}"), version)
+                .unwrap();
         }
         let error = transaction.commit().await.unwrap_err();
-        let Error::Client(ClientError::TransactionFailed { index, cause }) = error else { panic!("{error}") };
+        let Error::Client(ClientError::TransactionFailed { index, cause }) = error else {
+            panic!("{error}")
+        };
         assert_eq!(index, failing);
         assert!(matches!(*cause, ClientError::BadVersion { .. }), "{cause}");
     }
     // A missing node in the caller's operations does not mean that the lock is lost.
-    let transaction = guard.transaction().delete(format!("{account}/no"), None).unwrap();
+    let transaction = guard
+        .transaction()
+        .delete(format!("{account}/no"), None)
+        .unwrap();
     let error = transaction.commit().await.unwrap_err();
-    assert!(matches!(error, Error::Client(ClientError::TransactionFailed { index: 0, .. })), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Client(ClientError::TransactionFailed { index: 0, .. })
+        ),
+        "{error}"
+    );
     assert_eq!(data(&stage.admin, &account).await, "100");
 
-    let transaction = guard.transaction().check(&account, Some(0)).unwrap().set_data(&account, "90", None).unwrap();
-    let transaction = transaction.create(format!("{account}/new"), "note", CreateMode::Persistent).unwrap();
-    let transaction = transaction.delete(format!("{account}/new"), Some(0)).unwrap();
+    let transaction = guard
+        .transaction()
+        .check(&account, Some(0))
+        .unwrap()
+        .set_data(&account, "90", None)
+        .unwrap();
+    let transaction = transaction
+        .create(format!("{account}/new"), "note", CreateMode::Persistent)
+        .unwrap();
+    let transaction = transaction
+        .delete(format!("{account}/new"), Some(0))
+        .unwrap();
     let results = transaction.commit().await.unwrap();
     let [
         TransactionResult::Checked,
@@ -45,10 +69,16 @@ pub(super) async fn a_guarded_transaction_is_applied_as_a_whole_or_its_failed_op
     assert_eq!(created.path.as_str(), format!("{account}/new"));
     assert_eq!(data(&stage.admin, &account).await, "90");
     assert!(guard.is_valid());
-    assert_eq!(guard.transaction().commit().await.unwrap(), [], "the lock's own checks return no results");
+    assert_eq!(
+        guard.transaction().commit().await.unwrap(),
+        [],
+        "the lock's own checks return no results"
+    );
 }
 
-pub(super) async fn a_transaction_is_not_applied_after_any_node_of_its_lock_was_deleted(kind: Kind) {
+pub(super) async fn a_transaction_is_not_applied_after_any_node_of_its_lock_was_deleted(
+    kind: Kind,
+) {
     let stage = Stage::shared(kind, "not-applied").await;
     let (client, account) = (stage.client().await, account(&stage.admin).await);
     for index in 0..kind.kinds().len() {
@@ -56,8 +86,16 @@ pub(super) async fn a_transaction_is_not_applied_after_any_node_of_its_lock_was_
         let node = guard.nodes().nth(index).unwrap().clone();
         stage.admin.delete().for_path(&node).await.unwrap();
         let transaction = guard.transaction().set_data(&account, "90", None).unwrap();
-        assert_lost(&transaction.commit().await.unwrap_err(), &node, LossReason::NodeDeleted);
-        assert_lost(&guard.transaction().commit().await.unwrap_err(), &node, LossReason::NodeDeleted);
+        assert_lost(
+            &transaction.commit().await.unwrap_err(),
+            &node,
+            LossReason::NodeDeleted,
+        );
+        assert_lost(
+            &guard.transaction().commit().await.unwrap_err(),
+            &node,
+            LossReason::NodeDeleted,
+        );
         assert_eq!(data(&client, &account).await, "100", "node {index}");
         drop(guard);
         stage.free(&client).await;
