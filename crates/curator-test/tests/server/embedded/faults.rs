@@ -138,7 +138,7 @@ async fn replies_are_delayed_concurrently() {
     // One after another, so many replies would take longer than `soon` waits.
     const REPLIES: u32 = 1_000;
     let delay = Duration::from_millis(200);
-    assert!(delay * REPLIES > 3 * DEFAULT_TIMEOUT);
+    assert!(delay * REPLIES > DEFAULT_TIMEOUT);
     server.set_delay(delay);
     let begin = Instant::now();
     let replies: Vec<_> = (0..REPLIES).map(|_| client.check_stat("/")).collect();
