@@ -1,6 +1,7 @@
 //! Carries out deletes in the background until they are done: Curator's "guaranteed" deletes, and
 //! the nodes of dropped guards.
 
+mod deletion;
 mod ledger;
 mod queue;
 
@@ -9,10 +10,11 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::deletion::{Deleted, Deletion};
 use self::ledger::Ledger;
 pub use self::ledger::{PendingDelete, Refusals};
 pub(crate) use self::queue::JanitorQueue;
-use self::queue::{CreatedNode, Delete, Job, KeepAlive, Seen};
+use self::queue::{CreatedNode, Delete, Job, Seen};
 use crate::error::{Error, Result};
 use crate::meter::ClientMeter;
 use crate::node::find::NodeFinder;
@@ -96,85 +98,48 @@ impl Janitor {
 
     /// Deletes a node of any session, even if sessions are lost in the meantime.
     pub fn delete(&self, path: &ZPath) {
-        self.hand_over(path.to_string(), Delete::Path(path.clone()));
+        let id = self.ledger.add(path, None);
+        self.send(Job::One(id, Delete::Path(path.clone())));
     }
 
-    /// Deletes a node of `session`. The request is sent before this returns, which needs no
-    /// runtime.
-    pub fn delete_owned(&self, session: &Session, path: &ZPath) {
-        self.delete_owned_with(session, path, None);
-    }
-
-    /// Like [`delete_owned`](Self::delete_owned), and holds `keep_alive` until the node is gone.
+    /// Deletes nodes of `session`, several in one transaction. The request is sent before this
+    /// returns, which needs no runtime. Each node is then pending, or given up, individually.
     ///
-    /// For watches on the node: dropping a watch earlier would cost a request to remove it from the
-    /// server.
-    pub fn delete_owned_with(
+    /// Holds `keep_alive` until all nodes are deleted or given up. For watches on the nodes:
+    /// dropping a watch earlier would cost a request to remove it from the server.
+    pub fn delete_owned(
         &self,
         session: &Session,
-        path: &ZPath,
+        nodes: Vec<ZPath>,
         keep_alive: Option<Box<dyn Send>>,
     ) {
-        if session.end().is_some() {
-            return;
-        }
-        self.delete_one(session, path.clone(), keep_alive);
+        self.finish(Deletion::new(session, nodes), keep_alive);
     }
 
-    fn delete_one(&self, session: &Session, path: ZPath, keep_alive: KeepAlive) {
-        let sent = Some(session.delete(&path, None));
-        let entry = path.to_string();
-        self.hand_over(
-            entry,
-            Delete::Owned {
-                session: session.clone(),
-                path,
-                sent,
-                _keep_alive: keep_alive,
-            },
-        );
-    }
-
-    /// Deletes several nodes of `session` in one transaction, and holds `keep_alive` until all of
-    /// them are deleted or given up. The request is sent before this returns, which needs no
-    /// runtime.
-    ///
-    /// If the transaction fails, because a node is already gone or for another reason, the nodes
-    /// are deleted one by one. Each of them is then pending, or given up, individually.
-    pub fn delete_owned_together(
-        &self,
-        session: &Session,
-        mut nodes: Vec<ZPath>,
-        keep_alive: Option<Box<dyn Send>>,
-    ) {
-        if nodes.is_empty() || session.end().is_some() {
+    /// Continues a deletion until each of its nodes is deleted or given up. Otherwise like
+    /// [`delete_owned`](Self::delete_owned).
+    pub fn finish(&self, mut deletion: Deletion, keep_alive: Option<Box<dyn Send>>) {
+        if deletion.left().is_empty() || deletion.session().end().is_some() {
             return;
         }
-        if nodes.len() == 1
-            && let Some(path) = nodes.pop()
-        {
-            return self.delete_one(session, path, keep_alive);
-        }
-        let sent = session.delete_all(&nodes);
-        let add = |path: ZPath| {
-            let id = self.ledger.add(path.to_string(), Some(session.clone()));
+        deletion.send();
+        let add = |path: &ZPath| {
             (
-                id,
-                Delete::Owned {
-                    session: session.clone(),
-                    path,
-                    sent: None,
-                    _keep_alive: None,
-                },
+                path.clone(),
+                self.ledger.add(path, Some(deletion.session())),
             )
         };
-        let nodes = nodes.into_iter().map(add).collect();
-        self.send(Job::Together {
-            session: session.clone(),
-            nodes,
-            sent,
+        let ids = deletion.left().iter().map(add).collect();
+        self.send(Job::Owned {
+            deletion,
+            ids,
             _keep_alive: keep_alive,
         });
+    }
+
+    /// Records a delete that the server has refused to the caller.
+    pub fn refused(&self, session: &Session, path: &ZPath, error: &Error) {
+        self.ledger.add_refused(session, path, error);
     }
 
     /// Finds the nodes of `session` that match `finder`, and deletes them.
@@ -182,13 +147,9 @@ impl Janitor {
         if session.end().is_some() {
             return;
         }
-        self.hand_over(
-            finder.to_string(),
-            Delete::Find {
-                session: session.clone(),
-                finder,
-            },
-        );
+        let id = self.ledger.add_prefix(finder.prefix(), session);
+        let session = session.clone();
+        self.send(Job::One(id, Delete::Find { session, finder }));
     }
 
     /// Deletes the node at `path` that was created by the change `czxid`, but not another node that
@@ -224,14 +185,13 @@ impl Janitor {
             czxid,
             seen,
         };
-        self.hand_over(
-            path.to_string(),
-            Delete::Created {
-                node,
-                done: Some(done),
-                _keep_alive: keep_alive,
-            },
-        );
+        let id = self.ledger.add(path, session);
+        let delete = Delete::Created {
+            node,
+            done: Some(done),
+            _keep_alive: keep_alive,
+        };
+        self.send(Job::One(id, delete));
         async move { result.await.unwrap_or(Err(Error::Closed)) }
     }
 
@@ -239,7 +199,7 @@ impl Janitor {
     /// then the delete counts as pending, so that a closing client waits for the caller that made
     /// the promise. With `is_tree`, the nodes below are deleted too.
     pub(crate) fn promise(&self, path: &ZPath, is_tree: bool) -> Promise {
-        let id = Some(self.ledger.add(path.to_string(), None));
+        let id = Some(self.ledger.add(path, None));
         Promise {
             janitor: self.clone(),
             id,
@@ -286,11 +246,6 @@ impl Janitor {
     /// Nothing is lost when the future is dropped.
     pub async fn wait_until_gone_below(&self, dir: &ZPath) -> Vec<PendingDelete> {
         self.ledger.gone_below(dir).await
-    }
-
-    fn hand_over(&self, path: String, delete: Delete) {
-        let id = self.ledger.add(path, delete.session().cloned());
-        self.send(Job::One(id, delete));
     }
 
     fn send(&self, job: Job) {

@@ -209,7 +209,7 @@ pub use crate::connect_string::{
 };
 pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
-pub use crate::janitor::{Janitor, PendingDelete, Refusals};
+pub use crate::janitor::{Deleted, Deletion, Janitor, PendingDelete, Refusals};
 pub use crate::link::{RecursiveWatch, Watch};
 #[cfg(feature = "metrics")]
 pub use crate::meter::describe_metrics;

@@ -192,8 +192,8 @@ impl ZPath {
     }
 
     /// Whether this is `ancestor`, or a node below it. Copies nothing.
-    #[cfg(any(feature = "native", test))]
-    pub(crate) fn is_at_or_below(&self, ancestor: &Self) -> bool {
+    #[must_use]
+    pub fn is_at_or_below(&self, ancestor: &Self) -> bool {
         let below = self.as_str().strip_prefix(ancestor.as_str());
         ancestor.is_root() || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }

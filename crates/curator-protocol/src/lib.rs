@@ -51,7 +51,8 @@ mod queue;
 pub use uuid::Uuid;
 
 pub use crate::contest::{
-    Answer, Contest, ContestError, Event, LeaseLimit, Limit, OwnNode, Pace, Request, Standing, Step,
+    Answer, Contest, ContestError, Event, LeaseLimit, Leftover, Limit, OwnNode, Pace, Request,
+    Standing, Step,
 };
 pub use crate::driver::{
     LockInternalsDriver, ParticipantKind, ReadLockInternalsDriver, StandardLockInternalsDriver,

@@ -1,6 +1,5 @@
 //! The owner of a lock inside this process, which makes a second acquire a re-entry.
 
-use std::borrow::Cow;
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
@@ -132,24 +131,6 @@ impl Hasher for OwnerHasher {
     fn finish(&self) -> u64 {
         // A map uses the high and the low bits.
         self.0 ^ (self.0 >> 32)
-    }
-}
-
-/// Whether the owner of a lock can acquire it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reentry {
-    ByOwner,
-    /// Each acquire has a separate owner.
-    Never,
-}
-
-impl Reentry {
-    /// Returns the owner of an acquire by `caller`.
-    pub(crate) fn owner(self, caller: &OwnerId) -> Cow<'_, OwnerId> {
-        match self {
-            Self::ByOwner => Cow::Borrowed(caller),
-            Self::Never => Cow::Owned(OwnerId::new()),
-        }
     }
 }
 

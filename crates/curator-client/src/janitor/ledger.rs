@@ -3,6 +3,7 @@
 mod refused;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,14 +21,23 @@ use crate::truncated::Truncated;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PendingDelete {
-    /// The path of the node; for a node whose name is not known yet, the directory and the
-    /// beginning of the name.
-    pub path: String,
+    /// The node. If [`is_prefix`](Self::is_prefix), its directory and the beginning of its name.
+    pub path: ZPath,
+    /// Whether only the beginning of the node's name is known, because the reply to its create has
+    /// not arrived.
+    pub is_prefix: bool,
     /// Why the last attempt failed. `None` during the first attempt.
     pub last_error: Option<Error>,
     /// Whether the server refuses the delete, so that retrying is pointless: the node stays, or, if
     /// it is ephemeral, stays until its session is over.
     pub given_up: bool,
+}
+
+impl fmt::Display for PendingDelete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.is_prefix { "…" } else { "" };
+        write!(f, "{}{end}", self.path)
+    }
 }
 
 /// The maximum number of deletes that are logged at `warn`: of those given up in one interval, and
@@ -146,7 +156,7 @@ impl Ledger {
             .collect()
     }
 
-    pub(super) fn forget_refused(&self, session: &Session, path: &str) {
+    pub(super) fn forget_refused(&self, session: &Session, path: &ZPath) {
         self.lock().refused.forget(session, path);
     }
 
@@ -156,10 +166,8 @@ impl Ledger {
     }
 
     pub(super) async fn gone_below(&self, dir: &ZPath) -> Vec<PendingDelete> {
-        let is_below = |delete: &PendingDelete| {
-            let below = delete.path.strip_prefix(dir.as_str());
-            below.is_some_and(|below| dir.is_root() || below.starts_with('/'))
-        };
+        let is_below =
+            |delete: &PendingDelete| delete.path != *dir && delete.path.is_at_or_below(dir);
         let mut count = self.count.subscribe();
         let pending = |(id, entry): (&u64, &Entry)| is_below(&entry.delete).then_some(*id);
         let mut ids: Vec<u64> = self.lock().pending.iter().filter_map(pending).collect();
@@ -187,25 +195,45 @@ impl Ledger {
             .collect()
     }
 
-    pub(super) fn add(&self, path: String, session: Option<Session>) -> u64 {
+    /// Adds a delete of this node. It ends with the `session`, if there is one.
+    pub(super) fn add(&self, path: &ZPath, session: Option<&Session>) -> u64 {
+        self.add_delete(path.clone(), false, session)
+    }
+
+    /// Adds a delete of a node of which only the beginning of the name is known.
+    pub(super) fn add_prefix(&self, path: ZPath, session: &Session) -> u64 {
+        self.add_delete(path, true, Some(session))
+    }
+
+    fn add_delete(&self, path: ZPath, is_prefix: bool, session: Option<&Session>) -> u64 {
         let mut entries = self.lock();
         let id = entries.next;
         entries.next += 1;
-        let delete = PendingDelete {
-            path,
-            last_error: None,
-            given_up: false,
-        };
-        entries.pending.insert(
-            id,
-            Entry {
-                delete,
-                session,
-                begun: Begun::now(),
+        let entry = Entry {
+            delete: PendingDelete {
+                path,
+                is_prefix,
+                last_error: None,
+                given_up: false,
             },
-        );
+            session: session.cloned(),
+            begun: Begun::now(),
+        };
+        entries.pending.insert(id, entry);
         self.publish_count(&entries);
         id
+    }
+
+    /// Adds the delete of a node that the server has refused.
+    pub(super) fn add_refused(&self, session: &Session, path: &ZPath, error: &Error) {
+        let id = self.add(path, Some(session));
+        self.refused(id, error);
+    }
+
+    /// Records that the server refuses the delete.
+    pub(super) fn refused(&self, id: u64, error: &Error) {
+        self.note(id, error);
+        self.give_up(id);
     }
 
     pub(super) fn note(&self, id: u64, error: &Error) {
@@ -226,16 +254,9 @@ impl Ledger {
         let (line, more) = entries.lines.next(source::now());
         // Unlocked before logging: a log subscriber may read this ledger.
         drop(entries);
-        let PendingDelete {
-            path, last_error, ..
-        } = &delete;
-        let (path, error) = (
-            Truncated(path),
-            last_error
-                .as_ref()
-                .map(Truncated)
-                .map(tracing::field::display),
-        );
+        let path = Truncated(&delete);
+        let error = delete.last_error.as_ref();
+        let error = error.map(Truncated).map(tracing::field::display);
         let client = &*self.client;
         if more > 0 {
             tracing::warn!(client, more, "more nodes could not be deleted");
@@ -268,15 +289,10 @@ impl Ledger {
         drop(entries);
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
-        for PendingDelete {
-            path, last_error, ..
-        } in left.by_ref().take(MOST_LOGGED)
-        {
-            let (client, path) = (&*self.client, Truncated(path));
-            let last_error = last_error
-                .as_ref()
-                .map(Truncated)
-                .map(tracing::field::display);
+        for delete in left.by_ref().take(MOST_LOGGED) {
+            let (client, path) = (&*self.client, Truncated(delete));
+            let last_error = delete.last_error.as_ref();
+            let last_error = last_error.map(Truncated).map(tracing::field::display);
             tracing::warn!(
                 client,
                 %path,

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
+use super::deletion::{Deleted, Deletion};
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
 use crate::node::find::NodeFinder;
@@ -16,19 +16,17 @@ use crate::node::tree::delete_tree;
 use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
-use crate::session::{Request, Session};
+use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::timer::Timer;
 
 /// A job, with the ids of its ledger entries.
 pub(super) enum Job {
     One(u64, Delete),
-    /// Nodes of one session, in one transaction that is already in flight. `_keep_alive` is dropped
-    /// when all of them are done.
-    Together {
-        session: Session,
-        nodes: Vec<(u64, Delete)>,
-        sent: Request<()>,
+    /// Nodes of one session. `_keep_alive` is dropped when all of them are done.
+    Owned {
+        deletion: Deletion,
+        ids: Vec<(ZPath, u64)>,
         _keep_alive: KeepAlive,
     },
 }
@@ -39,14 +37,6 @@ pub(super) enum Delete {
     Path(ZPath),
     /// A node of any session and everything below it, until it is gone.
     Tree(ZPath),
-    /// A node of this session. The first request may already be in flight; `_keep_alive` is dropped
-    /// when the delete is done.
-    Owned {
-        session: Session,
-        path: ZPath,
-        sent: Option<Request<()>>,
-        _keep_alive: KeepAlive,
-    },
     /// A node of this session with an unknown sequence number: its create may or may not have been
     /// applied.
     Find {
@@ -95,7 +85,7 @@ impl Job {
     pub(super) fn ids(&self) -> Vec<u64> {
         match self {
             Self::One(id, _) => vec![*id],
-            Self::Together { nodes, .. } => nodes.iter().map(|(id, _)| *id).collect(),
+            Self::Owned { ids, .. } => ids.iter().map(|(_, id)| *id).collect(),
         }
     }
 }
@@ -104,7 +94,7 @@ impl Delete {
     pub(super) fn session(&self) -> Option<&Session> {
         match self {
             Self::Path(_) | Self::Tree(_) => None,
-            Self::Owned { session, .. } | Self::Find { session, .. } => Some(session),
+            Self::Find { session, .. } => Some(session),
             Self::Created { node, .. } => node.session.as_ref(),
         }
     }
@@ -177,53 +167,41 @@ impl Worker {
     async fn finish(&self, job: Job) {
         match job {
             Job::One(id, delete) => self.finish_one(id, delete).await,
-            Job::Together {
-                session,
-                nodes,
-                sent,
+            Job::Owned {
+                deletion,
+                ids,
                 _keep_alive,
-            } => {
-                let rest = match sent.await {
-                    Ok(()) => {
-                        nodes.into_iter().for_each(|(id, _)| self.ledger.remove(id));
-                        return;
-                    }
-                    Err(error) => self.after_failure(&session, nodes, error).await,
-                };
-                // All in one pipeline.
-                join_all(
-                    rest.into_iter()
-                        .map(|(id, delete)| self.finish_one(id, delete)),
-                )
-                .await;
-            }
+            } => self.finish_owned(deletion, ids).await,
         }
     }
 
-    /// Waits after the failure of several deletes in one request, and returns the deletes to try
-    /// one by one.
-    async fn after_failure(
-        &self,
-        session: &Session,
-        mut nodes: Vec<(u64, Delete)>,
-        error: Error,
-    ) -> Vec<(u64, Delete)> {
-        if let Error::TransactionFailed { index, cause } = &error
-            && matches!(**cause, Error::NoNode { .. })
-            && *index < nodes.len()
-        {
-            let (id, _) = nodes.remove(*index);
-            self.ledger.remove(id);
+    /// Tries until each node is gone or the server refuses its deletion, or the session has ended.
+    async fn finish_owned(&self, mut deletion: Deletion, mut ids: Vec<(ZPath, u64)>) {
+        let mut retrier = self.retrier();
+        loop {
+            let attempt = deletion.attempt(|node, how| {
+                let settled = ids.iter().position(|(path, _)| path == node);
+                let Some((_, id)) = settled.map(|at| ids.remove(at)) else {
+                    return;
+                };
+                match how {
+                    Deleted::Gone | Deleted::Missing => self.ledger.remove(id),
+                    Deleted::Refused(error) => self.ledger.refused(id, &error),
+                }
+            });
+            let Err(error) = attempt.await else { return };
+            ids.iter().for_each(|(_, id)| self.ledger.note(*id, &error));
+            if deletion.session().end().is_some() {
+                // The end of the session removes the nodes.
+                ids.iter().for_each(|(_, id)| self.ledger.remove(*id));
+                return;
+            }
+            if retrier.pause(error).await.is_err() {
+                ids.iter().for_each(|(_, id)| self.ledger.give_up(*id));
+                return;
+            }
+            wait_for_connection(deletion.session()).await;
         }
-        nodes
-            .iter()
-            .for_each(|(id, _)| self.ledger.note(*id, &error));
-        if session.end().is_none() {
-            // If the error cannot be retried, the pause ends immediately: the server may refuse
-            // only one of the deletes.
-            let _ = self.retrier().pause(error).await;
-        }
-        nodes
     }
 
     /// Tries until the node is gone, the session is over, or the server refuses the delete.
@@ -263,18 +241,6 @@ impl Worker {
                 let session = self.sessions.connected_even_while_closing().await?;
                 delete_tree(&session, path, None).await
             }
-            Delete::Owned {
-                session,
-                path,
-                sent,
-                ..
-            } => match sent.take() {
-                Some(sent) => sent.await,
-                None => {
-                    wait_for_connection(session).await;
-                    session.delete(path, None).await
-                }
-            },
             Delete::Find { session, finder } => self.delete_found(session, finder).await,
             Delete::Created { node, .. } => self.delete_created(node).await,
         };
@@ -290,27 +256,15 @@ impl Worker {
     async fn delete_found(&self, session: &Session, finder: &NodeFinder) -> Result<()> {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
-        // All in one pipeline.
-        let requests: Vec<_> = found
-            .iter()
-            .map(|node| session.delete(&node.path, None))
-            .collect();
-        let mut refused = Vec::new();
-        for (node, request) in found.iter().zip(requests) {
-            match request.await {
-                Ok(()) | Err(Error::NoNode { .. }) => {}
-                Err(error) if error.is_retryable() || session.end().is_some() => return Err(error),
-                Err(error) => refused.push((node, error)),
-            }
-        }
-        for (node, error) in refused {
-            let id = self
-                .ledger
-                .add(node.path.to_string(), Some(session.clone()));
-            self.ledger.note(id, &error);
-            self.ledger.give_up(id);
-        }
-        Ok(())
+        let found = found.into_iter().map(|node| node.path).collect();
+        let mut deletion = Deletion::new(session, found);
+        deletion
+            .attempt(|node, how| {
+                if let Deleted::Refused(error) = how {
+                    self.ledger.add_refused(session, node, &error);
+                }
+            })
+            .await
     }
 
     /// Deletes the node if it exists. Another node at its path stays.

@@ -37,6 +37,12 @@ impl NodeFinder {
         }
     }
 
+    /// The directory and the beginning of the names, as one path.
+    pub(crate) fn prefix(&self) -> ZPath {
+        let prefix = self.dir.join(&self.name_prefix);
+        prefix.unwrap_or_else(|_| self.dir.clone())
+    }
+
     /// Finds the nodes that belong to `session`. Two round trips, or one if there is no candidate.
     ///
     /// # Errors
@@ -85,16 +91,5 @@ impl NodeFinder {
             }
         }
         Ok(found)
-    }
-}
-
-impl std::fmt::Display for NodeFinder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}/{}…",
-            self.dir.as_str().trim_end_matches('/'),
-            self.name_prefix
-        )
     }
 }

@@ -25,7 +25,10 @@ async fn numbered(client: &CuratorClient, dir: &ZPath, name: &str) -> ZPath {
 }
 
 fn paths(deletes: Vec<curator_client::PendingDelete>) -> Vec<String> {
-    deletes.into_iter().map(|delete| delete.path).collect()
+    deletes
+        .into_iter()
+        .map(|delete| delete.to_string())
+        .collect()
 }
 
 #[tokio::test]

@@ -43,8 +43,8 @@ pub(super) struct Claim {
     place: OwnNode,
     /// The latest version of our place's data that was read.
     place_version: i32,
-    /// Whether leases of ours may exist: a take was sent, and is not known to have failed.
-    may_exist: bool,
+    /// Whether a take was sent, and its outcome is not known.
+    pub(super) may_exist: bool,
     /// Whether the directory of the leases was missing when it was last read.
     is_directory_missing: bool,
     /// How many takes have failed because `is_directory_missing` was wrong, up to
@@ -223,7 +223,7 @@ impl Claim {
                 },
             ) if ephemeral_owner == self.session_id => {
                 let own = |name| OwnNode { name, czxid };
-                self.state = State::Taken(names.into_iter().map(own).collect());
+                self.have(names.into_iter().map(own).collect());
             }
             (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart),
             (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),
@@ -261,15 +261,11 @@ impl Claim {
     }
 
     /// The leases, once they have been taken.
-    pub(super) fn taken(&self) -> Option<Vec<OwnNode>> {
+    pub(super) fn taken(&self) -> Option<&[OwnNode]> {
         match &self.state {
-            State::Taken(leases) => Some(leases.clone()),
+            State::Taken(leases) => Some(leases),
             _ => None,
         }
-    }
-
-    pub(super) fn may_exist(&self) -> bool {
-        self.may_exist
     }
 
     /// Whether the claim cannot be won while `stuck` of the leases exist, even if all others are
@@ -395,7 +391,6 @@ impl Claim {
     }
 
     fn take(&mut self, limit: Limit, pace: Pace) {
-        self.may_exist = true;
         let take = Request::Take {
             with_directory: self.is_directory_missing,
             quantity: self.quantity,
@@ -409,9 +404,7 @@ impl Claim {
     fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
         self.may_exist = matches!(answer, Answer::Taken(_) | Answer::Unknown);
         match answer {
-            Answer::Taken(leases) if leases.len() == self.quantity => {
-                self.state = State::Taken(leases)
-            }
+            Answer::Taken(leases) if leases.len() == self.quantity => self.have(leases),
             Answer::LimitChanged => self.look(LeaseReads::default(), Pace::Now),
             Answer::PlaceWritten => self.read_place(limit, Pace::Now),
             Answer::Missing => return Err(End::Restart),
@@ -435,6 +428,11 @@ impl Claim {
             }
         }
         Ok(())
+    }
+
+    fn have(&mut self, leases: Vec<OwnNode>) {
+        self.may_exist = false;
+        self.state = State::Taken(leases);
     }
 
     /// Reads our place again. The number of leases has not risen, because we are still first.

@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// How many nodes were before ours in the latest list, less those of the plan that were deleted
     /// since; 0 once the queue is owned.
     pub(super) place: usize,
-    /// Whether our node may exist: a create was sent, and the node is not known to be deleted.
+    /// Whether a create was sent, and its outcome is not known.
     pub(super) may_exist: bool,
     /// Nodes of ours other than `own`.
     pub(super) surplus: Vec<String>,
@@ -154,7 +154,6 @@ impl Entry {
 /// Entering the queue.
 impl Entry {
     pub(super) fn join(&mut self) -> Outcome {
-        self.may_exist = true;
         self.request(State::Joining, [Request::Create, Request::List], Pace::Now)
     }
 
@@ -163,7 +162,7 @@ impl Entry {
     /// create directories of each other; but if attempts keep failing, directories are also
     /// deleted, so later attempts are paced.
     fn join_with_parents(&mut self) -> Outcome {
-        self.may_exist = true;
+        self.may_exist = false;
         let pace = if self.without_directory < IMMEDIATE_ATTEMPTS {
             Pace::Now
         } else {
@@ -186,6 +185,7 @@ impl Entry {
         match created {
             Answer::Created(node) => {
                 let sequence = driver.sequence(&node.name);
+                self.may_exist = false;
                 let own = self.own.insert(node);
                 if sequence.is_none() {
                     return Err(End::protocol(format!(
@@ -246,6 +246,7 @@ impl Entry {
             .collect();
         if requests.is_empty() {
             // The leader has not applied the create, and after the sync it cannot any more.
+            self.may_exist = false;
             return self.join();
         }
         self.request(State::Identifying { queue }, requests, Pace::Now)
@@ -283,6 +284,7 @@ impl Entry {
         if has_unknown_answer {
             return self.recover();
         }
+        self.may_exist = false;
         // In the order of the queue: the first has the best place.
         let mut ours = ours.into_iter();
         self.own = ours.next();

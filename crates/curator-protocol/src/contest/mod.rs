@@ -16,7 +16,9 @@ pub use self::claim::LeaseLimit;
 use self::claim::{Claim, LEASES};
 use self::entry::{Entry, Outcome, State};
 use self::step::End;
-pub use self::step::{Answer, ContestError, Event, Limit, OwnNode, Pace, Request, Standing, Step};
+pub use self::step::{
+    Answer, ContestError, Event, Leftover, Limit, OwnNode, Pace, Request, Standing, Step,
+};
 use crate::driver::{LockInternalsDriver, Verdict};
 use crate::queue::Queue;
 
@@ -54,9 +56,9 @@ use crate::queue::Queue;
 ///   an event of an own node, and report that first: two separate watchers do not preserve the
 ///   order in which the server sent them. Keep the `AheadDeleted` for later. An event that is taken
 ///   from its watch and not reported is a lost wake-up.
-/// - However the contest ends, delete the nodes of [`surplus`](Self::surplus). Unless it is won,
-///   also delete those of [`nodes`](Self::nodes), and any node with the contest's id in the
-///   directories of [`unknown_nodes`](Self::unknown_nodes).
+/// - Call [`sent`](Self::sent) before the first request of a pipeline is written. However and
+///   whenever the contest ends, also in the middle of a pipeline, delete its
+///   [`leftovers`](Self::leftovers).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contest {
     /// One per queue.
@@ -70,9 +72,13 @@ pub struct Contest {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     New,
+    /// The requests of this pipeline have not been sent yet.
+    Ready(Vec<(usize, Request)>),
     InFlight(Vec<(usize, Request)>),
     Waiting,
     Over,
+    /// Won, and the nodes belong to the caller.
+    HandedOver,
 }
 
 impl Contest {
@@ -134,6 +140,39 @@ impl Contest {
             .enumerate()
             .collect();
         self.advance(outcomes)
+    }
+
+    /// Records that the requests of the last [`Step::Send`] are sent now. From here on,
+    /// [`leftovers`](Self::leftovers) includes what they may create.
+    pub fn sent(&mut self) {
+        let Stage::Ready(requests) = &mut self.stage else {
+            return;
+        };
+        let requests = mem::take(requests);
+        for (directory, request) in &requests {
+            match request {
+                Request::Create | Request::CreateWithParents => {
+                    self.entries[*directory].may_exist = true;
+                }
+                Request::Take { .. } => {
+                    self.claim
+                        .iter_mut()
+                        .for_each(|claim| claim.may_exist = true);
+                }
+                _ => {}
+            }
+        }
+        self.stage = Stage::InFlight(requests);
+    }
+
+    /// Records that the server has denied the create that is in flight in this directory, so that
+    /// it has created nothing. The contest cannot continue.
+    pub fn denied(&mut self, directory: usize) {
+        if let Some(entry) = self.entries.get_mut(directory) {
+            entry.may_exist = false;
+        } else if let Some(claim) = &mut self.claim {
+            claim.may_exist = false;
+        }
     }
 
     /// Takes all answers to the pipeline in flight, in the order of its requests.
@@ -212,8 +251,8 @@ impl Contest {
         self.advance([(queue, outcome)])
     }
 
-    /// Our nodes whose names are known, except those that are known to be deleted, each with its
-    /// queue.
+    /// Our nodes in the queues whose names are known, except those that are known to be deleted,
+    /// each with its queue.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &OwnNode)> {
         self.entries
             .iter()
@@ -237,29 +276,39 @@ impl Contest {
         })
     }
 
-    /// The directories in which nodes of ours may exist that are not in [`nodes`](Self::nodes).
-    pub fn unknown_nodes(&self) -> impl Iterator<Item = usize> {
-        let is_unknown = |(_, entry): &(usize, &Entry)| entry.may_exist && entry.own.is_none();
-        let queues = self
+    /// What the contest leaves behind if it ends now: its nodes, and the directories in which it
+    /// may have others. After [`hand_over`](Self::hand_over), without the nodes that it has won.
+    pub fn leftovers(&self) -> impl Iterator<Item = Leftover<'_>> {
+        let own = |stage: &Stage| *stage != Stage::HandedOver;
+        let places = self.nodes().map(|(queue, node)| (queue, &node.name));
+        let leases = self.claim.iter().filter_map(Claim::taken).flatten();
+        let surplus = self
             .entries
             .iter()
             .enumerate()
-            .filter(is_unknown)
+            .flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name)));
+        let unknown_places = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.may_exist)
             .map(|(queue, _)| queue);
-        queues.chain(
-            self.claim
-                .as_ref()
-                .filter(|claim| claim.may_exist())
-                .map(|_| LEASES),
-        )
+        let unknown_leases = self.claim.iter().filter(|claim| claim.may_exist);
+        places
+            .chain(leases.map(|lease| (LEASES, &lease.name)))
+            .filter(move |_| own(&self.stage))
+            .chain(surplus)
+            .map(|(directory, name)| Leftover::Node { directory, name })
+            .chain(
+                unknown_places
+                    .chain(unknown_leases.map(|_| LEASES))
+                    .map(|directory| Leftover::Unknown { directory }),
+            )
     }
 
-    /// Nodes of ours other than [`nodes`](Self::nodes), each with its queue. They serve no purpose
-    /// and are to be deleted.
-    pub fn surplus(&self) -> impl Iterator<Item = (usize, &str)> {
-        let entries = self.entries.iter().enumerate();
-        entries
-            .flat_map(|(queue, entry)| entry.surplus.iter().map(move |name| (queue, name.as_str())))
+    /// Records that the won nodes belong to the caller now, who deletes them.
+    pub fn hand_over(&mut self) {
+        self.stage = Stage::HandedOver;
     }
 
     /// Whether the contest has a node in a queue, and is not taking leases yet.
@@ -345,7 +394,12 @@ impl Contest {
                     return self.over(Step::Refused);
                 }
                 match claim.taken() {
-                    Some(leases) => return self.over(Step::Won(leases)),
+                    Some(leases) => {
+                        let leases = leases.to_vec();
+                        // The take has deleted our place.
+                        self.entries.iter_mut().for_each(|entry| entry.own = None);
+                        return self.over(Step::Won(leases));
+                    }
                     None => claim.take_pending(),
                 }
             }
@@ -354,7 +408,7 @@ impl Contest {
             self.stage = Stage::Waiting;
             return Step::Wait;
         }
-        self.stage = Stage::InFlight(requests.clone());
+        self.stage = Stage::Ready(requests.clone());
         Step::Send { requests, pace }
     }
 

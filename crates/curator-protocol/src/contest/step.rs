@@ -257,6 +257,28 @@ pub struct OwnNode {
     pub czxid: i64,
 }
 
+/// Something that a contest leaves behind in a directory, which has the index of its queue, or the
+/// one after the queues for the leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a runner of contests must handle every case"
+)]
+pub enum Leftover<'a> {
+    /// This node.
+    Node {
+        /// Where.
+        directory: usize,
+        /// The name of the node.
+        name: &'a str,
+    },
+    /// A create was sent, and its outcome is not known: any number of nodes with the contest's id.
+    Unknown {
+        /// Where.
+        directory: usize,
+    },
+}
+
 /// Why a contest cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! The simplest runner that can drive a contest.
 
-use curator_protocol::{Answer, Contest, ContestError, Event, Pace, Request, Step};
+use curator_protocol::{Answer, ContestError, Event, Leftover, Pace, Request, Step};
 
 use super::client::{Call, Client, Phase, Watch};
 use super::defect::Defect;
@@ -79,6 +79,9 @@ impl World {
         let client = &mut *self.clients[who];
         match step {
             Step::Send { requests, .. } => {
+                if let Some(contest) = &mut client.contest {
+                    contest.sent();
+                }
                 client.answers.clear();
                 client.phase = Phase::InFlight(requests.len());
                 let requests = requests
@@ -111,11 +114,15 @@ impl World {
                     .into_iter()
                     .zip(nodes.into_iter().map(|node| node.name))
                     .collect();
-                let surplus = client.contest.iter().flat_map(Contest::surplus);
-                let delete = |(number, name): (usize, &str)| {
-                    Call::Delete(scenario.directory(who, number), name.to_owned())
-                };
-                client.wire.extend(surplus.map(delete));
+                if let Some(contest) = &mut client.contest {
+                    contest.hand_over();
+                }
+                let sweeps = self.clean_up(scenario, who);
+                assert!(
+                    sweeps.is_empty(),
+                    "all nodes of a contest that is won are known"
+                );
+                let client = &mut *self.clients[who];
                 // With several queues, the contest can be won before the event of a deleted node in
                 // another queue arrives. With one queue, that event arrives first.
                 let may_be_late = scenario.clients[who].queues.len() > 1;
@@ -317,22 +324,26 @@ impl World {
         let (creator, Some(contest)) = (client.creator(), &client.contest) else {
             return Vec::new();
         };
-        let directory = |number| scenario.directory(who, number);
-        let nodes = contest
-            .nodes()
-            .map(|(number, node)| (number, node.name.as_str()))
-            .chain(contest.surplus());
-        client
-            .wire
-            .extend(nodes.map(|(number, name)| Call::Delete(directory(number), name.to_owned())));
-        let is_left = |dir: &usize| {
-            scenario.is_semaphore() && *dir == LEASES && scenario.has(Defect::LeavesLeases)
-        };
-        let unknown = contest
-            .unknown_nodes()
-            .map(directory)
-            .filter(|dir| !is_left(dir));
-        unknown.map(|dir| Call::Sweep(dir, creator)).collect()
+        let is_left =
+            |dir| scenario.is_semaphore() && dir == LEASES && scenario.has(Defect::LeavesLeases);
+        let mut sweeps = Vec::new();
+        for leftover in contest.leftovers() {
+            match leftover {
+                Leftover::Node { directory, name } => {
+                    let directory = scenario.directory(who, directory);
+                    client
+                        .wire
+                        .push_back(Call::Delete(directory, name.to_owned()));
+                }
+                Leftover::Unknown { directory } => {
+                    let directory = scenario.directory(who, directory);
+                    if !is_left(directory) {
+                        sweeps.push(Call::Sweep(directory, creator));
+                    }
+                }
+            }
+        }
+        sweeps
     }
 
     pub(super) fn finish_cleaning(&mut self, who: usize) {

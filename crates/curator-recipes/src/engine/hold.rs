@@ -1,19 +1,16 @@
 //! A held lock, shared by all guards of one owner.
 
-mod end;
-
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use curator_client::source::watch;
 use curator_client::{CuratorClient, HeldNode, Session, ZPath};
 use futures_util::future::try_join_all;
 use tracing::Span;
 
-pub(crate) use self::end::HoldEnd;
 use super::failures::Failures;
 use super::log::{AcquireLog, HoldLog};
-use super::own_nodes::OwnNodes;
+use super::release::HeldNodes;
 use super::revocation::Revocation;
 use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason, Result};
@@ -44,7 +41,7 @@ struct State {
     guards: usize,
     /// `None` once the last guard is gone: the nodes are being deleted, and the owner cannot
     /// re-enter.
-    nodes: Option<OwnNodes>,
+    nodes: Option<HeldNodes>,
     /// Completes when a node has been deleted. `None` until it is first needed.
     deleted: Option<Deleted>,
     /// Makes the session check the nodes after each reconnect, until the last guard is gone.
@@ -62,13 +59,15 @@ pub(crate) enum HoldUser {
 impl Hold {
     /// Makes a hold with one guard. `watches` contains the existing watches of the nodes.
     pub(crate) fn new(
-        mut nodes: OwnNodes,
+        mut nodes: HeldNodes,
         token: FencingToken,
         watches: impl IntoIterator<Item = Option<OwnWatch>>,
-        (log, owner): (&AcquireLog<'_>, &OwnerId),
+        log: &AcquireLog<'_>,
+        owner: &OwnerId,
     ) -> Self {
-        let paths: Vec<_> = nodes.paths().cloned().collect();
-        let log = HoldLog::owned(log, owner, &nodes.session, &paths, token);
+        let (client, session) = (nodes.client().clone(), nodes.session().clone());
+        let paths = nodes.paths().to_vec();
+        let log = HoldLog::owned(log, owner, &session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
         let watched = paths
@@ -77,8 +76,7 @@ impl Hold {
             .zip(watches)
             .map(|(path, own)| WatchedNode::new(path, own, &revocation));
         let watched: Vec<_> = watched.collect();
-        nodes.watched.clone_from(&watched);
-        let (client, session) = (nodes.client.clone(), nodes.session.clone());
+        nodes.keep(&watched);
         let held = watched.iter().map(|node| {
             let found_missing = node.clone();
             session.hold_node(node.path(), move || found_missing.note_deletion())
@@ -178,7 +176,7 @@ impl Hold {
     }
 
     /// Removes a guard. If it was the last, returns the nodes; dropping them deletes them.
-    pub(crate) fn leave(&self, user: HoldUser) -> Option<OwnNodes> {
+    pub(crate) fn leave(&self, user: HoldUser) -> Option<HeldNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
         let guards = state.guards;
@@ -196,7 +194,7 @@ impl Hold {
     }
 
     /// Like [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
-    pub(crate) fn leave_if_last(&self) -> Option<OwnNodes> {
+    pub(crate) fn leave_if_last(&self) -> Option<HeldNodes> {
         let mut state = self.lock();
         if state.guards > 1 {
             return None;
@@ -281,7 +279,7 @@ impl Hold {
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
             return;
         }
-        let none = OwnNodes::new(&self.client, &self.session);
+        let none = HeldNodes::new(&self.client, &self.session, Vec::new());
         let left = self
             .lock()
             .nodes
@@ -297,7 +295,7 @@ impl Hold {
     }
 
     /// Records the release by the last guard, unless the lock is already lost.
-    fn note_release(&self, nodes: Option<OwnNodes>) -> Option<OwnNodes> {
+    fn note_release(&self, nodes: Option<HeldNodes>) -> Option<HeldNodes> {
         if nodes.is_some() && self.loss().is_none() {
             self.note_end(&LockLost {
                 path: self.path().clone(),
@@ -369,5 +367,62 @@ impl Drop for Hold {
         if self.ended.borrow().is_none() {
             self.log.unused();
         }
+    }
+}
+
+/// Signals that a hold has ended, by loss or by release. Keeps neither the lock nor the hold alive.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldEnd {
+    hold: Weak<Hold>,
+    ended: watch::Receiver<Option<LockLost>>,
+    /// The path of the first node.
+    path: ZPath,
+}
+
+impl HoldEnd {
+    pub(crate) fn of(hold: &Arc<Hold>) -> Self {
+        Self {
+            hold: Arc::downgrade(hold),
+            ended: hold.ended.subscribe(),
+            path: hold.path().clone(),
+        }
+    }
+
+    /// Why the lock is no longer held; `None` if it is not known to have ended. Reads the clock,
+    /// and sends nothing.
+    pub(crate) fn known(&self) -> Option<LockLost> {
+        let recorded = self.ended.borrow().clone();
+        recorded.or_else(|| match self.hold.upgrade() {
+            Some(hold) => hold.loss(),
+            None => Some(self.over()),
+        })
+    }
+
+    /// Waits until the lock is no longer held, and returns why.
+    pub(crate) async fn wait(mut self) -> LockLost {
+        let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else {
+            return self.over();
+        };
+        tokio::select! {
+            biased;
+            // An error means that the hold was dropped.
+            _ = self.ended.wait_for(Option::is_some) => {}
+            lost = losing => {
+                // If the hold was dropped or has ended otherwise, its end is recorded already.
+                if let Some(hold) = self.hold.upgrade() {
+                    hold.note_end(&lost);
+                }
+            }
+        }
+        self.over()
+    }
+
+    /// Why the lock is no longer held. Call this only after the hold has ended.
+    fn over(&self) -> LockLost {
+        let released = || LockLost {
+            path: self.path.clone(),
+            reason: LossReason::Released,
+        };
+        self.ended.borrow().clone().unwrap_or_else(released)
     }
 }

@@ -1,19 +1,13 @@
 //! The engine under every lock: runs one contest after another, until one is won.
 
-mod acquiring;
-
 use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{CuratorClient, ZPath, source};
 use curator_protocol::{LockInternalsDriver, Uuid};
-use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
-use self::acquiring::Acquiring;
-use super::contender::LeasesWanted;
 use super::failures::Failures;
-use super::hold::Hold;
 use super::line::Line;
 use super::log::{AcquireLog, Subject};
 use super::meter::Meter;
@@ -24,8 +18,8 @@ use crate::wait::Wait;
 /// The engine under every lock: creates one node in each of its queues, and waits until these nodes
 /// own the lock.
 ///
-/// After Curator's class of the same name. The [`Contest`] decides what to do; the [`Contender`]
-/// sends the requests.
+/// After Curator's class of the same name. A `Contest` decides what to do, and a `Runner` sends its
+/// requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
     client: CuratorClient,
@@ -105,7 +99,7 @@ impl LockInternals {
     }
 
     /// Records whether an acquire waits in the queue.
-    fn note_queued(&self, is_queued: bool) {
+    pub(super) fn note_queued(&self, is_queued: bool) {
         if let Some(queued) = &self.queued {
             queued.send_if_modified(|known| std::mem::replace(known, is_queued) != is_queued);
         }
@@ -140,6 +134,10 @@ impl LockInternals {
         &self.client
     }
 
+    pub(super) fn line(&self) -> Option<&Line> {
+        self.line.as_deref()
+    }
+
     pub(crate) fn dirs(&self) -> &[ZPath] {
         &self.dirs
     }
@@ -165,30 +163,28 @@ impl LockInternals {
         AcquireLog::start(subject, owner, wait)
     }
 
-    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the
-    /// client closes. The work returns the log with its result.
+    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client
+    /// closes.
     ///
-    /// Boxed, so that the user's future that contains it stays small.
-    pub(crate) fn acquiring<'a, T, Work>(
-        &'a self,
-        owner: &'a OwnerId,
+    /// The inner futures are boxed, so that the user's future that contains this one stays small.
+    pub(crate) async fn logged<T>(
+        &self,
+        owner: &OwnerId,
         wait: Wait,
-        work: impl FnOnce(AcquireLog<'a>) -> Work,
-    ) -> BoxFuture<'a, Result<Option<T>>>
-    where
-        T: Send + 'a,
-        Work: Future<Output = (AcquireLog<'a>, Result<Option<T>>)> + Send + 'a,
-    {
-        let log = self.start_log(owner, wait);
-        let span = log.span().clone();
-        let logged = work(log).map(|(mut log, acquired)| {
-            log.ended(acquired.as_ref().map(Option::is_some));
-            acquired
-        });
-        // The inner future is boxed as well: the compiler may store an awaited future twice in the
-        // outer one.
-        wait.bound(&self.client, logged.instrument(span).boxed())
-            .boxed()
+        work: impl AsyncFnOnce(&mut AcquireLog<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let acquiring = async {
+            let mut log = self.start_log(owner, wait);
+            let span = log.span().clone();
+            let logged = async {
+                let acquired = work(&mut log).await;
+                log.ended(acquired.as_ref().map(Option::is_some));
+                acquired
+            };
+            wait.bound(&self.client, Box::pin(logged.instrument(span)))
+                .await
+        };
+        Box::pin(acquiring).await
     }
 
     pub(crate) fn driver(&self) -> &dyn LockInternalsDriver {
@@ -201,20 +197,6 @@ impl LockInternals {
         self.data
             .as_ref()
             .unwrap_or_else(|| self.client.default_lock_data())
-    }
-
-    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore,
-    /// a hold for each of the wanted leases; or `None` if it would have to wait and `wait` is
-    /// [`Wait::No`].
-    ///
-    /// The engine ignores owners: the owner in `log` is only logged.
-    pub(crate) async fn acquire(
-        &self,
-        wait: Wait,
-        wanted: Option<LeasesWanted<'_>>,
-        log: &mut AcquireLog<'_>,
-    ) -> Result<Option<Vec<Hold>>> {
-        Acquiring::new(self, wait, wanted, log).run().await
     }
 
     pub(crate) fn protocol_error(&self, cause: impl ToString) -> Error {

@@ -2,16 +2,14 @@
 //! and no clock is read.
 
 #[cfg(feature = "metrics")]
-mod described;
-#[cfg(feature = "metrics")]
 mod measured;
 #[cfg(not(feature = "metrics"))]
 mod unmeasured;
 
 #[cfg(feature = "metrics")]
-pub use self::described::{HISTOGRAM_BOUNDS, describe_metrics};
-#[cfg(feature = "metrics")]
 pub(crate) use self::measured::{CacheMeter, Meter, Participation};
+#[cfg(feature = "metrics")]
+pub use self::measured::{HISTOGRAM_BOUNDS, describe_metrics};
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::unmeasured::{CacheMeter, Meter, Participation};
 

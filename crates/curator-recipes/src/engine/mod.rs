@@ -1,7 +1,7 @@
 //! The engine of the locks: acquires and holds nodes in queues, from the first request to the last
 //! delete. Independent of any recipe.
 
-pub(crate) mod contender;
+mod acquire;
 pub(crate) mod event_failures;
 mod failures;
 pub(crate) mod follow;
@@ -11,11 +11,12 @@ pub(crate) mod limit;
 mod line;
 pub(crate) mod log;
 pub(crate) mod meter;
-pub(crate) mod own_nodes;
 pub(crate) mod patience;
-pub(crate) mod pipeline;
 pub(crate) mod refused;
+pub(crate) mod release;
+pub(crate) mod requests;
 pub(crate) mod revocation;
+pub(crate) mod runner;
 pub(crate) mod state_sender;
 pub(crate) mod task;
 mod watched_node;

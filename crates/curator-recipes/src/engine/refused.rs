@@ -1,55 +1,39 @@
 //! Finds nodes of this client whose deletion the server refuses. A contender behind such a node
 //! would wait for a node that its own client cannot delete.
 
-use curator_client::{Error as ClientError, PendingDelete, Refusals, Session, ZPath};
-use curator_protocol::{Contest, LockInternalsDriver};
+use curator_client::{Error as ClientError, Refusals, Session, ZPath};
 
-use super::contender::Contender;
+use super::runner::Runner;
 use crate::error::Error;
 
 /// Returns the error for a node that the server does not let this session delete and that blocks
-/// `contest`. Call it before the contest starts or while it waits.
-pub(crate) async fn blocked_by_refused(
-    driver: &dyn LockInternalsDriver,
-    contest: &Contest,
-    contender: &mut Contender<'_>,
+/// the contest. Call it before the contest starts or while it waits.
+pub(super) async fn blocked_by_refused(
+    runner: &mut Runner<'_>,
     refusals: &mut Refusals,
 ) -> Option<Error> {
-    let ours =
-        |(path, cause): (ZPath, ClientError)| Some((contender.directory_of(&path)?, path, cause));
-    let refused: Vec<_> = refusals
-        .current()
-        .into_iter()
-        .filter_map(named)
-        .filter_map(ours)
-        .collect();
-    if refused.is_empty() {
-        return None;
+    let mut refused = Vec::new();
+    for delete in refusals.current() {
+        // Without its number, the place of a node is not known.
+        if let (Some(directory), Some(error)) =
+            (runner.directory_of(&delete.path), delete.last_error)
+            && !delete.is_prefix
+        {
+            refused.push((directory, delete.path, error));
+        }
     }
-    let blocking = |nodes: &[(usize, ZPath, ClientError)]| {
-        let nodes: Vec<_> = nodes
-            .iter()
-            .map(|(directory, path, _)| (*directory, path.name()))
-            .collect();
-        contest.blocked_by(driver, &nodes)
-    };
-    blocking(&refused)?;
+    runner.blocked_by(&refused)?;
     let mut stuck = Vec::new();
     for node in refused {
-        if is_stuck(&node.1, contender.session, refusals).await {
+        if is_stuck(&node.1, runner.session, refusals).await {
             stuck.push(node);
-            if let Some(index) = blocking(&stuck) {
+            if let Some(index) = runner.blocked_by(&stuck) {
                 let (_, path, cause) = stuck.swap_remove(index);
                 return Some(Error::ReleaseRefused { path, cause });
             }
         }
     }
     None
-}
-
-/// The node of a refused delete, and the error.
-fn named(delete: PendingDelete) -> Option<(ZPath, ClientError)> {
-    Some((ZPath::on_server(&delete.path).ok()?, delete.last_error?))
 }
 
 /// Whether the node still exists and still cannot be deleted: another client may have deleted it,
@@ -62,7 +46,7 @@ pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusal
     };
     match deleted {
         Ok(()) | Err(ClientError::NoNode { .. }) => {
-            refusals.forget(path.as_str());
+            refusals.forget(path);
             false
         }
         // The state of the node is unknown; the contest meets the same connection failure, and

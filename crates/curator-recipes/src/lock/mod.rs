@@ -1,6 +1,7 @@
 //! The locks.
 
 mod acquire_methods;
+mod base;
 pub(crate) mod guard;
 mod holds;
 mod inter_process_lock;

@@ -8,16 +8,16 @@ use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 use curator_client::source::watch;
 
 use super::acquire_methods::{acquire_methods, holder_methods};
+use super::base::BaseLock;
 use super::guard::LockGuard;
 use super::holds::Holds;
 use super::inter_process_lock::implement_inter_process_lock;
 use super::participants::Participant;
-use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
 use crate::engine::meter::Participation;
 use crate::error::Result;
-use crate::owner::{OwnerId, Reentry};
+use crate::owner::OwnerId;
 use crate::wait::Wait;
 
 /// The text between the id and the number in kazoo's node names.
@@ -70,7 +70,7 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 /// not share holds, even in the same task: the second one waits for the first.
 #[derive(Clone)]
 pub struct InterProcessMutex {
-    inner: Reentrant,
+    inner: BaseLock,
 }
 
 debug_line!(InterProcessMutex, |lock| path: lock.path(), held: lock.is_acquired_in_this_process(), connection: lock.client().connection_state());
@@ -106,7 +106,7 @@ impl InterProcessMutex {
     ///
     /// When the path is invalid.
     pub fn non_reentrant(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::make(client, path, Reentry::Never)
+        Self::make(client, path, BaseLock::non_reentrant)
     }
 
     /// Makes a *reentrant* mutex on `path`: its holder can acquire it again. Sends nothing; the
@@ -122,14 +122,18 @@ impl InterProcessMutex {
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::make(client, path, Reentry::ByOwner)
+        Self::make(client, path, BaseLock::reentrant)
     }
 
-    fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
+    fn make(
+        client: &CuratorClient,
+        path: impl NodePath,
+        base: fn(LockInternals) -> BaseLock,
+    ) -> Result<Self> {
         let driver = Arc::new(StandardLockInternalsDriver::default());
         let internals = LockInternals::new(client, "mutex", client.resolve(path)?, driver)?;
         Ok(Self {
-            inner: Reentrant::new(internals, reentry),
+            inner: base(internals),
         })
     }
 
@@ -199,7 +203,7 @@ impl InterProcessMutex {
         let driver = Arc::new(StandardLockInternalsDriver::with_lock_name(lock_name));
         let internals = LockInternals::new(client, kind, client.resolve(path)?, driver)?;
         Ok(Self {
-            inner: Reentrant::new(internals.without_line().reporting(queued), Reentry::Never),
+            inner: BaseLock::non_reentrant(internals.without_line().reporting(queued)),
         })
     }
 
@@ -285,8 +289,7 @@ impl InterProcessMutex {
     }
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        let owner = self.inner.owner(owner)?;
-        self.inner.enter(&owner, wait, || Ok(())).await
+        self.inner.enter(owner, wait, || Ok(())).await
     }
 }
 

@@ -1,160 +1,109 @@
-//! The shared part of locks that can be reentrant: finds the owner's hold, or acquires the lock.
+//! Re-entry: admits one acquiring future of an owner at a time.
 
-use std::borrow::Cow;
+#![expect(clippy::disallowed_types, reason = "looks up one owner at a time")]
+
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use curator_client::source::watch;
-use curator_protocol::LockInternalsDriver;
+use dashmap::DashMap;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use super::guard::LockGuard;
-use super::holds::{Holds, Share};
-use crate::engine::hold::{Hold, HoldUser};
-use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
-use crate::error::{Error, Result};
-use crate::owner::{OwnerId, Reentry};
+use crate::owner::{OwnerHasher, OwnerId};
 use crate::wait::Wait;
 
-/// The engine of every lock that can be reentrant. Clones share the holds.
-#[derive(Debug, Clone)]
-pub(crate) struct Reentrant {
-    internals: Arc<LockInternals>,
-    holds: Arc<Holds>,
-    reentry: Reentry,
+/// The gates of a reentrant lock, one for each owner that acquires it now.
+///
+/// Futures joined in one task are one owner: the second waits at the gate and then re-enters,
+/// whereas two contenders of one owner would wait for each other in the queue.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    gates: DashMap<OwnerId, Gate, BuildHasherDefault<OwnerHasher>>,
 }
 
-impl Reentrant {
-    pub(crate) fn new(internals: LockInternals, reentry: Reentry) -> Self {
-        Self {
-            internals: Arc::new(internals),
-            holds: Arc::default(),
-            reentry,
-        }
+#[derive(Debug, Default)]
+struct Gate {
+    mutex: Arc<AsyncMutex<()>>,
+    /// How many of the owner's futures are waiting at the gate, or have passed it.
+    contending: usize,
+}
+
+/// A future at the gate of its owner. While it has passed, others wait.
+#[derive(Debug)]
+#[must_use = "other futures of the owner pass when this is dropped"]
+pub(crate) struct Passed<'a> {
+    gates: &'a Gates,
+    owner: &'a OwnerId,
+    passed: Option<OwnedMutexGuard<()>>,
+}
+
+impl Gates {
+    /// Waits while another future of `owner` has passed the gate.
+    pub(crate) async fn pass<'a>(&'a self, owner: &'a OwnerId) -> Passed<'a> {
+        let (mut arrived, mutex) = self.arrive(owner);
+        arrived.passed = Some(mutex.lock_owned().await);
+        arrived
     }
 
-    /// Another lock on the same path, with other data.
-    pub(crate) fn with_data(&self, data: Arc<[u8]>) -> Self {
-        Self::new(
-            LockInternals::clone(&self.internals).with_data(data),
-            self.reentry,
-        )
+    /// Like [`pass`](Self::pass), but returns `None` instead of waiting.
+    pub(crate) fn try_pass<'a>(&'a self, owner: &'a OwnerId) -> Option<Passed<'a>> {
+        let (mut arrived, mutex) = self.arrive(owner);
+        arrived.passed = Some(mutex.try_lock_owned().ok()?);
+        Some(arrived)
     }
 
-    /// Another lock on the same path, with this name in its metrics.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn with_metrics_name(&self, name: Arc<str>) -> Self {
-        Self::new(
-            LockInternals::clone(&self.internals).with_metrics_name(name),
-            self.reentry,
-        )
-    }
-
-    /// The same lock with the same holds, whose acquires report to `queued`; see
-    /// [`LockInternals::reporting`].
-    pub(crate) fn reporting(&self, queued: Arc<watch::Sender<bool>>) -> Self {
-        let internals = LockInternals::clone(&self.internals).reporting(queued);
-        Self {
-            internals: Arc::new(internals),
-            holds: Arc::clone(&self.holds),
-            reentry: self.reentry,
-        }
-    }
-
-    /// Another lock on the same path, with other nodes.
-    pub(crate) fn with_driver(&self, driver: Arc<dyn LockInternalsDriver>) -> Result<Self> {
-        Ok(Self::new(
-            LockInternals::clone(&self.internals).with_driver(driver)?,
-            self.reentry,
-        ))
-    }
-
-    pub(crate) fn internals(&self) -> &LockInternals {
-        &self.internals
-    }
-
-    pub(crate) fn holds(&self) -> &Holds {
-        &self.holds
-    }
-
-    /// Returns the owner of an acquire by `caller`. Call this once for each acquire: if the lock is
-    /// not reentrant, each call returns another owner.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OwnerUnknown`] for a reentrant lock outside a tokio runtime.
-    pub(crate) fn owner<'a>(&self, caller: &'a OwnerId) -> Result<Cow<'a, OwnerId>> {
-        let owner = self.reentry.owner(caller);
-        if owner.is_unknown() {
-            return Err(Error::OwnerUnknown {
-                dir: self.internals.dir().clone(),
-            });
-        }
-        Ok(owner)
-    }
-
-    /// Returns another guard if `owner` already holds the lock; otherwise acquires the lock, unless
-    /// `permitted` returns an error.
-    ///
-    /// # Errors
-    ///
-    /// The error of `permitted`, which is called before and after the wait for the owner's other
-    /// futures; and those of the acquire.
-    pub(crate) async fn enter(
-        &self,
-        owner: &OwnerId,
+    /// Like [`pass`](Self::pass), and logs if another future has passed the gate. Returns `None`
+    /// if the acquire may not wait.
+    pub(crate) async fn pass_logged<'a>(
+        &'a self,
+        owner: &'a OwnerId,
         wait: Wait,
-        permitted: impl Fn() -> Result<()> + Send + Sync,
-    ) -> Result<Option<LockGuard>> {
-        match self.reenter(owner) {
-            Some(guard) => Ok(Some(guard)),
-            None => {
-                let acquiring = self
-                    .internals
-                    .acquiring(owner, wait, move |mut log| async move {
-                        let acquired = self.contend(owner, wait, permitted, &mut log).await;
-                        (log, acquired)
-                    });
-                acquiring.await
-            }
+        log: &AcquireLog<'_>,
+    ) -> Option<Passed<'a>> {
+        let passed = self.try_pass(owner);
+        if passed.is_some() {
+            return passed;
+        }
+        log.waits_for_its_owner();
+        match wait {
+            Wait::No => None,
+            Wait::Until(_) => Some(self.pass(owner).await),
         }
     }
 
-    async fn contend(
-        &self,
-        owner: &OwnerId,
-        wait: Wait,
-        permitted: impl Fn() -> Result<()> + Send + Sync,
-        log: &mut AcquireLog<'_>,
-    ) -> Result<Option<LockGuard>> {
-        permitted()?;
-        let gate = self.holds.gate(owner);
-        let Some(_passed) = gate.pass_logged(wait, log).await else {
-            return Ok(None);
+    fn arrive<'a>(&'a self, owner: &'a OwnerId) -> (Passed<'a>, Arc<AsyncMutex<()>>) {
+        let mut gate = self.gates.entry(owner.clone()).or_default();
+        gate.contending += 1;
+        let arrived = Passed {
+            gates: self,
+            owner,
+            passed: None,
         };
-        if let Some(guard) = self.reenter(owner) {
-            return Ok(Some(guard));
-        }
-        permitted()?;
-        let acquired = self.internals.acquire(wait, None, log).await?;
-        Ok(acquired
-            .and_then(|mut holds| holds.pop())
-            .map(|hold| self.hold(hold)))
+        (arrived, Arc::clone(&gate.mutex))
     }
+}
 
-    /// Returns another guard if `owner` already holds the lock.
-    pub(crate) fn reenter(&self, owner: &OwnerId) -> Option<LockGuard> {
-        let hold = self.holds.enter(owner, HoldUser::Guard)?;
-        Some(LockGuard::new(Share::new(&self.holds, hold)).of_reentry(true))
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        // Every task that acquires the lock is an owner, so the map must not keep all of them.
+        self.gates.gates.remove_if_mut(self.owner, |_, gate| {
+            gate.contending -= 1;
+            gate.contending == 0
+        });
     }
+}
 
-    /// If `owner` holds the lock, returns a share that keeps it held until dropped.
-    pub(crate) fn keep(&self, owner: &OwnerId) -> Option<Share> {
-        let hold = self.holds.enter(owner, HoldUser::Lock)?;
-        Some(Share::of_lock(&self.holds, hold))
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Records that the owner of `hold` now holds the lock.
-    pub(crate) fn hold(&self, hold: Hold) -> LockGuard {
-        LockGuard::new(self.holds.insert(hold))
+    #[test]
+    fn an_owner_that_no_longer_contends_is_forgotten() {
+        let (gates, owner) = (Gates::default(), OwnerId::new());
+        let first = gates.try_pass(&owner).unwrap();
+        assert!(gates.try_pass(&owner).is_none());
+        assert_eq!(gates.gates.len(), 1, "the first future still contends");
+        drop(first);
+        assert!(gates.gates.is_empty(), "{gates:?}");
     }
 }

@@ -283,7 +283,7 @@ async fn a_downgrade_that_is_not_permitted_leaves_only_the_write_node_to_delete(
         .into_iter()
         .map(|delete| delete.path)
         .collect();
-    assert_eq!(left, [node.to_string()]);
+    assert_eq!(left, [node]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

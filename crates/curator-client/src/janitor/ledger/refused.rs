@@ -6,6 +6,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use super::{Entry, Ledger, PendingDelete};
+use crate::path::ZPath;
 use crate::session::Session;
 use crate::source::watch;
 
@@ -79,9 +80,9 @@ impl Refused {
         of_session.map(|(_, delete)| delete.clone()).collect()
     }
 
-    pub(super) fn forget(&mut self, session: &Session, path: &str) {
+    pub(super) fn forget(&mut self, session: &Session, path: &ZPath) {
         self.of_sessions
-            .retain(|_, (owner, delete)| !(owner.is_same(session) && delete.path == path));
+            .retain(|_, (owner, delete)| !(owner.is_same(session) && delete.path == *path));
     }
 }
 
@@ -135,7 +136,7 @@ impl Refusals {
     }
 
     /// Forgets a delete whose node was found to be gone, because another client has deleted it.
-    pub fn forget(&self, path: &str) {
+    pub fn forget(&self, path: &ZPath) {
         self.ledger.forget_refused(&self.session, path);
     }
 }
@@ -148,22 +149,14 @@ mod tests {
     #[test]
     fn only_the_latest_refused_deletes_without_a_session_are_kept() {
         let ledger = Ledger::new(&Arc::from("test"), &Arc::new(ClientMeter::new(None)));
+        let path = |number: usize| ZPath::on_server(&format!("/{number}")).unwrap();
         for number in 0..MAX_WITHOUT_SESSION + 7 {
-            let id = ledger.add(number.to_string(), None);
+            let id = ledger.add(&path(number), None);
             assert_eq!(ledger.pending(), 1);
             ledger.give_up(id);
             assert_eq!(ledger.pending(), 0);
         }
-        let left: Vec<_> = ledger
-            .deletes()
-            .into_iter()
-            .map(|delete| delete.path)
-            .collect();
-        assert_eq!(
-            left,
-            (7..MAX_WITHOUT_SESSION + 7)
-                .map(|number| number.to_string())
-                .collect::<Vec<_>>()
-        );
+        let left = ledger.deletes().into_iter().map(|delete| delete.path);
+        assert!(left.eq((7..MAX_WITHOUT_SESSION + 7).map(path)));
     }
 }

@@ -38,7 +38,7 @@ fn pending(client: &CuratorClient) -> Vec<String> {
         .janitor()
         .pending_deletes()
         .into_iter()
-        .map(|delete| delete.path)
+        .map(|delete| delete.to_string())
         .collect()
 }
 
@@ -51,7 +51,7 @@ async fn existing_nodes_are_deleted_in_one_request() {
     let (proxy, client, session, paths) = nodes(3).await;
     let attachment = Arc::new(());
     proxy.hold_replies(OpCode::Multi);
-    client.janitor().delete_owned_together(
+    client.janitor().delete_owned(
         &session,
         paths.clone(),
         Some(Box::new(Arc::clone(&attachment))),
@@ -76,7 +76,7 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
     let attachment = Arc::new(());
     proxy.set_delay(Duration::from_millis(5));
     proxy.hold_replies(OpCode::Delete);
-    client.janitor().delete_owned_together(
+    client.janitor().delete_owned(
         &session,
         paths.clone(),
         Some(Box::new(Arc::clone(&attachment))),
@@ -87,12 +87,13 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
         pending(&client),
         texts(&[paths[0].clone(), paths[2].clone(), paths[3].clone()])
     );
-    assert!(client.janitor().pending_deletes().iter().all(|delete| {
-        matches!(
-            delete.last_error,
-            Some(Error::TransactionFailed { index: 1, .. })
-        ) && !delete.given_up
-    }));
+    assert!(
+        client
+            .janitor()
+            .pending_deletes()
+            .iter()
+            .all(|delete| !delete.given_up)
+    );
     assert_eq!(Arc::strong_count(&attachment), 2);
     proxy.release_held();
     soon(client.janitor().idle()).await;
@@ -107,11 +108,11 @@ async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothi
     let (proxy, client, session, paths) = nodes(1).await;
     client
         .janitor()
-        .delete_owned_together(&session, Vec::new(), None);
+        .delete_owned(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
     client
         .janitor()
-        .delete_owned_together(&session, paths.clone(), None);
+        .delete_owned(&session, paths.clone(), None);
     assert_eq!(pending(&client), texts(&paths));
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
@@ -140,7 +141,7 @@ async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
     client
         .janitor()
-        .delete_owned_together(&session, together, None);
+        .delete_owned(&session, together, None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else {
@@ -163,7 +164,7 @@ async fn a_delete_owned_by_a_session_ends_with_that_session() {
         proxy.hold_replies(request);
         client
             .janitor()
-            .delete_owned_together(&session, paths.clone(), None);
+            .delete_owned(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), count);
         proxy.wait_for_reply(request, 1).await.unwrap();
         end_session(&proxy).await;
@@ -172,10 +173,12 @@ async fn a_delete_owned_by_a_session_ends_with_that_session() {
         assert!(session.end().is_some());
         assert!(pending(&client).is_empty());
         // Deletes for an ended session are not counted as pending.
-        client.janitor().delete_owned(&session, &paths[0]);
         client
             .janitor()
-            .delete_owned_together(&session, paths.clone(), None);
+            .delete_owned(&session, vec![paths[0].clone()], None);
+        client
+            .janitor()
+            .delete_owned(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), 0);
     }
 }
@@ -185,7 +188,7 @@ async fn nodes_that_do_not_fit_in_one_request_are_deleted_one_by_one() {
     let (proxy, client, session, paths) = nodes(20).await;
     client
         .janitor()
-        .delete_owned_together(&session, paths.clone(), None);
+        .delete_owned(&session, paths.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);

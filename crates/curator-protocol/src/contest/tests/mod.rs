@@ -203,6 +203,7 @@ impl Run {
             assert!(!requests.is_empty());
             self.requests += requests.len();
             self.in_flight.clone_from(requests);
+            self.contest.sent();
         }
         step
     }
@@ -214,7 +215,18 @@ impl Run {
             .collect()
     }
 
+    fn leftovers(&self) -> Vec<Leftover<'_>> {
+        self.contest.leftovers().collect()
+    }
+
+    /// The directories in which the contest may have nodes whose names it does not know.
     fn unknown_nodes(&self) -> Vec<usize> {
-        self.contest.unknown_nodes().collect()
+        self.contest
+            .leftovers()
+            .filter_map(|leftover| match leftover {
+                Leftover::Unknown { directory } => Some(directory),
+                Leftover::Node { .. } => None,
+            })
+            .collect()
     }
 }

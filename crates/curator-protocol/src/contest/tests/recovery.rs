@@ -89,5 +89,12 @@ fn of_several_recovered_nodes_the_first_is_kept() {
         now([watch_ahead(2), watch_own(3)])
     );
     assert_eq!(run.nodes(), [(0, own(3))]);
-    assert_eq!(run.contest.surplus().collect::<Vec<_>>(), [(0, &*name(5))]);
+    let nodes = [3, 5].map(name);
+    let leftovers = [0, 1].map(|index| Leftover::Node {
+        directory: 0,
+        name: &nodes[index],
+    });
+    assert_eq!(run.leftovers(), leftovers);
+    run.contest.hand_over();
+    assert_eq!(run.leftovers(), leftovers[1..], "the caller owns the other");
 }

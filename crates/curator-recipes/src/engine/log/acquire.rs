@@ -7,15 +7,26 @@ use std::time::Instant;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source,
 };
-use curator_protocol::Contest;
+use curator_protocol::{Contest, Request};
 use tracing::Span;
 
-use super::Subject;
-use super::text::{Paths, Truncated};
-use crate::engine::meter::NotAcquired;
+use super::fields::{Paths, Requests, Truncated};
+use crate::engine::meter::{Meter, NotAcquired};
 use crate::error::Error;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
+
+/// The lock that a log entry names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) client: &'a CuratorClient,
+    /// The recipe's name in the log.
+    pub(crate) kind: &'static str,
+    /// For a multi-lock, all paths that it acquires together.
+    pub(crate) paths: &'a [ZPath],
+    /// Records the metrics of the same events.
+    pub(crate) meter: &'a Meter,
+}
 
 /// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was given
 /// up.
@@ -212,6 +223,11 @@ impl Drop for AcquireLog<'_> {
             self.given_up(how, why);
         }
     }
+}
+
+/// Logs that a pipeline of an acquire is sent, in the span of the acquire.
+pub(crate) fn pipeline_sent(requests: &[(usize, Request)]) {
+    tracing::trace!(requests = requests.len(), what = %Requests(requests), "pipeline");
 }
 
 /// Why the acquire was dropped: the end of the client, a timeout (which drops the acquire), or the

@@ -6,7 +6,7 @@ use curator_client::{Error as ClientError, Session, ZPath, source};
 use tracing::Span;
 
 use super::AcquireLog;
-use super::text::{Paths, Truncated};
+use super::fields::{Paths, Truncated};
 use crate::engine::meter::{HoldEnded, Meter};
 use crate::error::{LockLost, LossReason};
 use crate::fencing::FencingToken;
@@ -114,4 +114,9 @@ impl HoldLog {
             }
         }
     }
+}
+
+/// Logs that the deletes of a release are sent, in one request, in the span of the hold.
+pub(crate) fn deletes_sent(nodes: usize) {
+    tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
 }

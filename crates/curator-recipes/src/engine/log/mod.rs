@@ -5,27 +5,9 @@
 //! Without a subscriber, nothing is formatted or allocated and no clock is read.
 
 mod acquire;
+mod fields;
 mod hold;
-mod requests;
-mod text;
 
-use curator_client::{CuratorClient, ZPath};
-
-use super::meter::Meter;
-
-pub(crate) use self::acquire::AcquireLog;
-pub(crate) use self::hold::HoldLog;
-pub(crate) use self::requests::{deletes_sent, pipeline_sent};
-pub(crate) use self::text::Truncated;
-
-/// The lock that a log entry names.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    pub(crate) client: &'a CuratorClient,
-    /// The recipe's name in the log.
-    pub(crate) kind: &'static str,
-    /// For a multi-lock, all paths that it acquires together.
-    pub(crate) paths: &'a [ZPath],
-    /// Records the metrics of the same events.
-    pub(crate) meter: &'a Meter,
-}
+pub(crate) use self::acquire::{AcquireLog, Subject, pipeline_sent};
+pub(crate) use self::fields::Truncated;
+pub(crate) use self::hold::{HoldLog, deletes_sent};

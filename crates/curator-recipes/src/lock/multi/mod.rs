@@ -10,14 +10,14 @@ use curator_protocol::{LockInternalsDriver as _, StandardLockInternalsDriver};
 
 use self::members::Members;
 use super::acquire_methods::acquire_methods;
+use super::base::BaseLock;
 use super::guard::LockGuard;
 use super::inter_process_lock::{InterProcessLock, implement_inter_process_lock};
 use super::participants::Participant;
-use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
 use crate::error::{Error, Result};
-use crate::owner::{OwnerId, Reentry};
+use crate::owner::OwnerId;
 use crate::wait::Wait;
 
 /// Several locks that act as one: the multi-lock is held while all of them are held.
@@ -90,7 +90,7 @@ debug_line!(InterProcessMultiLock, |lock| paths: lock.paths(), held: lock.is_acq
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Paths(Reentrant),
+    Paths(BaseLock),
     Locks(Members),
 }
 
@@ -110,7 +110,7 @@ impl InterProcessMultiLock {
         client: &CuratorClient,
         paths: impl IntoIterator<Item = impl NodePath>,
     ) -> Result<Self> {
-        Self::of_paths(client, paths, Reentry::Never)
+        Self::of_paths(client, paths, BaseLock::non_reentrant)
     }
 
     /// Makes a *reentrant* multi-lock of mutexes on `paths`. Sends nothing; the paths are created
@@ -127,13 +127,13 @@ impl InterProcessMultiLock {
         client: &CuratorClient,
         paths: impl IntoIterator<Item = impl NodePath>,
     ) -> Result<Self> {
-        Self::of_paths(client, paths, Reentry::ByOwner)
+        Self::of_paths(client, paths, BaseLock::reentrant)
     }
 
     fn of_paths(
         client: &CuratorClient,
         paths: impl IntoIterator<Item = impl NodePath>,
-        reentry: Reentry,
+        base: fn(LockInternals) -> BaseLock,
     ) -> Result<Self> {
         let dirs = paths
             .into_iter()
@@ -143,7 +143,7 @@ impl InterProcessMultiLock {
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let internals = LockInternals::of_dirs(client, "multi-lock", dirs.into(), driver)?;
         Ok(Self {
-            kind: Kind::Paths(Reentrant::new(internals, reentry)),
+            kind: Kind::Paths(base(internals)),
         })
     }
 
@@ -266,7 +266,7 @@ impl InterProcessMultiLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.kind {
-            Kind::Paths(lock) => lock.enter(&*lock.owner(owner)?, wait, || Ok(())).await,
+            Kind::Paths(lock) => lock.enter(owner, wait, || Ok(())).await,
             Kind::Locks(members) => members.enter(owner, wait).await,
         }
     }

@@ -4,19 +4,18 @@
 //! The read node has the same number as the write node, so every contender that waits for one also
 //! waits for the other.
 
+use curator_client::RecipeSupport as _;
 use curator_client::{
     CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath,
     source,
 };
-use curator_client::{RecipeSupport as _, node::find::NodeFinder};
 use curator_protocol::downgraded_read_name;
 use tracing::Instrument as _;
 
 use crate::engine::hold::Hold;
 use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
-use crate::engine::own_nodes::{OwnNodes, State};
-use crate::engine::pipeline::is_denied;
+use crate::engine::release::HeldNodes;
 use crate::error::{LockLost, LossReason, Result};
 use crate::lock::holds::Share;
 use crate::wait::Wait;
@@ -101,8 +100,8 @@ async fn create(
         },
         TransactionOperation::Create(node),
     ];
-    let mut nodes = OwnNodes::new(client, session);
-    nodes.add(NodeFinder::by_name(dir, name));
+    // Holds the node from before its create is sent, unless it is known not to exist.
+    let mut nodes = None;
     let mut failures = reader.failures();
     let mut in_doubt = false;
     loop {
@@ -123,7 +122,7 @@ async fn create(
         let tried = match tried {
             Ok(false) => {
                 in_doubt = false;
-                nodes.sending(0);
+                nodes.get_or_insert_with(|| HeldNodes::new(client, session, vec![path.clone()]));
                 session.transact(operations.clone()).await.map(|_| true)
             }
             tried => tried,
@@ -134,8 +133,9 @@ async fn create(
         }
         let error = match tried {
             Ok(_) => {
-                nodes.set(0, State::Answered(vec![path.clone()]));
-                let hold = Hold::new(nodes, write.token(), [], (log, write.owner()));
+                let nodes =
+                    nodes.unwrap_or_else(|| HeldNodes::new(client, session, vec![path.clone()]));
+                let hold = Hold::new(nodes, write.token(), [], log, write.owner());
                 if !hold.is_there_since(connection, wait, &mut failures).await? {
                     return Err(LockLost {
                         path,
@@ -150,8 +150,9 @@ async fn create(
             }
             Err(error) => error,
         };
-        if is_denied(&error) {
-            nodes.denied(0);
+        in_doubt |= error.outcome() == Outcome::Unknown;
+        if let Some(nodes) = nodes.take_if(|_| !in_doubt) {
+            nodes.forget_all();
         }
         match error {
             ClientError::TransactionFailed { index: 0, cause }
@@ -165,10 +166,7 @@ async fn create(
                 .into());
             }
             error if wait == Wait::No => return Err(failures.without_retry(error)),
-            error => {
-                in_doubt |= error.outcome() == Outcome::Unknown;
-                failures.pause(error).await?;
-            }
+            error => failures.pause(error).await?,
         }
     }
 }

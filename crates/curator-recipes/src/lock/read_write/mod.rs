@@ -11,12 +11,11 @@ use curator_protocol::{ReadLockInternalsDriver, WriteLockInternalsDriver};
 
 pub use self::read::ReadLock;
 pub use self::write::{WriteGuard, WriteLock};
+use super::base::BaseLock;
 use super::participants::Participant;
-use super::reentrant::Reentrant;
 use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
 use crate::error::Result;
-use crate::owner::Reentry;
 
 /// A pair of locks on one path: many owners can hold [`read`](Self::read) at the same time, or one
 /// owner holds [`write`](Self::write).
@@ -68,10 +67,10 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 /// The two sides of one lock, and their holders in this process.
 #[derive(Debug, Clone)]
 struct Sides {
-    read: Reentrant,
+    read: BaseLock,
     /// Its holds also contain the gates for both sides. A gate lets one acquire of an owner at a
     /// time into the queue: otherwise two futures of one owner would wait for each other there.
-    write: Reentrant,
+    write: BaseLock,
 }
 
 impl InterProcessReadWriteLock {
@@ -91,7 +90,7 @@ impl InterProcessReadWriteLock {
     ///
     /// When the path is invalid.
     pub fn non_reentrant(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::make(client, path, Reentry::Never)
+        Self::make(client, path, BaseLock::non_reentrant)
     }
 
     /// Makes a *reentrant* read-write lock on `path`. Sends nothing; the path is created when it is
@@ -105,10 +104,14 @@ impl InterProcessReadWriteLock {
     ///
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath) -> Result<Self> {
-        Self::make(client, path, Reentry::ByOwner)
+        Self::make(client, path, BaseLock::reentrant)
     }
 
-    fn make(client: &CuratorClient, path: impl NodePath, reentry: Reentry) -> Result<Self> {
+    fn make(
+        client: &CuratorClient,
+        path: impl NodePath,
+        base: fn(LockInternals) -> BaseLock,
+    ) -> Result<Self> {
         let dir = client.resolve(path)?;
         let write = LockInternals::new(
             client,
@@ -119,8 +122,8 @@ impl InterProcessReadWriteLock {
         let read = LockInternals::new(client, "read", dir, Arc::new(ReadLockInternalsDriver))?
             .in_line_with(&write);
         Ok(Self::of(Sides {
-            read: Reentrant::new(read, reentry),
-            write: Reentrant::new(write, reentry),
+            read: base(read),
+            write: base(write),
         }))
     }
 

@@ -2,7 +2,6 @@
 
 use curator_client::CuratorClient;
 use curator_protocol::ParticipantKind;
-use futures_util::future::BoxFuture;
 
 use super::Sides;
 use super::downgrade;
@@ -65,53 +64,30 @@ impl ReadLock {
     }
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<LockGuard>> {
-        let read = &self.sides.read;
-        let owner = &*read.owner(owner)?;
-        match read.reenter(owner) {
-            Some(guard) => Ok(Some(guard)),
-            None => self.acquire_boxed(owner, wait).await,
-        }
-    }
-
-    fn acquire_boxed<'a>(
-        &'a self,
-        owner: &'a OwnerId,
-        wait: Wait,
-    ) -> BoxFuture<'a, Result<Option<LockGuard>>> {
-        self.sides
-            .read
-            .internals()
-            .acquiring(owner, wait, move |mut log| async move {
-                let acquired = self.contend(owner, wait, &mut log).await;
-                (log, acquired)
-            })
-    }
-
-    async fn contend(
-        &self,
-        owner: &OwnerId,
-        wait: Wait,
-        log: &mut AcquireLog<'_>,
-    ) -> Result<Option<LockGuard>> {
         let Sides { read, write } = &self.sides;
-        let gate = write.holds().gate(owner);
-        let Some(_passed) = gate.pass_logged(wait, log).await else {
-            return Ok(None);
+        let Some(gates) = write.gates(owner)? else {
+            return read.enter_alone(wait).await;
         };
         if let Some(guard) = read.reenter(owner) {
             return Ok(Some(guard));
         }
-        // Keeps the write lock until the read lock is held too.
-        if let Some(writing) = write.keep(owner) {
-            match downgrade::take(read.internals(), writing.hold(), wait, log).await {
-                // The write lock was lost: acquire like any other reader.
-                Err(Error::Lost(_)) => {}
-                taken => return Ok(Some(read.hold(taken?).of_reentry(true))),
+        let acquiring = async |log: &mut AcquireLog<'_>| {
+            let Some(_passed) = gates.pass_logged(owner, wait, log).await else {
+                return Ok(None);
+            };
+            if let Some(guard) = read.reenter(owner) {
+                return Ok(Some(guard));
             }
-        }
-        let acquired = read.internals().acquire(wait, None, log).await?;
-        Ok(acquired
-            .and_then(|mut holds| holds.pop())
-            .map(|hold| read.hold(hold)))
+            // Keeps the write lock until the read lock is held too.
+            if let Some(writing) = write.keep(owner) {
+                match downgrade::take(read.internals(), writing.hold(), wait, log).await {
+                    // The write lock was lost: acquire like any other reader.
+                    Err(Error::Lost(_)) => {}
+                    taken => return Ok(Some(read.hold(taken?).of_reentry(true))),
+                }
+            }
+            read.contend(wait, log).await
+        };
+        read.internals().logged(owner, wait, acquiring).await
     }
 }

@@ -78,16 +78,12 @@ impl WriteLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
-        let owner = &*write.owner(owner)?;
-        let refuse_upgrade = || {
-            if read.holds().is_held_by(owner) {
-                let dir = write.internals().dir().clone();
-                return Err(Error::UpgradeRefused {
-                    dir,
-                    owner: owner.clone(),
-                });
-            }
-            Ok(())
+        let refuse_upgrade = || match read.holds().is_held_by(owner) {
+            true => Err(Error::UpgradeRefused {
+                dir: write.internals().dir().clone(),
+                owner: owner.clone(),
+            }),
+            false => Ok(()),
         };
         let guard = write.enter(owner, wait, refuse_upgrade).await?;
         Ok(guard.map(|guard| WriteGuard {
@@ -153,15 +149,18 @@ impl WriteGuard {
         }
         let (owner, is_reentry) = (guard.owner().clone(), guard.is_reentry());
         let Sides { read, write } = &sides;
-        let gate = write.holds().gate(&owner);
-        let _passed = match gate.pass(Wait::No).await {
-            Some(passed) => passed,
-            None => tokio::select! {
-                biased;
-                // After a loss there is nothing to downgrade, and the future that holds the gate
-                // may wait in the queue.
-                lost = guard.lost() => return Err(lost.into()),
-                Some(passed) = gate.pass(Wait::FOREVER) => passed,
+        let _passed = match write.gates(&owner)? {
+            // Nothing else acquires the lock for this owner.
+            None => None,
+            Some(gates) => match gates.try_pass(&owner) {
+                Some(passed) => Some(passed),
+                None => tokio::select! {
+                    biased;
+                    // After a loss there is nothing to downgrade, and the future that has passed
+                    // may wait in the queue.
+                    lost = guard.lost() => return Err(lost.into()),
+                    passed = gates.pass(&owner) => Some(passed),
+                },
             },
         };
         if let Some(reading) = read.reenter(&owner) {

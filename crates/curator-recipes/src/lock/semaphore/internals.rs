@@ -7,9 +7,10 @@ use curator_protocol::{
     LeaseLimit, LockInternalsDriver, ParticipantKind, StandardLockInternalsDriver,
 };
 
-use crate::engine::contender::LeasesWanted;
 use crate::engine::internals::LockInternals;
 use crate::engine::limit::LimitNode;
+use crate::engine::log::AcquireLog;
+use crate::engine::runner::LeasesWanted;
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;
 use crate::lock::holds::Holds;
@@ -145,13 +146,9 @@ impl SemaphoreInternals {
             limit_node,
         };
         let owner = OwnerId::new();
-        let acquiring = self
-            .queue
-            .acquiring(&owner, wait, move |mut log| async move {
-                let acquired = self.queue.acquire(wait, Some(wanted), &mut log).await;
-                (log, acquired)
-            });
-        let holds = acquiring.await?;
+        let acquiring =
+            async |log: &mut AcquireLog<'_>| self.queue.acquire(wait, Some(wanted), log).await;
+        let holds = self.queue.logged(&owner, wait, acquiring).await?;
         Ok(holds.map(|holds| {
             holds
                 .into_iter()

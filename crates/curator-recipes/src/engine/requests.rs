@@ -1,27 +1,24 @@
 //! Translates the requests of a contest into requests on a session, and the replies back.
 //!
-//! [`Contender::send`] sends creates as one transaction and plain reads as one `multiRead`;
-//! [`Contender::send_one`] sends each other request.
-
-mod creates;
+//! [`Runner::send`] sends creates as one transaction and plain reads as one `multiRead`;
+//! [`Runner::send_one`] sends each other request.
 
 use curator_client::{
     Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _,
     Result as ClientResult, Stat, TransactionOperation, TransactionResult, Watch,
 };
-use curator_protocol::{Answer, Event, Limit, OwnNode, Request};
+use curator_protocol::{Answer, Event, Limit, OwnNode, Request, Step};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 
-use super::contender::Contender;
 use super::limit::LimitNode;
 use super::log::pipeline_sent;
-use super::own_nodes::State;
 use super::revocation::is_revoke_request;
+use super::runner::Runner;
 use super::watched_node::OwnWatch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The requests in flight, each with the number of contest requests that it answers.
-pub(crate) struct Pipeline(Vec<(usize, Sent)>);
+pub(super) struct Pipeline(Vec<(usize, Sent)>);
 
 type Sent = BoxFuture<'static, Vec<ClientResult<Reply>>>;
 
@@ -45,13 +42,16 @@ struct Origin {
 }
 
 /// Sending.
-impl Contender<'_> {
+impl Runner<'_> {
     /// Sends one pipeline: everything is sent before anything is awaited. One case takes more round
     /// trips: creating the node with the limit, which is sent alone.
     ///
     /// The requests are sent in the contest's order: all creates, as one transaction; then the
     /// other requests, one by one; then all plain reads, as one `multiRead`.
-    pub(crate) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
+    pub(super) fn send(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
+        // First, so that no node is left behind if this future is dropped later.
+        self.contest.sent();
+        self.connection = self.session.connections();
         self.session.pipelined(|| self.send_all(requests))
     }
 
@@ -77,6 +77,49 @@ impl Contender<'_> {
             _ => sent.push((reads.len(), self.send_reads(reads))),
         }
         Ok(Pipeline(sent))
+    }
+
+    /// Sends creates as one request or one transaction, which also creates missing directories.
+    fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
+        let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
+        let with_parents = creates
+            .iter()
+            .any(|(_, request)| *request == Request::CreateWithParents);
+        if let ([create], false) = (creates, with_parents) {
+            return one(self
+                .session
+                .create(&node(create))
+                .map_ok(|created| Reply::Created(vec![created])));
+        }
+        let (operations, count) = (
+            creates.iter().map(node).map(TransactionOperation::Create),
+            creates.len(),
+        );
+        let reply = |created| Ok(Reply::Created(vec![created]));
+        if !with_parents {
+            let results = self.session.transact(operations.collect());
+            return results
+                .map(move |results| each(results.map(created_of), count, reply))
+                .boxed();
+        }
+        let missing = self.missing.take().unwrap_or_default();
+        let results = self.lock.client().transact_with_containers(
+            self.session,
+            &missing,
+            operations.collect(),
+        );
+        let replies = move |results| match results {
+            Ok(Some(results)) => each(Ok(created_of(results)), count, reply),
+            Ok(None) => each(Ok(vec![(); count]), count, |()| {
+                Ok(Reply::DirectoriesChanged)
+            }),
+            // With a single create, the index of the failed operation is not needed.
+            Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => {
+                each(Err(*cause), count, reply)
+            }
+            Err(error) => each(Err(error), count, reply),
+        };
+        results.map(replies).boxed()
     }
 
     fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
@@ -121,7 +164,6 @@ impl Contender<'_> {
                 place,
                 place_version,
             } => {
-                self.nodes.sending(directory);
                 let mut operations: Vec<_> = self.check_of(*limit).into_iter().collect();
                 let lease = &self.directories[directory].node;
                 operations
@@ -131,7 +173,8 @@ impl Contender<'_> {
                 let missing = with_directory.then(|| self.directories[directory].path.clone());
                 let missing = missing.as_slice();
                 one(self
-                    .client
+                    .lock
+                    .client()
                     .transact_with_containers(session, missing, operations)
                     .map_ok(|results| match results {
                         Some(results) => Reply::Created(created_of(results)),
@@ -168,52 +211,46 @@ impl Contender<'_> {
 }
 
 /// Receiving.
-impl Contender<'_> {
-    /// Waits for the replies to a pipeline, in the order of its requests.
+impl Runner<'_> {
+    /// Waits for the replies to a pipeline, and reports them to the contest, in the order of its
+    /// requests.
     ///
     /// # Errors
     ///
-    /// Errors that a retry cannot fix. Otherwise the answer is [`Answer::Unknown`], and
-    /// [`failure`](Self::failure) contains the cause.
-    pub(crate) async fn answers(
+    /// Errors that a retry cannot fix; the contest then has the answers to the other requests, and
+    /// must not be continued. After other errors the answer is [`Answer::Unknown`], and `failure`
+    /// contains the cause.
+    pub(super) async fn receive(
         &mut self,
         requests: &[(usize, Request)],
-        pipeline: Pipeline,
-    ) -> Result<Vec<Answer>> {
-        let mut answers = Vec::with_capacity(requests.len());
+        Pipeline(mut sent): Pipeline,
+    ) -> Result<Step> {
         let is_early = requests
             .first()
             .is_some_and(|(_, request)| request.is_create());
         // Replies arrive in the order of the requests: waiting for the last one first wakes the
         // task once for all of them.
-        let mut sent = pipeline.0;
-        let Some((last_count, last)) = sent.pop() else {
-            return Ok(answers);
-        };
-        let last = last.await;
-        let last = (last_count, ready(last).boxed());
-        for (count, sent) in sent.into_iter().chain([last]) {
-            let (together, replies) = (&requests[answers.len()..][..count], sent.await);
-            // Record denied creates before the loop below, which returns at the first error.
-            for ((directory, request), reply) in together.iter().zip(&replies) {
-                if (request.is_create() || matches!(request, Request::Take { .. }))
-                    && reply.as_ref().is_err_and(is_denied)
-                {
-                    self.nodes.denied(*directory);
-                }
-            }
-            for ((directory, request), reply) in together.iter().zip(replies) {
-                answers.push(self.answer(
-                    Origin {
-                        directory: *directory,
-                        is_early,
-                    },
-                    request,
-                    reply,
-                )?);
+        if let Some((count, last)) = sent.pop() {
+            let replies = last.await;
+            sent.push((count, ready(replies).boxed()));
+        }
+        let mut answers = Vec::with_capacity(requests.len());
+        let mut failed = None;
+        for (count, sent) in sent {
+            let together = &requests[answers.len()..][..count];
+            for ((directory, request), reply) in together.iter().zip(sent.await) {
+                let origin = Origin {
+                    directory: *directory,
+                    is_early,
+                };
+                answers.push(self.answer(origin, request, reply).unwrap_or_else(|error| {
+                    failed.get_or_insert(error);
+                    Answer::Unknown
+                }));
             }
         }
-        Ok(answers)
+        let step = self.contest.answered(self.lock.driver(), answers);
+        failed.map_or(Ok(step), Err)
     }
 
     fn answer(
@@ -230,24 +267,20 @@ impl Contender<'_> {
                     .ok_or_else(|| self.unexpected_reply(request))?;
                 let node = own_node(&created);
                 self.patience.joined(&created.stat);
-                // Record the node here, in case the rest of the pipeline fails.
-                self.nodes
-                    .set(origin.directory, State::Answered(vec![created.path]));
                 Answer::Created(node)
             }
             (Request::CreateWithParents | Request::Take { .. }, Ok(Reply::DirectoriesChanged)) => {
-                self.nodes.set(origin.directory, State::Idle);
                 Answer::NoParent
             }
             (Request::Create | Request::CreateWithParents, Err(error)) => match cause(&error).1 {
                 ClientError::NoNode { .. } => {
                     // The lists of the same pipeline show which directories are missing.
                     self.missing = Some(Vec::new());
-                    self.nodes.set(origin.directory, State::Idle);
                     Answer::NoParent
                 }
                 _ => {
                     self.missing = None;
+                    self.note_denied(origin, &error);
                     self.unknown(error)?
                 }
             },
@@ -261,7 +294,7 @@ impl Contender<'_> {
                 // This assumes that the directory's parent exists.
                 if let Some(missing) = &mut self.missing
                     && origin.is_early
-                    && origin.directory < self.watches.own.len()
+                    && origin.directory < self.lock.dirs().len()
                 {
                     missing.push(self.directories[origin.directory].path.clone());
                 }
@@ -297,12 +330,7 @@ impl Contender<'_> {
                 }
             }
             (Request::Take { .. }, Ok(Reply::Created(created))) => {
-                let leases = created.iter().map(own_node).collect();
-                self.nodes.set(
-                    origin.directory,
-                    State::Answered(created.into_iter().map(|lease| lease.path).collect()),
-                );
-                Answer::Taken(leases)
+                Answer::Taken(created.iter().map(own_node).collect())
             }
             (Request::Take { limit, .. }, Err(error)) => {
                 let checks = usize::from(self.check_of(*limit).is_some());
@@ -314,7 +342,10 @@ impl Contender<'_> {
                     }
                     (_, ClientError::NoNode { .. }) => Answer::Missing,
                     (_, ClientError::BadVersion { .. }) => Answer::PlaceWritten,
-                    (_, cause) => self.unknown(cause.clone())?,
+                    (_, cause) => {
+                        self.note_denied(origin, &error);
+                        self.unknown(cause.clone())?
+                    }
                 }
             }
             (Request::CreateLimit, Err(error)) => self.unknown(error)?,
@@ -344,6 +375,14 @@ impl Contender<'_> {
         }
     }
 
+    /// If the server has denied a create, no node is to be found; and a client that may not create
+    /// nodes in a directory often may not list it either.
+    fn note_denied(&mut self, origin: Origin, error: &ClientError) {
+        if is_denied(error) {
+            self.contest.denied(origin.directory);
+        }
+    }
+
     /// Converts an error to [`Answer::Unknown`], which is retried. Returns the error if a retry
     /// cannot help.
     fn unknown(&mut self, error: ClientError) -> Result<Answer> {
@@ -357,14 +396,6 @@ impl Contender<'_> {
     fn limit(&self) -> Result<&dyn LimitNode> {
         self.limit
             .ok_or_else(|| self.unexpected_reply(&Request::Limit))
-    }
-
-    fn unexpected_reply(&self, request: &Request) -> Error {
-        let dir = self.directories[0].path.clone();
-        Error::Protocol {
-            dir,
-            cause: format!("unexpected reply to {request:?}"),
-        }
     }
 }
 

@@ -1,0 +1,157 @@
+//! Deletes nodes of one session. The one place that decides when such a node counts as deleted.
+
+use crate::error::{Error, Outcome, Result};
+use crate::path::ZPath;
+use crate::session::{Request, Session};
+
+/// Nodes of one session that are to be deleted, for as many [attempts](Self::attempt) as the caller
+/// makes.
+///
+/// The first attempt deletes all of them in one transaction, so that clients that wait for them see
+/// one change. If the transaction fails, for example because another client has deleted one of the
+/// nodes, the others are deleted one by one, in one pipeline.
+#[derive(Debug)]
+pub struct Deletion {
+    session: Session,
+    /// The nodes that are not settled.
+    left: Vec<ZPath>,
+    /// The request of the next attempt, if it is in flight already.
+    sent: Option<Request<()>>,
+    /// Whether an attempt may have been applied although its reply was lost.
+    in_doubt: bool,
+    /// Whether a transaction has failed.
+    one_by_one: bool,
+}
+
+/// How the deletion of a node was settled.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must handle every case")]
+pub enum Deleted {
+    /// By this deletion, or, if the reply to an earlier attempt was lost, probably by it.
+    Gone,
+    /// The node did not exist: another client has deleted it.
+    Missing,
+    /// The server refuses to delete the node.
+    Refused(Error),
+}
+
+impl Deletion {
+    /// Deletes these nodes of `session`. Sends nothing yet.
+    #[must_use]
+    pub fn new(session: &Session, nodes: Vec<ZPath>) -> Self {
+        Self {
+            session: session.clone(),
+            left: nodes,
+            sent: None,
+            in_doubt: false,
+            one_by_one: false,
+        }
+    }
+
+    /// The session of the nodes.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The nodes that are not settled.
+    #[must_use]
+    pub fn left(&self) -> &[ZPath] {
+        &self.left
+    }
+
+    /// Removes a node that need not be deleted any more. Call it before the first attempt.
+    pub fn forget(&mut self, node: &ZPath) {
+        self.left.retain(|left| left != node);
+    }
+
+    /// Removes all nodes: they need not be deleted any more, or belong to another owner.
+    pub fn forget_all(&mut self) {
+        self.left.clear();
+    }
+
+    /// Sends the request of the first attempt, which needs no runtime.
+    pub(super) fn send(&mut self) {
+        if !self.in_doubt && !self.one_by_one && self.sent.is_none() {
+            self.sent = match &*self.left {
+                [] => None,
+                [node] => Some(self.session.delete(node, None)),
+                nodes => Some(self.session.delete_all(nodes)),
+            };
+        }
+    }
+
+    /// Makes one attempt, and calls `settle` for each node that it settles.
+    ///
+    /// # Errors
+    ///
+    /// An error after which a retry may help, or any error if the session has ended: see
+    /// [`left`](Self::left).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped attempt may still be applied. The nodes that were not settled are left.
+    pub async fn attempt(&mut self, mut settle: impl FnMut(&ZPath, Deleted)) -> Result<()> {
+        if self.left.len() > 1 && !self.one_by_one {
+            self.send();
+            let sent = self.sent.take();
+            let sent = sent.unwrap_or_else(|| self.session.delete_all(&self.left));
+            self.one_by_one = true;
+            match sent.await {
+                Ok(()) => {
+                    for node in self.left.drain(..) {
+                        settle(&node, Deleted::Gone);
+                    }
+                    return Ok(());
+                }
+                Err(error) if error.is_retryable() || self.session.end().is_some() => {
+                    self.in_doubt |= error.outcome() == Outcome::Unknown;
+                    return Err(error);
+                }
+                // Nothing was deleted.
+                Err(Error::TransactionFailed { index, cause })
+                    if index < self.left.len() && !cause.is_retryable() =>
+                {
+                    let node = self.left.remove(index);
+                    settle(
+                        &node,
+                        match *cause {
+                            Error::NoNode { .. } => Deleted::Missing,
+                            cause => Deleted::Refused(cause),
+                        },
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        self.attempt_one_by_one(settle).await
+    }
+
+    async fn attempt_one_by_one(&mut self, mut settle: impl FnMut(&ZPath, Deleted)) -> Result<()> {
+        let requests: Vec<_> = match self.sent.take() {
+            Some(sent) => vec![sent],
+            None => {
+                let delete = |node| self.session.delete(node, None);
+                self.left.iter().map(delete).collect()
+            }
+        };
+        let was_in_doubt = self.in_doubt;
+        let (mut failed, mut at) = (None, 0);
+        for request in requests {
+            let how = match request.await {
+                Ok(()) => Deleted::Gone,
+                Err(Error::NoNode { .. }) if was_in_doubt => Deleted::Gone,
+                Err(Error::NoNode { .. }) => Deleted::Missing,
+                Err(error) if error.is_retryable() || self.session.end().is_some() => {
+                    self.in_doubt |= error.outcome() == Outcome::Unknown;
+                    failed.get_or_insert(error);
+                    at += 1;
+                    continue;
+                }
+                Err(error) => Deleted::Refused(error),
+            };
+            settle(&self.left.remove(at), how);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}

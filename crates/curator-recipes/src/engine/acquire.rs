@@ -1,0 +1,320 @@
+//! The loop of every acquire: one contest in one session after another, until one is won.
+
+use std::future::pending;
+use std::pin::pin;
+
+use curator_client::{
+    Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn,
+};
+use curator_protocol::{ContestError, Event, Pace, Step};
+use futures_util::future::FutureExt as _;
+
+use super::failures::Failures;
+use super::hold::Hold;
+use super::internals::LockInternals;
+use super::line::QueuePermit;
+use super::log::AcquireLog;
+use super::refused::blocked_by_refused;
+use super::runner::{LeasesWanted, Runner};
+use crate::error::{Error, Result};
+use crate::wait::Wait;
+
+/// How a contest in one session ended.
+enum End {
+    Won(Vec<Hold>),
+    /// Another contender is ahead, or too few leases are left, and this acquire may not wait, or
+    /// not any longer.
+    Refused,
+    /// The session ended; the next contest is a new one, with a new id.
+    Session(SessionEnd),
+    /// Another client deleted the contender's node.
+    PlaceDeleted,
+}
+
+impl LockInternals {
+    /// Runs one contest after another until one is won. Returns a single hold; or, for a semaphore,
+    /// a hold for each of the wanted leases; or `None` if it would have to wait and `wait` is
+    /// [`Wait::No`].
+    ///
+    /// The engine ignores owners: the owner in `log` is only logged.
+    pub(crate) async fn acquire(
+        &self,
+        wait: Wait,
+        wanted: Option<LeasesWanted<'_>>,
+        log: &mut AcquireLog<'_>,
+    ) -> Result<Option<Vec<Hold>>> {
+        let permit = self.line_up(wait, log).await?;
+        // Boxed, so that the futures of the many waiters in the line stay small.
+        self.contend(wait, wanted, permit, log).boxed().await
+    }
+
+    async fn contend(
+        &self,
+        wait: Wait,
+        wanted: Option<LeasesWanted<'_>>,
+        mut permit: QueuePermit,
+        log: &mut AcquireLog<'_>,
+    ) -> Result<Option<Vec<Hold>>> {
+        // Consecutive failures of requests; reset once the contender has a place in the queue.
+        let mut failures = self.failures();
+        let mut places_lost = self.failures();
+        loop {
+            failures.attempt();
+            let session = match (self.client().try_session(), wait) {
+                (Ok(session), _) => session,
+                (Err(error), Wait::No) => return Err(failures.without_retry(error)),
+                (Err(_), Wait::Until(_)) => match self.client().session().await {
+                    Ok(session) => session,
+                    Err(error) => {
+                        failures.pause(error).await?;
+                        continue;
+                    }
+                },
+            };
+            // However this turn of the loop ends, dropping the runner deletes its nodes.
+            let mut runner = Runner::new(self, &session, wanted, wait)?;
+            let mut refusals = self.client().janitor().refusals(&session);
+            // Checked before the create, because the server would refuse to delete the created node
+            // too: each attempt would leave another one.
+            if let Some(refused) = blocked_by_refused(&mut runner, &mut refusals).await {
+                return Err(refused);
+            }
+            // One future for all waits, because each such future has a timer.
+            let mut ended = pin!(session.ended());
+            self.note_queued(false);
+            let mut step = runner.contest.start();
+            let end = loop {
+                step = match step {
+                    Step::Send { requests, pace } => {
+                        let failure = runner.failure.take();
+                        self.keep_pace(pace, failure, wait, &mut failures, log)
+                            .await?;
+                        let turn = match turn(&session, wait).await {
+                            Ok(turn) => turn,
+                            Err(end) => break End::Session(end),
+                        };
+                        failures.attempt();
+                        // After the pause, because a look from before it would be outdated.
+                        if runner.has_to_look(&requests) {
+                            let pace = match runner.look(turn).await {
+                                true => Pace::Now,
+                                false => Pace::Retry,
+                            };
+                            if let Some(end) = session.end() {
+                                break End::Session(end);
+                            }
+                            step = Step::Send { requests, pace };
+                            continue;
+                        }
+                        failures.creates(&requests);
+                        let replies = runner.send(&requests)?;
+                        permit.sent();
+                        let answered = runner.receive(&requests, replies);
+                        let next = match turn {
+                            Some(turn) => turn.until_answered(answered).await?,
+                            None => answered.await?,
+                        };
+                        if let Some(end) = session.end() {
+                            break End::Session(end);
+                        }
+                        // A successful read is not progress: the create, or taking the leases, may
+                        // keep failing.
+                        if runner.failure.is_none() && runner.contest.is_queued() {
+                            failures.forget();
+                        }
+                        next
+                    }
+                    Step::Wait => {
+                        log.waits(&session, self.dirs(), &runner.contest);
+                        self.note_queued(true);
+                        if let Some(refused) = blocked_by_refused(&mut runner, &mut refusals).await
+                        {
+                            return Err(refused);
+                        }
+                        failures.forget();
+                        let patience = match wait {
+                            Wait::No => {
+                                let deadline = runner.patience.deadline();
+                                self.client().sleep_until(deadline).boxed()
+                            }
+                            Wait::Until(_) => pending().boxed(),
+                        };
+                        tokio::select! {
+                            biased;
+                            seen = runner.watches.next(&session, ended.as_mut()) => match seen {
+                                Ok(event) => {
+                                    log.woken();
+                                    if matches!(event, Event::AheadDeleted { .. }) {
+                                        runner.patience.advanced();
+                                    }
+                                    runner.contest.observed(event)
+                                }
+                                Err(end) => break End::Session(end),
+                            },
+                            () = refusals.changed() => Step::Wait,
+                            () = patience => break End::Refused,
+                        }
+                    }
+                    Step::Won(nodes) => {
+                        if let Some(end) = session.end() {
+                            break End::Session(end);
+                        }
+                        let holds = runner.take_holds(&nodes, log)?;
+                        if !runner.are_there(&holds, &mut failures).await? {
+                            break End::PlaceDeleted;
+                        }
+                        // Read the clock last: the steps before may have taken longer than the
+                        // session's lease.
+                        break match session.end() {
+                            Some(end) => End::Session(end),
+                            None => End::Won(holds),
+                        };
+                    }
+                    Step::Refused => break End::Refused,
+                    Step::Restart => break End::PlaceDeleted,
+                    Step::Failed { queue, error } => return Err(self.failed(queue, error)),
+                };
+            };
+            match end {
+                End::Won(holds) => return Ok(Some(holds)),
+                End::Refused => return Ok(None),
+                End::Session(end) if wait == Wait::No || !end.is_followed_by_another() => {
+                    return Err(failures.without_retry(ClientError::SessionEnded {
+                        operation: "wait for",
+                        path: self.dir().clone(),
+                        end,
+                        outcome: Outcome::NotApplied,
+                    }));
+                }
+                End::Session(end) => log.session_over(end),
+                End::PlaceDeleted => {
+                    log.place_deleted();
+                    if wait == Wait::No || !places_lost.again().await? {
+                        return Err(Error::PlaceDeleted {
+                            dir: self.dir().clone(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a place among the contenders of this client in the queue. A contender that may not
+    /// wait enters immediately.
+    async fn line_up(&self, wait: Wait, log: &AcquireLog<'_>) -> Result<QueuePermit> {
+        let (Some(line), Wait::Until(_)) = (self.line(), wait) else {
+            return Ok(QueuePermit::without_line());
+        };
+        let mut entering = pin!(line.enter());
+        if let Some(permit) = entering.as_mut().now_or_never() {
+            return Ok(permit);
+        }
+        log.waits_in_line();
+        let mut failures = self.failures();
+        loop {
+            tokio::select! {
+                biased;
+                permit = &mut entering => return Ok(permit),
+                // A contender that waits here fails in the same cases as one in the queue.
+                error = self.without_session(&mut failures) => {
+                    failures.pause(error).boxed().await?;
+                }
+            }
+        }
+    }
+
+    /// Waits until the client fails to find a session, and returns the error. A new session ends
+    /// the sequence of failures.
+    async fn without_session(&self, failures: &mut Failures<'_>) -> ClientError {
+        loop {
+            failures.attempt();
+            let session = match self.client().session().boxed().await {
+                Ok(session) => session,
+                Err(error) => return error,
+            };
+            failures.forget();
+            session.ended().await;
+        }
+    }
+
+    /// Pauses before the next pipeline, depending on `pace`. `failure` is the error of the last
+    /// pipeline. A contender that may not wait does not retry.
+    async fn keep_pace(
+        &self,
+        pace: Pace,
+        failure: Option<ClientError>,
+        wait: Wait,
+        failures: &mut Failures<'_>,
+        log: &mut AcquireLog<'_>,
+    ) -> Result<()> {
+        match (pace, failure) {
+            (_, Some(error)) if wait == Wait::No => Err(failures.without_retry(error)),
+            (Pace::Now, _) => Ok(()),
+            (Pace::Retry, Some(error)) if !matches!(error, ClientError::KeepsChanging { .. }) => {
+                failures.pause(error).await
+            }
+            (Pace::Pause | Pace::Retry, _) if wait == Wait::No => {
+                Err(failures.keep_changing(ClientError::KeepsChanging {
+                    operation: "contend for",
+                    path: self.dir().clone(),
+                }))
+            }
+            (Pace::Pause | Pace::Retry, _) => {
+                log.directories_keep_changing();
+                failures.pause_for_changes().await
+            }
+        }
+    }
+
+    fn failed(&self, queue: usize, error: ContestError) -> Error {
+        match error {
+            ContestError::SequenceOverflow(overflow) => Error::SequenceOverflow {
+                dir: self.dirs().get(queue).unwrap_or(self.dir()).clone(),
+                node: overflow.name,
+            },
+            error => self.protocol_error(error),
+        }
+    }
+}
+
+/// Waits for a connection, and for a request turn, which lasts until the replies arrive. A
+/// contender that may not wait does neither.
+///
+/// Waits for the connection first: a pipeline sent without one would count as a failure of the
+/// acquire.
+async fn turn(session: &Session, wait: Wait) -> Result<Option<Turn>, SessionEnd> {
+    match wait {
+        Wait::No => Ok(None),
+        Wait::Until(_) => session.turn().await.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of_val;
+    use std::sync::Arc;
+
+    use curator_client::{CuratorClient, ZPath};
+    use curator_protocol::StandardLockInternalsDriver;
+
+    use super::*;
+    use crate::owner::OwnerId;
+
+    /// There may be ten thousand waiters. State that is needed only in the queue is boxed there.
+    #[tokio::test]
+    async fn the_future_of_an_acquire_has_at_most_1200_bytes_before_it_enters_the_queue() {
+        // No request is sent.
+        let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
+        let path = ZPath::on_server("/lock").unwrap();
+        let driver = Arc::new(StandardLockInternalsDriver::new());
+        let lock = LockInternals::new(&client, "mutex", path.clone(), driver).unwrap();
+        let owner = OwnerId::new();
+        let mut log = lock.start_log(&owner, Wait::FOREVER);
+        let acquiring = lock.acquire(Wait::FOREVER, None, &mut log);
+        assert!(
+            size_of_val(&acquiring) <= 1_200,
+            "{} bytes",
+            size_of_val(&acquiring)
+        );
+    }
+}

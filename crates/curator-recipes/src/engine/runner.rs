@@ -1,0 +1,281 @@
+//! Runs one contest in one session: owns the contest, its watches, and what it leaves behind.
+
+use std::iter;
+use std::sync::Arc;
+
+use curator_client::node::find::NodeFinder;
+use curator_client::{CreateMode, Error as ClientError, NodeSpec, RecipeSupport as _};
+use curator_client::{Session, Turn, ZPath, source};
+use curator_protocol::{
+    Contest, LeaseLimit, Leftover, LockInternalsDriver, OwnNode, Request,
+    StandardLockInternalsDriver, Uuid,
+};
+
+use super::failures::Failures;
+use super::hold::Hold;
+use super::internals::LockInternals;
+use super::limit::LimitNode;
+use super::log::AcquireLog;
+use super::patience::Patience;
+use super::release::HeldNodes;
+use super::watches::Watches;
+use crate::error::{Error, Result};
+use crate::fencing::FencingToken;
+use crate::owner::OwnerId;
+use crate::wait::Wait;
+
+/// One contest in one session. Dropping it deletes the nodes that the contest has left behind.
+///
+/// This makes every acquire cancel-safe: at any await point, dropping the future drops this too.
+/// The contest records a create *before* it is sent. If the node's name is known, the drop sends
+/// the delete. Otherwise the client's janitor first lists the directory to find the node: a session
+/// processes requests in order, so the list includes the created node.
+///
+/// Cleanup by the client instead of the cancelled caller follows etcd's `concurrency/mutex.go`.
+pub(crate) struct Runner<'a> {
+    pub(super) lock: &'a LockInternals,
+    pub(super) session: &'a Session,
+    wait: Wait,
+    pub(super) contest: Contest,
+    /// The directories of the queues, followed by the directory of the leases.
+    pub(super) directories: Vec<Directory>,
+    /// The node that contains the number of leases.
+    pub(super) limit: Option<&'a dyn LimitNode>,
+    /// The directories of the queues, and their parents, that are believed missing; created
+    /// together with the contender's nodes. `None` if the contender has to look first.
+    pub(super) missing: Option<Vec<ZPath>>,
+    pub(super) watches: Watches,
+    /// For an acquire of leases that may not wait.
+    pub(super) patience: Patience,
+    /// Whether a client has written a revocation request to this contender's node in a semaphore's
+    /// queue.
+    pub(super) revoked: bool,
+    /// The error that made the last pipeline incomplete.
+    pub(super) failure: Option<ClientError>,
+    /// The number of the connection over which the contender's nodes were last seen.
+    pub(super) connection: u64,
+}
+
+/// The leases that a contender takes once it is first in a semaphore's queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeasesWanted<'a> {
+    pub(crate) quantity: usize,
+    pub(crate) directory: &'a ZPath,
+    /// `None` means the client's default.
+    pub(crate) data: Option<&'a Arc<[u8]>>,
+    pub(crate) limit: LeaseLimit,
+    /// The node that contains the number of leases, if the limit is shared.
+    pub(crate) limit_node: Option<&'a dyn LimitNode>,
+}
+
+/// A directory, and the node that the contender creates in it.
+pub(super) struct Directory {
+    pub(super) path: ZPath,
+    pub(super) node: NodeSpec,
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(
+        lock: &'a LockInternals,
+        session: &'a Session,
+        wanted: Option<LeasesWanted<'a>>,
+        wait: Wait,
+    ) -> Result<Self> {
+        let id = source::new_uuid();
+        let mut contest = match wanted {
+            None => Contest::new(id, session.id(), lock.dirs().len()),
+            Some(LeasesWanted {
+                quantity, limit, ..
+            }) => Contest::for_leases(id, session.id(), quantity, limit),
+        };
+        if wait == Wait::No {
+            contest = contest.without_waiting();
+        }
+        let mut runner = Self {
+            lock,
+            session,
+            wait,
+            contest,
+            directories: Vec::new(),
+            limit: None,
+            missing: Some(Vec::new()),
+            watches: Watches::new(lock.dirs().len()),
+            patience: Patience::default(),
+            revoked: false,
+            failure: None,
+            connection: session.connections(),
+        };
+        for queue in lock.dirs() {
+            runner.add(queue, lock.driver(), &id, lock.data())?;
+        }
+        if let Some(LeasesWanted {
+            directory,
+            data,
+            limit_node,
+            ..
+        }) = wanted
+        {
+            let data = data.unwrap_or_else(|| lock.client().default_lock_data());
+            runner.add(directory, &StandardLockInternalsDriver::LEASES, &id, data)?;
+            runner.limit = limit_node;
+        }
+        Ok(runner)
+    }
+
+    fn add(
+        &mut self,
+        directory: &ZPath,
+        driver: &dyn LockInternalsDriver,
+        id: &Uuid,
+        data: &Arc<[u8]>,
+    ) -> Result<()> {
+        let path = directory
+            .join(&driver.node_prefix(id))
+            .map_err(ClientError::from)?;
+        let node = NodeSpec {
+            data: Arc::clone(data),
+            mode: CreateMode::EphemeralSequential,
+            acl: self.lock.client().acl_for(&path),
+            path,
+        };
+        self.directories.push(Directory {
+            path: directory.clone(),
+            node,
+        });
+        Ok(())
+    }
+
+    /// Whether these requests create directories, and the contender does not know which are
+    /// missing.
+    pub(super) fn has_to_look(&self, requests: &[(usize, Request)]) -> bool {
+        self.missing.is_none()
+            && requests
+                .iter()
+                .any(|(_, request)| *request == Request::CreateWithParents)
+    }
+
+    /// Looks which directories of the queues, and parents of them, are missing. Returns whether all
+    /// looks were answered; otherwise, `failure` contains the cause. `turn` is the turn of the first
+    /// requests; without one, none takes a turn.
+    pub(super) async fn look(&mut self, turn: Option<Turn>) -> bool {
+        let queues = &self.directories[..self.lock.dirs().len()];
+        let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
+        let client = self.lock.client();
+        match client.missing_parents(self.session, &nodes, turn).await {
+            Ok(missing) => self.missing = Some(missing),
+            Err(error) => self.failure = Some(error),
+        }
+        self.missing.is_some()
+    }
+
+    /// The index of the directory that is the parent of `child`.
+    pub(super) fn directory_of(&self, child: &ZPath) -> Option<usize> {
+        let parent = child.parent()?;
+        self.directories
+            .iter()
+            .position(|directory| directory.path == parent)
+    }
+
+    /// The index in `nodes` of a node that blocks the contest, if all of them stay. Each is given
+    /// with its directory and the error of its delete.
+    pub(super) fn blocked_by(&self, nodes: &[(usize, ZPath, ClientError)]) -> Option<usize> {
+        if nodes.is_empty() {
+            return None;
+        }
+        let names: Vec<_> = nodes
+            .iter()
+            .map(|(directory, path, _)| (*directory, path.name()))
+            .collect();
+        self.contest.blocked_by(self.lock.driver(), &names)
+    }
+
+    pub(super) fn child(&self, directory: usize, name: &str) -> Result<ZPath> {
+        Ok(self.directories[directory]
+            .path
+            .join(name)
+            .map_err(ClientError::from)?)
+    }
+
+    /// Makes holds from the nodes that have won the contest: one hold for all of them, with one
+    /// node in each queue; or, for leases, one hold for each lease.
+    pub(super) fn take_holds(
+        &mut self,
+        won: &[OwnNode],
+        log: &AcquireLog<'_>,
+    ) -> Result<Vec<Hold>> {
+        let token = |node: &OwnNode| FencingToken::new(node.czxid);
+        let (client, session) = (self.lock.client(), self.session);
+        let queues = self.lock.dirs().len();
+        let are_leases = self.directories.len() > queues;
+        let mut paths = Vec::with_capacity(won.len());
+        for (queue, node) in won.iter().enumerate() {
+            paths.push(self.child(if are_leases { queues } else { queue }, &node.name)?);
+        }
+        let holds = if are_leases {
+            // The first lease belongs to the owner of the acquire; each further lease gets a new
+            // owner.
+            let owners = iter::once(log.owner().clone()).chain(iter::repeat_with(OwnerId::new));
+            paths
+                .into_iter()
+                .zip(won)
+                .zip(owners)
+                .map(|((path, lease), owner)| {
+                    let nodes = HeldNodes::new(client, session, vec![path]);
+                    let hold = Hold::new(nodes, token(lease), [], log, &owner);
+                    if self.revoked {
+                        hold.note_revocation();
+                    }
+                    hold
+                })
+                .collect()
+        } else {
+            let nodes = HeldNodes::new(client, session, paths);
+            let watches = self.watches.take_own();
+            vec![Hold::new(nodes, token(&won[0]), watches, log, log.owner())]
+        };
+        self.contest.hand_over();
+        Ok(holds)
+    }
+
+    /// Whether the nodes of these holds still exist.
+    pub(super) async fn are_there(
+        &mut self,
+        holds: &[Hold],
+        failures: &mut Failures<'_>,
+    ) -> Result<bool> {
+        for hold in holds {
+            if !hold
+                .is_there_since(self.connection, self.wait, failures)
+                .await?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn unexpected_reply(&self, request: &Request) -> Error {
+        self.lock
+            .protocol_error(format!("unexpected reply to {request:?}"))
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        let janitor = self.lock.client().janitor();
+        let mut known = Vec::new();
+        for leftover in self.contest.leftovers() {
+            match leftover {
+                Leftover::Node { directory, name } => {
+                    known.extend(self.directories[directory].path.join(name));
+                }
+                Leftover::Unknown { directory } => {
+                    let Directory { path, node } = &self.directories[directory];
+                    let finder = NodeFinder::by_name(path, node.path.name());
+                    janitor.find_and_delete(self.session, finder);
+                }
+            }
+        }
+        janitor.delete_owned(self.session, known, None);
+    }
+}
