@@ -136,7 +136,8 @@ impl Deletion {
             }
         };
         let was_in_doubt = self.in_doubt;
-        let (mut failed, mut at) = (None, 0);
+        let mut failed = None;
+        let mut at = 0;
         for request in requests {
             let how = match request.await {
                 Ok(()) => Deleted::Gone,

@@ -120,8 +120,10 @@ pub(super) struct Entry {
 
 impl Ledger {
     pub(super) fn new(client: &Arc<str>, meter: &Arc<ClientMeter>) -> Self {
-        let (count, refusals) = (watch::Sender::new(0), watch::Sender::new(()));
-        let (client, meter) = (Arc::clone(client), Arc::clone(meter));
+        let count = watch::Sender::new(0);
+        let refusals = watch::Sender::new(());
+        let client = Arc::clone(client);
+        let meter = Arc::clone(meter);
         Self {
             client,
             meter,
@@ -248,7 +250,8 @@ impl Ledger {
             return;
         };
         entry.delete.given_up = true;
-        let (delete, is_owned) = (entry.delete.clone(), entry.session.is_some());
+        let delete = entry.delete.clone();
+        let is_owned = entry.session.is_some();
         entries.refused.add(id, entry);
         self.publish_count(&entries);
         let (line, more) = entries.lines.next(source::now());
@@ -290,7 +293,8 @@ impl Ledger {
         let pending = pending.values().map(|entry| &entry.delete);
         let mut left = pending.chain(refused.iter().map(|(_, delete)| delete));
         for delete in left.by_ref().take(MOST_LOGGED) {
-            let (client, path) = (&*self.client, Truncated(delete));
+            let client = &*self.client;
+            let path = Truncated(delete);
             let last_error = delete.last_error.as_ref();
             let last_error = last_error.map(Truncated).map(tracing::field::display);
             tracing::warn!(
@@ -333,7 +337,8 @@ mod tests {
 
     #[test]
     fn each_refused_delete_is_logged_up_to_ten_a_minute_and_then_their_number() {
-        let (start, mut lines) = (Instant::now(), RefusalLines::default());
+        let start = Instant::now();
+        let mut lines = RefusalLines::default();
         let logged: Vec<_> = (0..15).map(|_| lines.next(start)).collect();
         let expected = [
             vec![RefusalLine::Node; 10],

@@ -29,11 +29,10 @@ pub(crate) fn transact_with_containers(
     let containers = missing
         .iter()
         .map(|path| TransactionOperation::Create(container(path, acls)));
-    let (count, mut all) = (
-        missing.len(),
-        containers.chain(operations).collect::<Vec<_>>(),
-    );
-    let (sent, session) = (session.transact(all.clone()), session.clone());
+    let count = missing.len();
+    let mut all = containers.chain(operations).collect::<Vec<_>>();
+    let sent = session.transact(all.clone());
+    let session = session.clone();
     async move {
         let mut result = sent.await;
         if is_unimplemented(&result) {

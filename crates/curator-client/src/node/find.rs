@@ -64,8 +64,10 @@ impl NodeFinder {
     pub(crate) async fn find_of_any_session(&self, session: &Session) -> Result<Vec<FoundNode>> {
         // Pipelined. The `sync` makes a server to which the session has just moved catch up with
         // the leader, which by then has applied the create or never will.
-        let (synced, listed) = (session.sync(&self.dir), session.get_children(&self.dir));
-        let (synced, listed) = (synced.await, listed.await);
+        let synced = session.sync(&self.dir);
+        let listed = session.get_children(&self.dir);
+        let synced = synced.await;
+        let listed = listed.await;
         // Checked first: a list from a server that may lag behind proves nothing, not even that the
         // directory is missing.
         synced?;

@@ -438,7 +438,8 @@ impl Contest {
             return None;
         }
         let is_finding = self.entries.iter().any(finds);
-        let (mut requests, mut pace) = (Vec::new(), Pace::Now);
+        let mut requests = Vec::new();
+        let mut pace = Pace::Now;
         for (queue, entry) in self.entries.iter_mut().enumerate() {
             // Entries that are ready to create wait for those that look for their node.
             if !(is_finding && enters(entry)) {

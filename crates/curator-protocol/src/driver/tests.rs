@@ -21,7 +21,8 @@ proptest! {
         number in number(),
     ) {
         let child = [&*before.concat(), if is_named { &*lock_name } else { "" }, &*number].concat();
-        let (fast, slow) = (sequence_after(&child, &lock_name), sequence_after_slow(&child, &lock_name));
+        let fast = sequence_after(&child, &lock_name);
+        let slow = sequence_after_slow(&child, &lock_name);
         prop_assert_eq!(fast, slow, "{:?} after {:?}", child, lock_name);
     }
 }

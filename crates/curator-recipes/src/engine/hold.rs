@@ -65,7 +65,8 @@ impl Hold {
         log: &AcquireLog<'_>,
         owner: &OwnerId,
     ) -> Self {
-        let (client, session) = (nodes.client().clone(), nodes.session().clone());
+        let client = nodes.client().clone();
+        let session = nodes.session().clone();
         let paths = nodes.paths().to_vec();
         let log = HoldLog::owned(log, owner, &session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
@@ -187,7 +188,8 @@ impl Hold {
             }
             return None;
         }
-        let (nodes, held) = (state.nodes.take(), mem::take(&mut state.held));
+        let nodes = state.nodes.take();
+        let held = mem::take(&mut state.held);
         drop(state);
         drop(held);
         self.note_release(nodes)
@@ -200,7 +202,8 @@ impl Hold {
             return None;
         }
         state.guards = 0;
-        let (nodes, held) = (state.nodes.take(), mem::take(&mut state.held));
+        let nodes = state.nodes.take();
+        let held = mem::take(&mut state.held);
         drop(state);
         drop(held);
         self.note_release(nodes)
@@ -307,7 +310,9 @@ impl Hold {
 
     /// Waits until the lock is lost. The future does not keep the hold alive.
     fn losing(&self) -> impl Future<Output = LockLost> + Send + use<> {
-        let (session, deleted, path) = (self.session.clone(), self.deleted(), self.path().clone());
+        let session = self.session.clone();
+        let deleted = self.deleted();
+        let path = self.path().clone();
         async move {
             tokio::select! {
                 biased;

@@ -91,10 +91,8 @@ impl Runner<'_> {
                 .create(&node(create))
                 .map_ok(|created| Reply::Created(vec![created])));
         }
-        let (operations, count) = (
-            creates.iter().map(node).map(TransactionOperation::Create),
-            creates.len(),
-        );
+        let operations = creates.iter().map(node).map(TransactionOperation::Create);
+        let count = creates.len();
         let reply = |created| Ok(Reply::Created(vec![created]));
         if !with_parents {
             let results = self.session.transact(operations.collect());
@@ -123,7 +121,8 @@ impl Runner<'_> {
     }
 
     fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
-        let (session, path) = (self.session, &self.directories[directory].path);
+        let session = self.session;
+        let path = &self.directories[directory].path;
         Ok(match request {
             // Creates are sent together.
             Request::Create | Request::CreateWithParents => {
@@ -168,7 +167,8 @@ impl Runner<'_> {
                 let lease = &self.directories[directory].node;
                 operations
                     .extend((0..*quantity).map(|_| TransactionOperation::Create(lease.clone())));
-                let (path, version) = (self.child(0, place)?, Some(*place_version));
+                let path = self.child(0, place)?;
+                let version = Some(*place_version);
                 operations.push(TransactionOperation::Delete { path, version });
                 let missing = with_directory.then(|| self.directories[directory].path.clone());
                 let missing = missing.as_slice();
@@ -189,10 +189,8 @@ impl Runner<'_> {
             (Request::Limit, Some(limit)) => ReadOperation::Data(limit.path().clone()),
             _ => ReadOperation::Children(self.directories[*directory].path.clone()),
         };
-        let (sent, count) = (
-            self.session.read_all(reads.iter().map(read).collect()),
-            reads.len(),
-        );
+        let sent = self.session.read_all(reads.iter().map(read).collect());
+        let count = reads.len();
         let reply = |result: ClientResult<ReadResult>| match result? {
             ReadResult::Children(children) => Ok(Reply::Children(children, None)),
             ReadResult::Data { data, stat, .. } => Ok(Reply::Data(data, stat, None)),

@@ -204,7 +204,8 @@ impl<'a> Runner<'a> {
         log: &AcquireLog<'_>,
     ) -> Result<Vec<Hold>> {
         let token = |node: &OwnNode| FencingToken::new(node.czxid);
-        let (client, session) = (self.lock.client(), self.session);
+        let client = self.lock.client();
+        let session = self.session;
         let queues = self.lock.dirs().len();
         let are_leases = self.directories.len() > queues;
         let mut paths = Vec::with_capacity(won.len());

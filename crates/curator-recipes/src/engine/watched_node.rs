@@ -185,7 +185,8 @@ pub(crate) fn watch_nodes(
     revocation: &Arc<Revocation>,
 ) -> Deleted {
     let watching = nodes.iter().map(|node| {
-        let (session, revocation) = (session.clone(), Arc::downgrade(revocation));
+        let session = session.clone();
+        let revocation = Arc::downgrade(revocation);
         let node = WatchedInSession {
             node: node.clone(),
             session,

@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn an_owner_that_no_longer_contends_is_forgotten() {
-        let (gates, owner) = (Gates::default(), OwnerId::new());
+        let gates = Gates::default();
+        let owner = OwnerId::new();
         let first = gates.try_pass(&owner).unwrap();
         assert!(gates.try_pass(&owner).is_none());
         assert_eq!(gates.gates.len(), 1, "the first future still contends");

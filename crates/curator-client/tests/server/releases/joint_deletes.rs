@@ -106,13 +106,9 @@ async fn the_other_nodes_are_deleted_when_one_is_already_gone() {
 #[tokio::test]
 async fn a_joint_delete_of_one_node_sends_a_plain_delete_and_of_none_sends_nothing() {
     let (proxy, client, session, paths) = nodes(1).await;
-    client
-        .janitor()
-        .delete_owned(&session, Vec::new(), None);
+    client.janitor().delete_owned(&session, Vec::new(), None);
     assert_eq!(client.janitor().pending(), 0);
-    client
-        .janitor()
-        .delete_owned(&session, paths.clone(), None);
+    client.janitor().delete_owned(&session, paths.clone(), None);
     assert_eq!(pending(&client), texts(&paths));
     soon(client.janitor().idle()).await;
     assert_eq!(sent(&proxy), [(OpCode::Delete, 1)]);
@@ -139,9 +135,7 @@ async fn a_refused_delete_is_given_up_and_the_other_nodes_are_deleted() {
         .for_path(locked.child("n").unwrap(), "");
     let refused = refused.await.unwrap();
     let together = vec![refused.clone(), paths[0].clone(), paths[1].clone()];
-    client
-        .janitor()
-        .delete_owned(&session, together, None);
+    client.janitor().delete_owned(&session, together, None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     let [left] = &*client.janitor().pending_deletes() else {
@@ -162,9 +156,7 @@ async fn a_delete_owned_by_a_session_ends_with_that_session() {
     for (count, request) in [(1, OpCode::Delete), (3, OpCode::Multi)] {
         let (proxy, client, session, paths) = nodes(count).await;
         proxy.hold_replies(request);
-        client
-            .janitor()
-            .delete_owned(&session, paths.clone(), None);
+        client.janitor().delete_owned(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), count);
         proxy.wait_for_reply(request, 1).await.unwrap();
         end_session(&proxy).await;
@@ -176,9 +168,7 @@ async fn a_delete_owned_by_a_session_ends_with_that_session() {
         client
             .janitor()
             .delete_owned(&session, vec![paths[0].clone()], None);
-        client
-            .janitor()
-            .delete_owned(&session, paths.clone(), None);
+        client.janitor().delete_owned(&session, paths.clone(), None);
         assert_eq!(client.janitor().pending(), 0);
     }
 }
@@ -186,9 +176,7 @@ async fn a_delete_owned_by_a_session_ends_with_that_session() {
 #[tokio::test]
 async fn nodes_that_do_not_fit_in_one_request_are_deleted_one_by_one() {
     let (proxy, client, session, paths) = nodes(20).await;
-    client
-        .janitor()
-        .delete_owned(&session, paths.clone(), None);
+    client.janitor().delete_owned(&session, paths.clone(), None);
     soon(client.janitor().idle()).await;
     assert!(left_of(&paths).await.is_empty());
     assert_eq!(sent(&proxy), [(OpCode::Delete, 20)]);

@@ -16,10 +16,8 @@ fn a_mutex_node_is_blocked_only_by_nodes_before_it() {
 
 #[test]
 fn a_read_node_blocks_no_reader() {
-    let (read, write) = (
-        |n: i32| format!("_c_x-__READ__{n:010}"),
-        |n: i32| format!("_c_x-__WRIT__{n:010}"),
-    );
+    let read = |n: i32| format!("_c_x-__READ__{n:010}");
+    let write = |n: i32| format!("_c_x-__WRIT__{n:010}");
     for driver in [
         &ReadLockInternalsDriver as &dyn LockInternalsDriver,
         &WriteLockInternalsDriver,
@@ -75,7 +73,8 @@ fn a_contest_is_blocked_by_a_node_before_its_own_in_the_same_queue() {
 #[test]
 fn a_contest_that_has_not_started_is_blocked_as_if_it_were_last_in_its_queue() {
     let new = |queues| Contest::new(Uuid::new_v4(), 1, queues);
-    let (first, late) = (name(0), name(i32::MAX - 2));
+    let first = name(0);
+    let late = name(i32::MAX - 2);
     for node in [&first, &late] {
         assert_eq!(new(1).blocked_by(&DRIVER, &[(0, node)]), Some(0));
         assert_eq!(

@@ -318,7 +318,8 @@ fn an_unanswered_recovery_of_leases_restarts_with_its_sync() {
 fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
     let run = Run::waiting_for(2);
     assert!(!run.contest.is_queued());
-    let (before, leases) = (name(-1), [0, 1, 2].map(lease_name));
+    let before = name(-1);
+    let leases = [0, 1, 2].map(lease_name);
     let blocked_by = |quantity, stuck: &[(usize, &str)]| {
         Run::waiting_for(quantity)
             .contest
@@ -358,7 +359,8 @@ fn the_first_contender_is_no_longer_queued_and_is_blocked_by_leases_only() {
 #[test]
 fn a_contest_that_has_not_started_is_blocked_by_places_and_by_too_few_free_leases() {
     let new = |quantity, limit| Contest::for_leases(Uuid::new_v4(), 1, quantity, limit);
-    let (place, leases) = (name(0), [0, 1].map(lease_name));
+    let place = name(0);
+    let leases = [0, 1].map(lease_name);
     let (place, [one, two]) = (
         (0, place.as_str()),
         leases.each_ref().map(|lease| (LEASES, lease.as_str())),

@@ -69,7 +69,8 @@ impl<'a> AcquireLog<'a> {
             subject.meter.now()
         };
         tracing::debug!(parent: &span, wait = %WaitText(wait), "acquiring");
-        let (last_logged, woken) = (None, None);
+        let last_logged = None;
+        let woken = None;
         Self {
             subject,
             owner,
@@ -169,7 +170,8 @@ impl<'a> AcquireLog<'a> {
         let (Ok(node), Ok(behind)) = (dir.join(standing.own), dir.join(standing.behind)) else {
             return;
         };
-        let (id, place) = (session.id(), standing.place);
+        let id = session.id();
+        let place = standing.place;
         let session = format_args!("{id:#x}");
         tracing::debug!(session, node = %Truncated(&node), place, behind = %Truncated(&behind), "queued");
     }

@@ -81,9 +81,12 @@ impl LockGuard {
         let deadline = Deadline::after(timeout);
         let mut failures = Vec::new();
         for share in self.into_shares() {
-            let (client, path) = (share.hold().client().clone(), share.hold().path().clone());
+            let client = share.hold().client().clone();
+            let path = share.hold().path().clone();
             let overdue = || {
-                let (operation, path, after) = ("release", path.clone(), timeout);
+                let operation = "release";
+                let path = path.clone();
+                let after = timeout;
                 curator_client::Error::OperationTimeout {
                     operation,
                     path,

@@ -54,9 +54,11 @@ impl LockGuard {
 
     /// Makes a token that is cancelled when the hold ends for a reason that `cancels` accepts.
     fn spawn_token(&self, cancels: fn(LossReason) -> bool) -> CancellationToken {
-        let (token, loss) = (CancellationToken::new(), self.loss());
+        let token = CancellationToken::new();
+        let loss = self.loss();
         // The drop guard cancels the token when the runtime drops the task, too.
-        let (cancelled, cancel) = (token.clone(), token.clone().drop_guard());
+        let cancelled = token.clone();
+        let cancel = token.clone().drop_guard();
         self.client().spawn(async move {
             let cancel = cancel;
             tokio::select! {

@@ -74,7 +74,9 @@ async fn create(
     wait: Wait,
     log: &AcquireLog<'_>,
 ) -> Result<Hold> {
-    let (client, session, dir) = (reader.client(), write.session(), reader.dir());
+    let client = reader.client();
+    let session = write.session();
+    let dir = reader.dir();
     let number = reader.driver().sequence(write.path().name());
     let number =
         number.ok_or_else(|| reader.protocol_error(format!("{} has no number", write.path())))?;
@@ -174,7 +176,8 @@ async fn create(
 /// Whether the node was created despite the error.
 async fn is_there(session: &Session, path: &ZPath) -> curator_client::Result<bool> {
     // One pipeline. After a reconnect, the `sync` makes the new server catch up with the leader.
-    let (synced, found) = (session.sync(path), session.exists(path));
+    let synced = session.sync(path);
+    let found = session.exists(path);
     synced.await?;
     Ok(found
         .await?

@@ -147,7 +147,8 @@ impl WriteGuard {
         if let Some(lost) = guard.known_loss() {
             return Err(lost.into());
         }
-        let (owner, is_reentry) = (guard.owner().clone(), guard.is_reentry());
+        let owner = guard.owner().clone();
+        let is_reentry = guard.is_reentry();
         let Sides { read, write } = &sides;
         let _passed = match write.gates(&owner)? {
             // Nothing else acquires the lock for this owner.

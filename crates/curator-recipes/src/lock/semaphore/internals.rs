@@ -54,7 +54,8 @@ impl SemaphoreInternals {
         limit: LimitSource,
     ) -> Result<Self> {
         let child = |name| path.join(name).map_err(ClientError::from);
-        let (locks_dir, leases_dir) = (child("locks")?, child("leases")?);
+        let locks_dir = child("locks")?;
+        let leases_dir = child("leases")?;
         let driver = Arc::new(StandardLockInternalsDriver::new());
         let queue = LockInternals::new(client, kind, locks_dir, driver)?.of_lock(&path);
         Ok(Self {
@@ -137,7 +138,8 @@ impl SemaphoreInternals {
             LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
             LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count as &dyn LimitNode)),
         };
-        let (directory, data) = (&self.leases_dir, self.lease_data.as_ref());
+        let directory = &self.leases_dir;
+        let data = self.lease_data.as_ref();
         let wanted = LeasesWanted {
             quantity,
             directory,
