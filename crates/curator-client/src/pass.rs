@@ -119,7 +119,7 @@ impl Pass<'_> {
                     });
                 }
                 Err(Failed::Early(addresses)) => {
-                    examinations.push(Box::pin(self.examine(index, addresses)))
+                    examinations.push(Box::pin(self.examine(index, addresses)));
                 }
                 Err(Failed::Noted) => {}
             }

@@ -269,13 +269,13 @@ impl Ledger {
                 tracing::warn!(client, %path, error, "cannot delete a node; it stays until its session is over");
             }
             RefusalLine::Node => {
-                tracing::warn!(client, %path, error, "cannot delete a node; it stays")
+                tracing::warn!(client, %path, error, "cannot delete a node; it stays");
             }
             RefusalLine::Limit => {
                 tracing::warn!(client, %path, error, "cannot delete more nodes; for a minute, only `debug` names them");
             }
             RefusalLine::Debug => {
-                tracing::debug!(client, %path, error, "cannot delete another node")
+                tracing::debug!(client, %path, error, "cannot delete another node");
             }
         }
         self.refusals.send_replace(());

@@ -152,7 +152,7 @@ impl Session {
             let operation = list(&node.0).size();
             match batches.last_mut() {
                 Some(batch) if batch.len() < BATCH_SIZE && size + operation <= limit => {
-                    batch.push(node)
+                    batch.push(node);
                 }
                 _ => {
                     batches.push(vec![node]);

@@ -267,7 +267,7 @@ fn record(
         }
         HandshakeFailure::Unreadable(problem) => pass.diagnosis.malformed(index, problem),
         HandshakeFailure::Sasl(SaslFailure::Failed(problem)) => {
-            pass.diagnosis.sasl_failed(index, problem)
+            pass.diagnosis.sasl_failed(index, problem);
         }
         HandshakeFailure::Ended(error) => return ended(&error),
     }

@@ -381,7 +381,7 @@ mod tests {
         // 40 MB: more than any system buffers.
         let frames = 10_000_u32;
         socket.together(|| {
-            (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000)))
+            (0..frames).for_each(|number| socket.send(&number.to_be_bytes().repeat(1_000)));
         });
         assert!(
             !socket.lock().to_write.is_empty(),

@@ -272,7 +272,7 @@ mod tests {
                     .map(|kind| set(&all, &a, kind))
                     .into_iter()
                     .all(give_up)
-            )
+            );
         };
         drop_both();
         let before = unconfirmed(&all, &a).unwrap();

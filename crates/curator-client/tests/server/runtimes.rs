@@ -195,7 +195,7 @@ async fn waiting_calls_return_without_a_panic_when_the_runtime_ends() {
         on_a_plain_thread(move || {
             waiting
                 .into_iter()
-                .for_each(|thread| thread.join().unwrap())
+                .for_each(|thread| thread.join().unwrap());
         });
     }
 }

@@ -59,7 +59,7 @@ async fn a_sasl_error_reply_fails_a_connect_like_a_missing_reply() {
     }
     let proxy = proxy().await;
     proxy.alter_next_reply(OpCode::Sasl, |reply| {
-        reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes())
+        reply[12..16].copy_from_slice(&(-6_i32).to_be_bytes());
     });
     let client = builder(proxy.connect_string()).connection_timeout(Duration::from_secs(1));
     let cause = cause_of_failure(client.sasl(alice())).await;

@@ -349,7 +349,7 @@ impl Claim {
                 );
             }
             (Some(leases), Some(limit)) if self.suffices(leases, limit) => {
-                self.take(limit, Pace::Now)
+                self.take(limit, Pace::Now);
             }
             (Some(_), Some(_)) if !self.waits => return Err(End::Refused),
             (Some(_), Some(_)) => {
@@ -380,7 +380,7 @@ impl Claim {
                     self.is_directory_missing = true;
                 }
                 (Request::Limit | Request::WatchLimit, Answer::Limit(limit)) => {
-                    known.limit = Some(limit)
+                    known.limit = Some(limit);
                 }
                 (Request::Limit | Request::WatchLimit, Answer::Missing) => no_limit = true,
                 (_, Answer::Unknown) => {}

@@ -157,7 +157,7 @@ impl World {
                 self.cancel(scenario, who);
             }
             Step::Failed { queue, error } => {
-                client.phase = Phase::Failed(format!("{queue}: {error}"))
+                client.phase = Phase::Failed(format!("{queue}: {error}"));
             }
         }
     }

@@ -14,7 +14,7 @@ impl World {
         let client = &self.clients[who];
         match client.owned_nodes() {
             [(_, write), _] if kind(write) == ParticipantKind::Write => {
-                actions.push(Action::ReleaseWrite(who))
+                actions.push(Action::ReleaseWrite(who));
             }
             // The transaction checks that the write node exists.
             [_] if client.connected

@@ -92,7 +92,7 @@ impl Publisher {
         match (before, now) {
             (CacheState::Current, CacheState::Stale { .. }) => self.stale_count.count(),
             (CacheState::Stale { since }, CacheState::Current) => {
-                self.stale_count.end(Some(source::elapsed(since)))
+                self.stale_count.end(Some(source::elapsed(since)));
             }
             (_, CacheState::Ended) if !self.is_closed() => self.stale_count.count(),
             (CacheState::Loading | CacheState::Stale { .. }, _) => self.stale_count.end(None),

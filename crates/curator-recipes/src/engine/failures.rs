@@ -79,7 +79,7 @@ impl<'a> Failures<'a> {
                     of_queue,
                     attempts: 1,
                     since: self.since,
-                })
+                });
             }
         }
     }

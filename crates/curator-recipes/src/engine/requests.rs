@@ -56,11 +56,15 @@ impl Runner<'_> {
     }
 
     fn send_all(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
-        let is_create = |(_, request): &&(usize, Request)| request.is_create();
-        let is_read =
-            |(_, request): &&(usize, Request)| matches!(request, Request::List | Request::Limit);
-        let creates = requests.iter().take_while(is_create).count();
-        let reads = requests[creates..].iter().rev().take_while(is_read).count();
+        let creates = requests
+            .iter()
+            .take_while(|(_, request)| request.is_create())
+            .count();
+        let reads = requests[creates..]
+            .iter()
+            .rev()
+            .take_while(|(_, request)| matches!(request, Request::List | Request::Limit))
+            .count();
         let (rest, reads) = requests.split_at(requests.len() - reads);
         let (creates, others) = rest.split_at(creates);
         pipeline_sent(requests);
@@ -81,43 +85,42 @@ impl Runner<'_> {
 
     /// Sends creates as one request or one transaction, which also creates missing directories.
     fn send_creates(&mut self, creates: &[(usize, Request)]) -> Sent {
-        let node = |(directory, _): &(usize, Request)| self.directories[*directory].node.clone();
+        let nodes: Vec<_> = creates
+            .iter()
+            .map(|(directory, _)| self.directories[*directory].node.clone())
+            .collect();
+        let count = nodes.len();
         let with_parents = creates
             .iter()
             .any(|(_, request)| *request == Request::CreateWithParents);
-        if let ([create], false) = (creates, with_parents) {
-            return one(self
-                .session
-                .create(&node(create))
-                .map_ok(|created| Reply::Created(vec![created])));
+        if let ([node], false) = (&*nodes, with_parents) {
+            let create = self.session.create(node);
+            return one(create.map_ok(|created| Reply::Created(vec![created])));
         }
-        let operations = creates.iter().map(node).map(TransactionOperation::Create);
-        let count = creates.len();
-        let reply = |created| Ok(Reply::Created(vec![created]));
+        let creates = nodes
+            .into_iter()
+            .map(TransactionOperation::Create)
+            .collect();
         if !with_parents {
-            let results = self.session.transact(operations.collect());
+            let results = self.session.transact(creates);
             return results
-                .map(move |results| each(results.map(created_of), count, reply))
+                .map(move |results| each_created(results, count))
                 .boxed();
         }
         let missing = self.missing.take().unwrap_or_default();
-        let results = self.lock.client().transact_with_containers(
-            self.session,
-            &missing,
-            operations.collect(),
-        );
-        let replies = move |results| match results {
-            Ok(Some(results)) => each(Ok(created_of(results)), count, reply),
-            Ok(None) => each(Ok(vec![(); count]), count, |()| {
-                Ok(Reply::DirectoriesChanged)
-            }),
-            // With a single create, the index of the failed operation is not needed.
-            Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => {
-                each(Err(*cause), count, reply)
-            }
-            Err(error) => each(Err(error), count, reply),
-        };
-        results.map(replies).boxed()
+        self.lock
+            .client()
+            .transact_with_containers(self.session, &missing, creates)
+            .map(move |results| match results {
+                Ok(Some(results)) => each_created(Ok(results), count),
+                Ok(None) => (0..count).map(|_| Ok(Reply::DirectoriesChanged)).collect(),
+                // With a single create, the index of the failed operation is not needed.
+                Err(ClientError::TransactionFailed { cause, .. }) if count == 1 => {
+                    vec![Err(*cause)]
+                }
+                Err(error) => each_failed(&error, count),
+            })
+            .boxed()
     }
 
     fn send_one(&mut self, directory: usize, request: &Request) -> Result<Sent> {
@@ -185,18 +188,21 @@ impl Runner<'_> {
     }
 
     fn send_reads(&self, reads: &[(usize, Request)]) -> Sent {
-        let read = |(directory, request): &(usize, Request)| match (request, self.limit) {
-            (Request::Limit, Some(limit)) => ReadOperation::Data(limit.path().clone()),
-            _ => ReadOperation::Children(self.directories[*directory].path.clone()),
-        };
-        let sent = self.session.read_all(reads.iter().map(read).collect());
+        let operations = reads
+            .iter()
+            .map(|(directory, request)| match (request, self.limit) {
+                (Request::Limit, Some(limit)) => ReadOperation::Data(limit.path().clone()),
+                _ => ReadOperation::Children(self.directories[*directory].path.clone()),
+            })
+            .collect();
         let count = reads.len();
-        let reply = |result: ClientResult<ReadResult>| match result? {
-            ReadResult::Children(children) => Ok(Reply::Children(children, None)),
-            ReadResult::Data { data, stat, .. } => Ok(Reply::Data(data, stat, None)),
-            _ => Ok(Reply::Done),
-        };
-        sent.map(move |results| each(results, count, reply)).boxed()
+        self.session
+            .read_all(operations)
+            .map(move |results| match results {
+                Ok(results) => results.into_iter().map(read_reply).collect(),
+                Err(error) => each_failed(&error, count),
+            })
+            .boxed()
     }
 
     fn check_of(&self, limit: Limit) -> Option<TransactionOperation> {
@@ -364,10 +370,10 @@ impl Runner<'_> {
     ) {
         match (request, watch) {
             (Request::WatchAhead { name }, Some(watch)) => {
-                self.watches.set_ahead(directory, name, watch)
+                self.watches.set_ahead(directory, name, watch);
             }
             (Request::WatchOwn { .. }, Some(watch)) => {
-                self.watches.set_own(directory, OwnWatch::new(data, watch))
+                self.watches.set_own(directory, OwnWatch::new(data, watch));
             }
             _ => self.revoked |= directory == 0 && is_revoke_request(data),
         }
@@ -401,24 +407,41 @@ fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent
     sent.map(|reply| vec![reply]).boxed()
 }
 
-/// Returns one reply for each request; if all of them failed together, the same failure for each.
-fn each<T>(
-    results: ClientResult<Vec<T>>,
+/// One reply for each of the creates of a transaction.
+fn each_created(
+    results: ClientResult<Vec<TransactionResult>>,
     count: usize,
-    reply: impl FnMut(T) -> ClientResult<Reply>,
 ) -> Vec<ClientResult<Reply>> {
     match results {
-        Ok(results) => results.into_iter().map(reply).collect(),
-        Err(error) => vec![error; count].into_iter().map(Err).collect(),
+        Ok(results) => created_of(results)
+            .into_iter()
+            .map(|created| Ok(Reply::Created(vec![created])))
+            .collect(),
+        Err(error) => each_failed(&error, count),
     }
 }
 
+/// The replies to requests that failed together.
+fn each_failed(error: &ClientError, count: usize) -> Vec<ClientResult<Reply>> {
+    (0..count).map(|_| Err(error.clone())).collect()
+}
+
+fn read_reply(result: ClientResult<ReadResult>) -> ClientResult<Reply> {
+    Ok(match result? {
+        ReadResult::Children(children) => Reply::Children(children, None),
+        ReadResult::Data { data, stat, .. } => Reply::Data(data, stat, None),
+        _ => Reply::Done,
+    })
+}
+
 fn created_of(results: Vec<TransactionResult>) -> Vec<Created> {
-    let created = |result| match result {
-        TransactionResult::Created(created) => Some(created),
-        _ => None,
-    };
-    results.into_iter().filter_map(created).collect()
+    results
+        .into_iter()
+        .filter_map(|result| match result {
+            TransactionResult::Created(created) => Some(created),
+            _ => None,
+        })
+        .collect()
 }
 
 fn own_node(created: &Created) -> OwnNode {

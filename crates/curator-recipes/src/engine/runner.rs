@@ -203,7 +203,6 @@ impl<'a> Runner<'a> {
         won: &[OwnNode],
         log: &AcquireLog<'_>,
     ) -> Result<Vec<Hold>> {
-        let token = |node: &OwnNode| FencingToken::new(node.czxid);
         let client = self.lock.client();
         let session = self.session;
         let queues = self.lock.dirs().len();
@@ -222,7 +221,7 @@ impl<'a> Runner<'a> {
                 .zip(owners)
                 .map(|((path, lease), owner)| {
                     let nodes = HeldNodes::new(client, session, vec![path]);
-                    let hold = Hold::new(nodes, token(lease), [], log, &owner);
+                    let hold = Hold::new(nodes, FencingToken::new(lease.czxid), [], log, &owner);
                     if self.revoked {
                         hold.note_revocation();
                     }
@@ -232,7 +231,8 @@ impl<'a> Runner<'a> {
         } else {
             let nodes = HeldNodes::new(client, session, paths);
             let watches = self.watches.take_own();
-            vec![Hold::new(nodes, token(&won[0]), watches, log, log.owner())]
+            let token = FencingToken::new(won[0].czxid);
+            vec![Hold::new(nodes, token, watches, log, log.owner())]
         };
         self.contest.hand_over();
         Ok(holds)

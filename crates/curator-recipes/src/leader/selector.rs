@@ -368,7 +368,7 @@ impl LeaderSelector {
             match guard.release_timeout(client.close_timeout()).await {
                 Ok(()) => drop(releases.recovered(source::now())),
                 Err(Error::Lost(lost)) => {
-                    tracing::debug!(client = client.name(), %lost, "the term was lost")
+                    tracing::debug!(client = client.name(), %lost, "the term was lost");
                 }
                 Err(error) => {
                     if releases.failed(&error, source::now()) {

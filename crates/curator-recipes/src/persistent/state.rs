@@ -113,7 +113,7 @@ impl Reporter {
             PersistentNodeState::Unknown => {}
             PersistentNodeState::Refused { .. } => report.node = None,
             PersistentNodeState::Present { path } => {
-                (report.node, report.error) = (Some(path.clone()), None)
+                (report.node, report.error) = (Some(path.clone()), None);
             }
             _ => (report.node, report.error) = (None, None),
         });

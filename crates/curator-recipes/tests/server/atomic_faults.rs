@@ -314,7 +314,7 @@ async fn a_version_of_minus_one_is_refused() {
     // The offset of the version: after the header, the length, eight bytes of data, and four fields
     // of the stat.
     let minus_one = |reply: &mut Vec<u8>| {
-        reply[16 + 4 + 8 + 32..][..4].copy_from_slice(&(-1_i32).to_be_bytes())
+        reply[16 + 4 + 8 + 32..][..4].copy_from_slice(&(-1_i32).to_be_bytes());
     };
     proxy.alter_next_reply(OpCode::GetData, minus_one);
     let error = number.increment().await.unwrap_err();

@@ -72,7 +72,7 @@ async fn futures_that_share_a_task_hold_one_after_the_other() {
     for lock in &locks(client, false) {
         let witness = &Witness::default();
         soon(poll_four(|who| async move {
-            hold(lock.acquire().await.unwrap(), who, client, witness).await
+            hold(lock.acquire().await.unwrap(), who, client, witness).await;
         }))
         .await;
         assert_eq!(witness.most_sharing(), 1, "{:?}", lock.paths());

@@ -222,7 +222,7 @@ async fn a_timed_acquire_returns_in_time_during_an_outage() {
         // `None` would mean that another client has the lock.
         match mutex.acquire_timeout(TIMEOUT).await {
             Err(Error::Client(error @ client::Error::NotConnected { .. })) => {
-                assert!(error.is_retryable())
+                assert!(error.is_retryable());
             }
             // To the client, the servers merely seem slow.
             Ok(None) if state.is_none() => {}

@@ -80,7 +80,7 @@ async fn a_guard_of_two_clients_has_no_transaction_even_if_their_session_ids_are
     let id = first.session().await.unwrap().id();
     // The offset of the session id: after the version and the timeout.
     proxy.alter_next_reply(OpCode::CreateSession, move |reply| {
-        reply[8..16].copy_from_slice(&id.to_be_bytes())
+        reply[8..16].copy_from_slice(&id.to_be_bytes());
     });
     let namesake = connect(&proxy.connect_string()).await;
     assert_eq!(namesake.session().await.unwrap().id(), id);

@@ -336,7 +336,7 @@ async fn a_write_to_a_directory_in_place_of_a_known_value_is_reported() {
             .unwrap();
         match (call, &before) {
             ("compare_and_set", Some(before)) => {
-                assert!(count.compare_and_set(before, 3).await.unwrap())
+                assert!(count.compare_and_set(before, 3).await.unwrap());
             }
             _ => count.set(3).await.unwrap(),
         }

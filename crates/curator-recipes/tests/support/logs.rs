@@ -22,7 +22,7 @@ impl Logs {
         // subscriber, `tracing` asks each time.
         static DISABLED: Once = Once::new();
         DISABLED.call_once(|| {
-            tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap()
+            tracing::subscriber::set_global_default(Listener::to(LOCKS, LevelFilter::OFF)).unwrap();
         });
         Self(Listener::to(LOCKS, level.into()))
     }
