@@ -10,7 +10,7 @@ use tracing::Span;
 
 use super::failures::Failures;
 use super::log::{AcquireLog, HoldLog};
-use super::release::HeldNodes;
+use super::release::LockNodes;
 use super::revocation::Revocation;
 use super::watched_node::{Deleted, OwnWatch, WatchedNode, watch_nodes};
 use crate::error::{LockLost, LossReason, Result};
@@ -41,7 +41,7 @@ struct State {
     guards: usize,
     /// `None` once the last guard is gone: the nodes are being deleted, and the owner cannot
     /// re-enter.
-    nodes: Option<HeldNodes>,
+    nodes: Option<LockNodes>,
     /// Completes when a node has been deleted. `None` until it is first needed.
     deleted: Option<Deleted>,
     /// Makes the session check the nodes after each reconnect, until the last guard is gone.
@@ -59,7 +59,7 @@ pub(crate) enum HoldUser {
 impl Hold {
     /// Makes a hold with one guard. `watches` contains the existing watches of the nodes.
     pub(crate) fn new(
-        mut nodes: HeldNodes,
+        mut nodes: LockNodes,
         token: FencingToken,
         watches: impl IntoIterator<Item = Option<OwnWatch>>,
         log: &AcquireLog<'_>,
@@ -177,7 +177,7 @@ impl Hold {
     }
 
     /// Removes a guard. If it was the last, returns the nodes; dropping them deletes them.
-    pub(crate) fn leave(&self, user: HoldUser) -> Option<HeldNodes> {
+    pub(crate) fn leave(&self, user: HoldUser) -> Option<LockNodes> {
         let mut state = self.lock();
         state.guards = state.guards.saturating_sub(1);
         let guards = state.guards;
@@ -196,7 +196,7 @@ impl Hold {
     }
 
     /// Like [`leave`](Self::leave) if there is only one guard; otherwise does nothing.
-    pub(crate) fn leave_if_last(&self) -> Option<HeldNodes> {
+    pub(crate) fn leave_if_last(&self) -> Option<LockNodes> {
         let mut state = self.lock();
         if state.guards > 1 {
             return None;
@@ -282,7 +282,7 @@ impl Hold {
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
             return;
         }
-        let none = HeldNodes::new(&self.client, &self.session, Vec::new());
+        let none = LockNodes::new(&self.client, &self.session, Vec::new());
         let left = self
             .lock()
             .nodes
@@ -298,7 +298,7 @@ impl Hold {
     }
 
     /// Records the release by the last guard, unless the lock is already lost.
-    fn note_release(&self, nodes: Option<HeldNodes>) -> Option<HeldNodes> {
+    fn note_release(&self, nodes: Option<LockNodes>) -> Option<LockNodes> {
         if nodes.is_some() && self.loss().is_none() {
             self.note_end(&LockLost {
                 path: self.path().clone(),

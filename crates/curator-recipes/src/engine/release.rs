@@ -13,7 +13,7 @@ use crate::error::{Error, LockLost, LossReason, Result};
 
 /// The nodes of a hold. Dropping this deletes them in the background.
 #[derive(Debug)]
-pub(crate) struct HeldNodes {
+pub(crate) struct LockNodes {
     client: CuratorClient,
     deletion: Deletion,
     /// The watches on the nodes. Dropping them before the nodes are deleted would send extra
@@ -21,7 +21,7 @@ pub(crate) struct HeldNodes {
     watched: Vec<WatchedNode>,
 }
 
-impl HeldNodes {
+impl LockNodes {
     pub(crate) fn new(client: &CuratorClient, session: &Session, paths: Vec<ZPath>) -> Self {
         Self {
             client: client.clone(),
@@ -124,7 +124,7 @@ impl HeldNodes {
     }
 }
 
-impl Drop for HeldNodes {
+impl Drop for LockNodes {
     fn drop(&mut self) {
         let nothing = Deletion::new(self.session(), Vec::new());
         let deletion = mem::replace(&mut self.deletion, nothing);

@@ -17,7 +17,7 @@ use super::internals::LockInternals;
 use super::limit::LimitNode;
 use super::log::AcquireLog;
 use super::patience::Patience;
-use super::release::HeldNodes;
+use super::release::LockNodes;
 use super::watches::Watches;
 use crate::error::{Error, Result};
 use crate::fencing::FencingToken;
@@ -220,7 +220,7 @@ impl<'a> Runner<'a> {
                 .zip(won)
                 .zip(owners)
                 .map(|((path, lease), owner)| {
-                    let nodes = HeldNodes::new(client, session, vec![path]);
+                    let nodes = LockNodes::new(client, session, vec![path]);
                     let hold = Hold::new(nodes, FencingToken::new(lease.czxid), [], log, &owner);
                     if self.revoked {
                         hold.note_revocation();
@@ -229,7 +229,7 @@ impl<'a> Runner<'a> {
                 })
                 .collect()
         } else {
-            let nodes = HeldNodes::new(client, session, paths);
+            let nodes = LockNodes::new(client, session, paths);
             let watches = self.watches.take_own();
             let token = FencingToken::new(won[0].czxid);
             vec![Hold::new(nodes, token, watches, log, log.owner())]

@@ -14,7 +14,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use tracing::Instrument as _;
 
 use crate::engine::hold::{Hold, HoldUser};
-use crate::engine::release::HeldNodes;
+use crate::engine::release::LockNodes;
 use crate::error::Result;
 use crate::owner::{OwnerHasher, OwnerId};
 
@@ -113,7 +113,7 @@ impl Share {
     }
 
     /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
-    fn leave(&mut self) -> Option<HeldNodes> {
+    fn leave(&mut self) -> Option<LockNodes> {
         if mem::replace(&mut self.has_left, true) {
             return None;
         }
@@ -123,7 +123,7 @@ impl Share {
     }
 
     /// Like [`leave`](Self::leave) if this is the last share; otherwise does nothing.
-    pub(crate) fn leave_if_last(&mut self) -> Option<HeldNodes> {
+    pub(crate) fn leave_if_last(&mut self) -> Option<LockNodes> {
         let nodes = self.hold.leave_if_last()?;
         self.has_left = true;
         self.holds.forget(&self.hold);

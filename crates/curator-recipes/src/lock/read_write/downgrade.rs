@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use crate::engine::hold::Hold;
 use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;
-use crate::engine::release::HeldNodes;
+use crate::engine::release::LockNodes;
 use crate::error::{LockLost, LossReason, Result};
 use crate::lock::holds::Share;
 use crate::wait::Wait;
@@ -124,7 +124,7 @@ async fn create(
         let tried = match tried {
             Ok(false) => {
                 in_doubt = false;
-                nodes.get_or_insert_with(|| HeldNodes::new(client, session, vec![path.clone()]));
+                nodes.get_or_insert_with(|| LockNodes::new(client, session, vec![path.clone()]));
                 session.transact(operations.clone()).await.map(|_| true)
             }
             tried => tried,
@@ -136,7 +136,7 @@ async fn create(
         let error = match tried {
             Ok(_) => {
                 let nodes =
-                    nodes.unwrap_or_else(|| HeldNodes::new(client, session, vec![path.clone()]));
+                    nodes.unwrap_or_else(|| LockNodes::new(client, session, vec![path.clone()]));
                 let hold = Hold::new(nodes, write.token(), [], log, write.owner());
                 if !hold.is_there_since(connection, wait, &mut failures).await? {
                     return Err(LockLost {
