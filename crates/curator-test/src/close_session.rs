@@ -1,6 +1,6 @@
 //! Ends a client's session on the server.
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use curator_client::codec::{
     ConnectRequest, ConnectResponse, Control, Decode, Reader, ReplyHeader, frame, framed,
@@ -13,6 +13,7 @@ use tokio::{
 use crate::{
     error::Error,
     real_time::{sleep, timeout},
+    wire::SessionCredentials,
 };
 
 /// The limit of a call. A running server replies in milliseconds; one on a busy machine, in
@@ -31,28 +32,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 /// No reply in this exchange is longer than a few hundred bytes.
 const LONGEST_REPLY: i32 = 64 * 1024;
-
-/// What a client needs to resume a session: ZooKeeper's id and password for it.
-#[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the fields that ZooKeeper's handshake needs; callers construct it"
-)]
-pub struct SessionCredentials {
-    /// ZooKeeper's id of the session.
-    pub session_id: i64,
-    /// The password that the server issued for it.
-    pub password: Vec<u8>,
-}
-
-/// Without the password.
-impl fmt::Debug for SessionCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionCredentials")
-            .field("session_id", &self.session_id)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Closes a session on the server, without notice to its client: its ephemeral nodes and its
 /// watches are deleted when this returns.

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, time::Duration};
 
-use crate::{real::NotFound, server::UnknownKind};
+use crate::{distribution::NotFound, server_kind::UnknownKind};
 
 /// Why an operation of a server, an ensemble or a proxy failed.
 ///

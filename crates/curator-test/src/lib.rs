@@ -56,46 +56,46 @@
 #[cfg(feature = "tls")]
 mod certificates;
 mod close_session;
+mod distribution;
 // A seed repeats a run of a simulation, whose servers are these: no order of a hash map.
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod embedded;
 mod error;
 mod four_letter;
 pub mod guide;
-mod op_code;
 mod ports;
 mod proxy;
 mod real;
 mod real_time;
 mod report;
 mod server;
+mod server_kind;
 mod serving_thread;
+mod settings;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod simulation;
 mod traffic;
 mod unique_path;
 mod wait;
+mod wire;
 
 #[cfg(feature = "tls")]
 pub use certificates::{TestingCa, TestingCertificate};
-pub use close_session::{SessionCredentials, close_session};
+pub use close_session::close_session;
+pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
 pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
-#[doc(inline)]
-pub use op_code::OpCode;
 pub use proxy::FaultProxy;
-pub use real::{
-    Distribution, NotFound, Origin, PINNED_VERSION, TestingCluster, TestingClusterBuilder,
-};
 // For `cargo xtask test` only.
 #[doc(hidden)]
 pub use report::REPORT_VARIABLE;
 pub use server::{
-    ClientAuth, SERVER_VARIABLE, ServerKind, ServerTls, ServerVersion, TestingServer,
-    TestingServerBuilder, UnknownKind,
+    ServerVersion, TestingCluster, TestingClusterBuilder, TestingServer, TestingServerBuilder,
 };
+pub use server_kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
+pub use settings::{ClientAuth, ServerTls};
 #[cfg(feature = "simulation")]
 pub use simulation::{
     Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate,
@@ -103,6 +103,9 @@ pub use simulation::{
 pub use traffic::Direction;
 pub use unique_path::unique_path;
 pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
+#[doc(inline)]
+pub use wire::OpCode;
+pub use wire::SessionCredentials;
 
 /// The example of the README compiles.
 #[cfg(doctest)]

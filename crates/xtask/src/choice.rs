@@ -2,8 +2,8 @@
 
 use crate::{
     distribution::PINNED_VERSION,
-    kind::{SERVER_VARIABLE, ServerKind},
     plan::{self, Role},
+    server_kind::{SERVER_VARIABLE, ServerKind},
     targets::Tier,
 };
 

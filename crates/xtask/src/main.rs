@@ -14,7 +14,7 @@ mod debian;
     unreachable_pub,
     reason = "a part of curator-test; set-up and tests must find the same ZooKeeper"
 )]
-#[path = "../../curator-test/src/real/distribution.rs"]
+#[path = "../../curator-test/src/distribution.rs"]
 mod distribution;
 mod docs;
 mod files;
@@ -22,12 +22,6 @@ mod go;
 mod jobs;
 mod kazoo;
 mod kerberos;
-#[expect(
-    unreachable_pub,
-    reason = "a part of curator-test; it reads the variable that is set here"
-)]
-#[path = "../../curator-test/src/server/kind.rs"]
-mod kind;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
@@ -55,6 +49,12 @@ mod report;
 #[cfg(test)]
 mod runbook;
 mod runs;
+#[expect(
+    unreachable_pub,
+    reason = "a part of curator-test; it reads the variable that is set here"
+)]
+#[path = "../../curator-test/src/server_kind.rs"]
+mod server_kind;
 mod servers;
 mod summary;
 mod tally;

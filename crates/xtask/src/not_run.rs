@@ -1,6 +1,6 @@
 //! Reports tests that were not run, and why.
 
-use crate::kind::{SERVER_VARIABLE, ServerKind};
+use crate::server_kind::{SERVER_VARIABLE, ServerKind};
 
 /// The tests that need a real server.
 pub(crate) const ON_REAL: &str = "the tests on a real ZooKeeper";

@@ -4,8 +4,8 @@ use std::env;
 
 use crate::{
     clients::Client,
-    kind::{SERVER_VARIABLE, ServerKind},
     programs::{CLIENT, PAGES, PLAIN_PACKAGES},
+    server_kind::{SERVER_VARIABLE, ServerKind},
     targets::{
         CONFORMANCE, INTEROP, JEPSEN, KERBEROS, Needs, PEERS, RELEASES, SERVER, TLS, Target, Tier,
         UNIT, named,

@@ -6,9 +6,8 @@ use clap::value_parser;
 
 use crate::{
     clients::Client,
-    command,
-    kind::{SERVER_VARIABLE, ServerKind},
-    plan, prepare,
+    command, plan, prepare,
+    server_kind::{SERVER_VARIABLE, ServerKind},
     targets::SOAK,
 };
 

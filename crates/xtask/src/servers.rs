@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::kind::ServerKind;
+use crate::server_kind::ServerKind;
 
 /// The packages of which at least one test must have started a server.
 const NEED_SERVERS: [&str; 4] = [

@@ -2,7 +2,9 @@
 
 use std::{ffi::OsStr, fmt::Write};
 
-use crate::{jobs::Failure, kind::ServerKind, not_run::NotRun, servers::Servers, tally::Tally};
+use crate::{
+    jobs::Failure, not_run::NotRun, server_kind::ServerKind, servers::Servers, tally::Tally,
+};
 
 /// The results of the tests on one server, or of the tests without a server.
 #[derive(Debug, Default)]

@@ -6,12 +6,13 @@ use std::time::Duration;
 use curator_recipes::client::ClockInstant;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::stopping::Moment;
-
 #[cfg(target_os = "linux")]
 const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: ClockId = ClockId::Monotonic;
+
+/// A time since the machine was started, on a clock that also runs while the machine is suspended.
+pub(crate) type Moment = Duration;
 
 /// The time since the machine was started.
 pub(crate) fn now() -> Moment {

@@ -8,27 +8,33 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::geteuid;
+use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
-use crate::settings::Connection;
-use crate::verbose::{step, warn};
+use crate::print::{step, warn};
+
+/// A configuration file that was read.
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    text: String,
+    /// Of the opened file, which is the one that was read.
+    metadata: Metadata,
+}
 
 /// Reads the file that is named, or else the first default file that exists. An empty name means no
 /// file.
-pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
+pub(crate) fn read(named: Option<&Path>) -> Result<Option<ConfigFile>, Failure> {
     match named {
-        Some(path) if path.as_os_str().is_empty() => Ok(Connection::default()),
+        Some(path) if path.as_os_str().is_empty() => Ok(None),
         // It may be a FIFO, as with `--config <(..)`, and take any time.
-        Some(path) => load(
-            path,
-            File::open(path)
-                .and_then(contents)
-                .map_err(|error| unreadable(path, &error))?,
-        ),
+        Some(path) => File::open(path)
+            .and_then(contents)
+            .map(|contents| Some(ConfigFile::new(path, contents)))
+            .map_err(|error| unreadable(path, &error)),
         None => {
             for path in default_files(|name| std::env::var_os(name)) {
                 match open_regular(&path).and_then(contents) {
-                    Ok(opened) => return load(&path, opened),
+                    Ok(contents) => return Ok(Some(ConfigFile::new(&path, contents))),
                     Err(error) if is_missing(&error) => {}
                     // For example with `sudo -u`, which may leave HOME at a directory of another
                     // user.
@@ -38,7 +44,42 @@ pub(crate) fn read(named: Option<&Path>) -> Result<Connection, Failure> {
                     Err(error) => return Err(unreadable(&path, &error)),
                 }
             }
-            Ok(Connection::default())
+            Ok(None)
+        }
+    }
+}
+
+impl ConfigFile {
+    fn new(path: &Path, (text, metadata): (String, Metadata)) -> Self {
+        step(format_args!("reading {}", path.display()));
+        Self {
+            path: path.to_owned(),
+            text,
+            metadata,
+        }
+    }
+
+    /// Parses the file. The error contains no text of the file.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        parse(&self.text)
+            .map_err(|error| Failure::here(format!("{}: {error}", self.path.display())))
+    }
+
+    /// Prints a warning if other users can change the file, or read a password in it.
+    pub(crate) fn warn_of_permissions(&self, has_password: bool) {
+        if !self.metadata.is_file() {
+            return;
+        }
+        let file = Permissions::of(&self.metadata);
+        let directory = self
+            .path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."))
+            .metadata()
+            .map_or(file, |metadata| Permissions::of(&metadata));
+        if let Some(warning) = warning(file, directory, geteuid().as_raw(), has_password) {
+            warn(format_args!("warning: {} {warning}", self.path.display()));
         }
     }
 }
@@ -94,30 +135,7 @@ fn open_regular(path: &Path) -> io::Result<File> {
 fn contents(mut file: File) -> io::Result<(String, Metadata)> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    // Of the opened file, which is the one that was read.
     Ok((text, file.metadata()?))
-}
-
-fn load(path: &Path, (text, metadata): (String, Metadata)) -> Result<Connection, Failure> {
-    let name = path.display();
-    step(format_args!("reading {name}"));
-    let settings = parse(&text).map_err(|error| Failure::here(format!("{name}: {error}")))?;
-    let has_password = settings.digest.is_some() || settings.sasl.is_some();
-    if metadata.is_file() {
-        let file = Permissions::of(&metadata);
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or_else(|| Path::new("."));
-        let directory = parent
-            .metadata()
-            .map(|metadata| Permissions::of(&metadata))
-            .unwrap_or(file);
-        if let Some(warning) = warning(file, directory, geteuid().as_raw(), has_password) {
-            warn(format_args!("warning: {name} {warning}"));
-        }
-    }
-    Ok(settings)
 }
 
 /// Prints a warning if other users can read a private key.
@@ -196,7 +214,7 @@ fn warning(
 
 /// Parses the file. Errors name the line and what was expected, and contain no text of the file:
 /// any key or value may be a secret.
-fn parse(text: &str) -> Result<Connection, String> {
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line = error
             .span()
@@ -225,8 +243,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::Login;
+    use crate::settings::{Connection, Login};
     use crate::tls_files::TlsFiles;
+
+    fn parse(text: &str) -> Result<Connection, String> {
+        super::parse(text)
+    }
 
     #[test]
     fn no_error_shows_a_key_or_a_value_of_the_file() {

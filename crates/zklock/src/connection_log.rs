@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use curator_recipes::client::{ConnectionState, CuratorClient, FailureLog};
 
 use crate::clock::text;
-use crate::verbose::{step, warn};
+use crate::print::{step, warn};
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -19,12 +19,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::timeout;
 
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::command::{process_id, this_program};
 use crate::failure::Failure;
 use crate::group::Group;
 use crate::print::print_message;
-use crate::stopping::{Moment, Step, Stopping};
+use crate::stopping::{Step, Stopping};
 use crate::terminal::return_terminal;
 
 /// What the guardian does, as its command line contains it.

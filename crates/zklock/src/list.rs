@@ -10,10 +10,9 @@ use crate::contended::{Found, LockContenders, Node, read};
 use crate::contender::{Contender, names};
 use crate::failure::Failure;
 use crate::json;
-use crate::print::print;
+use crate::print::{print, step};
 use crate::printable::{NAME, PATH, printable};
 use crate::queue::Kind;
-use crate::verbose::step;
 
 /// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);

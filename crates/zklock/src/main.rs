@@ -10,7 +10,6 @@ mod contender;
 mod doctor;
 mod failure;
 mod generated;
-mod grace;
 mod group;
 mod guardian;
 mod json;
@@ -30,7 +29,6 @@ mod terminal;
 mod time;
 mod tls_files;
 mod tree;
-mod verbose;
 mod waiting;
 
 use std::io;
@@ -57,10 +55,10 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     if arguments.verbose {
-        verbose::enable();
+        print::set_verbose();
     }
     let is_quiet = matches!(&arguments.action, Action::Run(run) if run.quiet);
-    verbose::set_quiet(is_quiet);
+    print::set_quiet(is_quiet);
     finished(act(arguments), is_quiet)
 }
 

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -17,7 +18,6 @@ use rustix::stdio::{stderr, stdout};
 
 use crate::failure::Failure;
 use crate::printable::{SENTENCE, printable, printable_lines};
-use crate::verbose::prefix;
 
 /// A shell's exit code for a program that SIGPIPE has ended.
 const PIPE: i32 = 141;
@@ -223,6 +223,46 @@ impl Pending {
             text += &format!("\r{line}\x1b[K");
         }
         Some(text)
+    }
+}
+
+static VERBOSE: OnceLock<()> = OnceLock::new();
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Prints each step from now on.
+pub(crate) fn set_verbose() {
+    let _ = VERBOSE.set(());
+}
+
+/// Sets whether warnings are dropped: with `--quiet`, until it is certain that the exit code is not
+/// 121.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Prints a warning, such as about the connection, unless warnings are dropped.
+pub(crate) fn warn(line: impl Display) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        print_message(line);
+    }
+}
+
+/// Prints a step, if `--verbose` is set.
+pub(crate) fn step(line: impl Display) {
+    if VERBOSE.get().is_some() {
+        print_message(line);
+    }
+}
+
+/// The beginning of each message: the name of the program; with `--verbose`, also the time, in UTC,
+/// as servers log it.
+pub(crate) fn prefix() -> String {
+    match VERBOSE.get() {
+        Some(()) => format!(
+            "zklock: {} ",
+            humantime::format_rfc3339_millis(SystemTime::now())
+        ),
+        None => "zklock: ".to_owned(),
     }
 }
 

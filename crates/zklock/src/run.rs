@@ -13,13 +13,12 @@ use crate::clock::text;
 use crate::command::code;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
-use crate::grace::Grace;
 use crate::lock::{Held, Lock};
-use crate::print::print_message;
+use crate::print::{print_message, set_quiet, step};
 use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
-use crate::verbose::{set_quiet, step};
+use crate::stopping::Grace;
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.

@@ -13,15 +13,13 @@ use crate::arguments::Run;
 use crate::clock::{self, text};
 use crate::command::{Prepared, name};
 use crate::failure::{Code, Failure};
-use crate::grace::{Doubt, Grace};
 use crate::group::DEADLY;
 use crate::guardian::{Duty, Guardian, Order, print_refusing};
 use crate::lock::Held;
-use crate::print::print_message;
+use crate::print::{print_message, step};
 use crate::signals::{Event, Signals, adopt_orphans};
-use crate::stopping::{OnLost, Stopping};
+use crate::stopping::{Doubt, Grace, OnLost, Stopping};
 use crate::terminal::Terminal;
-use crate::verbose::step;
 
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);

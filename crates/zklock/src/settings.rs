@@ -1,7 +1,7 @@
 //! Connection settings from options, the environment and the configuration file, in this order of
 //! precedence.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
@@ -18,9 +18,9 @@ use crate::config_file;
 use crate::connection_log::{log_outages, session_text};
 use crate::contender::Contender;
 use crate::failure::Failure;
+use crate::print::step;
 use crate::time::{deserialize_time, parse_time};
 use crate::tls_files::{ReadTls, TlsFiles};
-use crate::verbose::step;
 
 /// The connection options of each subcommand, and the keys of the configuration file.
 #[derive(Debug, Default, clap::Args, Deserialize)]
@@ -108,9 +108,19 @@ impl Connection {
         self.settings()?.with_client(act).await
     }
 
+    /// Reads the configuration file; without one, nothing is set.
+    fn of_file(named: Option<&Path>) -> Result<Self, Failure> {
+        let Some(file) = config_file::read(named)? else {
+            return Ok(Self::default());
+        };
+        let connection: Self = file.parse()?;
+        file.warn_of_permissions(connection.digest.is_some() || connection.sasl.is_some());
+        Ok(connection)
+    }
+
     /// Reads the file, and merges the options with it.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
-        let mut file = config_file::read(self.config.as_deref())?;
+        let mut file = Self::of_file(self.config.as_deref())?;
         let connect = self.connect.clone().filter(|connect| !connect.is_empty()).or_else(|| file.connect.take()).ok_or_else(|| {
             Failure::here(
                 "no servers: pass --connect HOST:PORT, set ZOOKEEPER_CONNECT, or set `connect` in the configuration file (see `zklock --help`)",

@@ -5,6 +5,79 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Moment, text};
+use crate::failure::Failure;
+
+/// The grace period, the margin before the end of the lease, and the interval of the checks.
+///
+/// A session whose probes are answered has at least 5/12 of its timeout left, also through a short
+/// reconnect (see `SessionLease::probe_interval`). The guardian learns of a longer lease at the
+/// next check. So a command is not stopped as long as period, margin and interval together are less
+/// than that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grace {
+    pub(crate) period: Duration,
+    pub(crate) margin: Duration,
+    pub(crate) tick: Duration,
+    /// The granted session timeout.
+    timeout: Duration,
+}
+
+/// Why a command may have to be stopped soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// No reply has arrived for longer than a probe interval.
+    NoReply,
+    /// Replies arrive, but so late that they do not extend the lease in time.
+    Unconfirmed,
+}
+
+impl Grace {
+    /// The longest default period.
+    const LONGEST_DEFAULT: Duration = Duration::from_secs(10);
+
+    /// For the session timeout that the servers have granted. The default period is a sixth of it,
+    /// at most 10 s. Fails if `period` is too long for it.
+    pub(crate) fn new(period: Option<Duration>, timeout: Duration) -> Result<Self, Failure> {
+        let most = timeout.mul_f64(0.3);
+        let period = match period {
+            Some(period) if period > most => {
+                let (period, most, timeout) = (text(period), text(most), text(timeout));
+                return Err(Failure::here(format!(
+                    "--grace {period} is too long: at most 0.3 of the session timeout, {most} of {timeout}; raise --session-timeout"
+                )));
+            }
+            Some(period) => period,
+            None => Self::LONGEST_DEFAULT.min(timeout / 6),
+        };
+        Ok(Self {
+            period,
+            margin: Duration::from_secs(1).min(timeout / 10),
+            tick: timeout / 40,
+            timeout,
+        })
+    }
+
+    /// The doubt about a session whose lease lasts for `left`, and whose last reply has arrived
+    /// `since_reply` ago. `before_stop` is what is left of the lease when the command is stopped.
+    pub(crate) fn doubt(
+        &self,
+        left: Duration,
+        since_reply: Duration,
+        before_stop: Duration,
+    ) -> Option<Doubt> {
+        // Four checks before the stop, but not while replies are fast.
+        let warning = (before_stop + 4 * self.tick).min(self.timeout * 5 / 12);
+        // A probe is sent every sixth of the timeout.
+        let is_silent = since_reply > self.timeout / 6 + self.timeout / 24;
+        (left < warning).then_some(if is_silent {
+            Doubt::NoReply
+        } else {
+            Doubt::Unconfirmed
+        })
+    }
+}
+
 /// What to do when the lock is lost or in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(crate) enum OnLost {
@@ -15,9 +88,6 @@ pub(crate) enum OnLost {
     /// Let the command run.
     Ignore,
 }
-
-/// A time since the machine was started, on a clock that also runs while the machine is suspended.
-pub(crate) type Moment = Duration;
 
 /// The next action of the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +175,104 @@ impl Stopping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is left of the lease of a healthy session at a time, in 480ths of its timeout: replies
+    /// extend it every 80 parts, and take at most 10. A connection that is replaced at `reconnect`
+    /// extends it to 15/16.
+    fn left(time: u32, reconnect: u32) -> u32 {
+        let unbroken = |since: u32, first: u32| first - since % 80;
+        match time.checked_sub(reconnect) {
+            None => unbroken(time, 280),
+            Some(since) if since < 170 => 450 - since,
+            Some(since) => unbroken(since - 170, 280),
+        }
+    }
+
+    #[test]
+    fn a_healthy_session_through_a_reconnect_in_any_phase_neither_stops_its_command_nor_warns() {
+        for seconds in [1, 4, 6, 10, 20, 30, 40, 90, 300] {
+            let timeout = Duration::from_secs(seconds);
+            let at = |parts: u32| Duration::from_secs(3_600) + timeout / 480 * parts;
+            let grace = Grace::new(None, timeout).unwrap();
+            for (reconnect, check) in (0..80)
+                .step_by(4)
+                .flat_map(|reconnect| (0..12).map(move |check| (240 + reconnect, check)))
+            {
+                let new = |now| {
+                    Stopping::new(
+                        OnLost::Term,
+                        grace.period,
+                        grace.margin,
+                        at(now + left(now, reconnect)),
+                    )
+                };
+                let mut stopping = new(0);
+                for time in 0..960 {
+                    // zklock checks every 40th of the timeout, and the guardian reads the clock at
+                    // any time.
+                    if time % 12 == check {
+                        stopping.valid_until = at(time + left(time, reconnect));
+                    }
+                    let step = stopping.step(at(time));
+                    assert!(
+                        matches!(step, Step::Wait(_)),
+                        "T {seconds} s, cut at {reconnect}: {step:?} at {time}"
+                    );
+                    let left = timeout / 480 * left(time, reconnect);
+                    let doubt = grace.doubt(left, timeout / 6, grace.margin + grace.period);
+                    assert_eq!(doubt, None, "T {seconds} s, cut at {reconnect}, at {time}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_lease_means_no_reply_only_if_none_has_arrived_for_longer_than_a_probe_interval() {
+        let grace = Grace::new(None, Duration::from_secs(24)).unwrap();
+        let before_stop = grace.margin + grace.period;
+        let doubt = |left, since_reply| {
+            grace.doubt(
+                Duration::from_secs(left),
+                Duration::from_secs(since_reply),
+                before_stop,
+            )
+        };
+        assert_eq!((doubt(10, 4), doubt(10, 20)), (None, None));
+        assert_eq!(
+            (doubt(7, 4), doubt(7, 5), doubt(7, 6)),
+            (
+                Some(Doubt::Unconfirmed),
+                Some(Doubt::Unconfirmed),
+                Some(Doubt::NoReply)
+            )
+        );
+        assert_eq!(doubt(0, 24), Some(Doubt::NoReply));
+    }
+
+    #[test]
+    fn the_default_grace_period_is_a_sixth_of_the_session_timeout_up_to_ten_seconds() {
+        let period = |seconds| {
+            Grace::new(None, Duration::from_secs(seconds))
+                .unwrap()
+                .period
+        };
+        assert_eq!(
+            (period(6), period(60), period(600)),
+            (
+                Duration::from_secs(1),
+                Duration::from_secs(10),
+                Duration::from_secs(10)
+            )
+        );
+        let longest = Duration::from_millis(2_999);
+        assert_eq!(
+            Grace::new(Some(longest), Duration::from_secs(10))
+                .unwrap()
+                .period,
+            longest
+        );
+        assert!(Grace::new(Some(Duration::from_millis(3_001)), Duration::from_secs(10)).is_err());
+    }
 
     const fn at(seconds: u64) -> Moment {
         Duration::from_secs(seconds)

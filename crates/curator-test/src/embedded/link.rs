@@ -1,14 +1,9 @@
 //! Reads a client's frames and writes its replies.
 
-use std::{
-    io,
-    os::fd::AsFd,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{io, os::fd::AsFd, sync::Arc, time::Instant};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy, sink},
+    io::AsyncWriteExt,
     net::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
@@ -21,11 +16,8 @@ use super::{
     builder::Settings,
     connection::ConnectionId,
     shared::{Item, Shared, Stage},
-    words,
 };
-
-/// How long a client may keep sending after its connection was closed.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::wire::{First, close_lingering, first_frame, next_frame};
 
 /// Serves one client until either side ends the connection.
 pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
@@ -39,18 +31,6 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
                 .expire_soon(session_id, now.monotonic)
         });
     }
-}
-
-/// Ends the outgoing stream, then reads until the client closes the connection. Closing a socket
-/// with unread data would reset the connection, and the client could lose what it has not read yet.
-/// Returns true if the client closed without a reset, which shows that it has read everything.
-pub(crate) async fn close_lingering(mut client: TcpStream) -> bool {
-    // Fails if the connection is already broken or cut.
-    client.shutdown().await.is_ok()
-        && matches!(
-            timeout(LINGER_TIMEOUT, copy(&mut client, &mut sink())).await,
-            Ok(Ok(_))
-        )
 }
 
 /// Returns the session whose end was reported to the client, if its nodes still exist.
@@ -113,40 +93,6 @@ async fn read(mut client: ReadHalf<'_>, id: ConnectionId, shared: &Shared) -> io
         }
         payload = next_frame(&mut client, max_frame).await?;
     }
-}
-
-/// The first bytes of a connection.
-pub(crate) enum First {
-    Word([u8; 4]),
-    Frame(Vec<u8>),
-}
-
-pub(crate) async fn first_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<First> {
-    let length = client.read_i32().await?.to_be_bytes();
-    if words::is_word(length) {
-        return Ok(First::Word(length));
-    }
-    Ok(First::Frame(frame(length, client, max_frame).await?))
-}
-
-/// Reads the payload of a frame.
-pub(crate) async fn next_frame(client: &mut ReadHalf<'_>, max_frame: usize) -> io::Result<Vec<u8>> {
-    let length = client.read_i32().await?.to_be_bytes();
-    frame(length, client, max_frame).await
-}
-
-/// Reads the payload of a frame whose length was read before.
-async fn frame(
-    length: [u8; 4],
-    client: &mut ReadHalf<'_>,
-    max_frame: usize,
-) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(i32::from_be_bytes(length))
-        .ok()
-        .filter(|length| *length <= max_frame);
-    let mut payload = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
-    client.read_exact(&mut payload).await?;
-    Ok(payload)
 }
 
 async fn answer_word(word: [u8; 4], id: ConnectionId, shared: &Shared) -> io::Result<()> {

@@ -46,7 +46,6 @@ pub(crate) use {
     code::Code,
     codec::{Body, ConnectRequest, Control, Request, Write},
     connection::ConnectionId,
-    link::{First, close_lingering, first_frame, next_frame},
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
     sessions::Millis,
 };

@@ -3,24 +3,13 @@
 use std::fmt::{self, Write};
 
 use super::{connection::Connection, processor::Processor};
-use crate::{OpCode, error::Error};
+use crate::{OpCode, error::Error, wire::is_word};
 
 /// The release that this server reproduces, and is compared with in the conformance tests.
 const VERSION: &str = concat!(
     "3.9.5-embedded, built into curator-test ",
     env!("CARGO_PKG_VERSION")
 );
-
-/// The words of the real server. Other first bytes are the length of a frame.
-const FOUR_LETTER_WORDS: [&[u8; 4]; 18] = [
-    b"conf", b"cons", b"crst", b"dirs", b"dump", b"envi", b"gtmk", b"hash", b"isro", b"mntr",
-    b"ruok", b"srst", b"srvr", b"stat", b"stmk", b"wchc", b"wchp", b"wchs",
-];
-
-/// Whether the first four bytes of a connection are a word.
-pub(crate) fn is_word(first: [u8; 4]) -> bool {
-    FOUR_LETTER_WORDS.iter().any(|word| **word == first)
-}
 
 /// The word of this name.
 ///

@@ -8,8 +8,9 @@ use std::{
 };
 
 use crate::{
-    real::{distribution::Distribution, logging},
-    server::{settings::Settings, tls::ServerTls},
+    distribution::Distribution,
+    real::logging,
+    settings::{ServerTls, Settings},
 };
 
 /// This class starts both a standalone server and a member of an ensemble.

@@ -1,7 +1,5 @@
 //! Apache ZooKeeper servers, in separate processes.
 
-mod cluster;
-mod distribution;
 mod files;
 mod logging;
 mod partition;
@@ -9,6 +7,5 @@ mod process;
 mod server;
 mod snapshot;
 
-pub use cluster::{TestingCluster, TestingClusterBuilder};
-pub use distribution::{Distribution, NotFound, Origin, PINNED_VERSION};
+pub(crate) use partition::{InternalPorts, Network};
 pub(crate) use server::RealServer;

@@ -11,15 +11,15 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::{
+    distribution::Distribution,
     error::Error,
     ports::Port,
     real::{
-        distribution::Distribution,
         files::Files,
         process::{self, Process},
         snapshot,
     },
-    server::settings::Settings,
+    settings::Settings,
 };
 
 /// How long an orderly stop may take before the process is killed.

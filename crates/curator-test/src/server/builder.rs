@@ -8,10 +8,13 @@ use std::{
 #[cfg(feature = "simulation")]
 use crate::simulation::SimulatedServer;
 use crate::{
+    distribution::Distribution,
     error::Error,
     ports::Port,
-    real::{Distribution, RealServer},
-    server::{TestingServer, kind::ServerKind, properties, settings::Settings, tls::ServerTls},
+    real::RealServer,
+    server::{TestingServer, properties},
+    server_kind::ServerKind,
+    settings::{ServerTls, Settings},
 };
 
 /// Settings for a [`TestingServer`].

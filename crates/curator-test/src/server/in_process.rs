@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::ServerKind;
-use crate::{embedded::EmbeddedServer, error::Error};
+use crate::{embedded::EmbeddedServer, error::Error, server_kind::ServerKind};
 
 /// What a [`TestingServer`](super::TestingServer) needs of a server in its process. See its methods
 /// of the same names.

@@ -9,26 +9,21 @@ use std::{
 use tokio::{net::TcpStream, sync::OnceCell};
 
 use crate::{
-    embedded::EmbeddedServer,
-    error::Error,
-    real::{Distribution, RealServer},
-    real_time, report,
+    distribution::Distribution, embedded::EmbeddedServer, error::Error, real::RealServer,
+    real_time, report, server_kind::ServerKind,
 };
 
 mod builder;
+mod cluster;
 mod in_process;
-mod kind;
 mod properties;
 mod questions;
-pub(crate) mod settings;
-pub(crate) mod tls;
 mod version;
 mod words;
 
 pub use builder::TestingServerBuilder;
+pub use cluster::{TestingCluster, TestingClusterBuilder};
 pub(crate) use in_process::InProcess;
-pub use kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
-pub use tls::{ClientAuth, ServerTls};
 pub use version::ServerVersion;
 use words::{WordTarget, Words};
 
@@ -39,10 +34,10 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A ZooKeeper server on the loopback interface, for tests, examples and first steps.
 ///
-/// There are three [kinds](ServerKind), selected by the environment variable [`SERVER_VARIABLE`]:
-/// an embedded server, in this process and in memory, without other requirements; Apache ZooKeeper,
-/// in a separate process; or a follower of a simulated ensemble, in this process. A test written
-/// for this type runs on all of them.
+/// There are three [kinds](ServerKind), selected by the environment variable
+/// [`SERVER_VARIABLE`](crate::SERVER_VARIABLE): an embedded server, in this process and in memory,
+/// without other requirements; Apache ZooKeeper, in a separate process; or a follower of a simulated
+/// ensemble, in this process. A test written for this type runs on all of them.
 ///
 /// All methods take `&self`, so tests can share a server. Dropping a `TestingServer` stops it and
 /// deletes its data. A real server's process is also killed when the test's process ends in any
@@ -71,8 +66,8 @@ enum Server {
 }
 
 impl TestingServer {
-    /// Starts a server and waits until it is ready. [`SERVER_VARIABLE`] selects its kind, by
-    /// default an embedded one.
+    /// Starts a server and waits until it is ready. [`SERVER_VARIABLE`](crate::SERVER_VARIABLE)
+    /// selects its kind, by default an embedded one.
     ///
     /// # Errors
     ///
@@ -105,7 +100,7 @@ impl TestingServer {
     }
 
     /// The server that all tests of a test program share. The first call starts it;
-    /// [`SERVER_VARIABLE`] selects its kind.
+    /// [`SERVER_VARIABLE`](crate::SERVER_VARIABLE) selects its kind.
     ///
     /// Tests that share a server must use different paths, and must not stop it. The server ends
     /// with the test program. It looks for empty containers once an hour instead of once a minute:

@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 use crate::{
     embedded::{EmbeddedServer, EmbeddedServerBuilder},
     error::Error,
-    server::settings::Settings,
+    settings::Settings,
 };
 
 /// Settings of ensembles, disks, threads, JVMs or logs. Any value is accepted, without effect.
@@ -278,8 +278,7 @@ mod tests {
 
     #[test]
     fn tls_settings_are_refused_for_the_embedded_server() {
-        let tls =
-            crate::server::tls::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
+        let tls = crate::settings::ServerTls::new("", "").client_auth(crate::ClientAuth::Need, "");
         let text = embedded(&Settings {
             tls: Some(tls),
             ..Settings::default()

@@ -28,10 +28,11 @@ use super::{
     world::{PORT, ServerId, World},
 };
 use crate::{
-    embedded::{First, Settings, close_lingering, first_frame, next_frame, words},
+    embedded::{Settings, words},
     error::Error,
     ports::Port,
     serving_thread::ServingThread,
+    wire::{First, close_lingering, first_frame, next_frame},
 };
 
 /// How many servers the ensemble has.

@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use super::ServerMeasurement;
 use crate::connection_log::session_text;
 use crate::contender::Contender;
+use crate::print::step;
 use crate::settings::Settings;
-use crate::verbose::step;
 
 /// How many round trips are timed. Their median is reported.
 const ROUND_TRIPS: usize = 11;

@@ -8,7 +8,7 @@ use curator_recipes::client::{CuratorClientBuilder, Error as ClientError, TlsOpt
 use super::TlsFiles;
 use crate::config_file::{read_text, warn_of_readable_key};
 use crate::failure::Failure;
-use crate::verbose::{step, warn};
+use crate::print::{step, warn};
 
 /// The interval at which the files are compared with what was read.
 const INTERVAL: Duration = Duration::from_secs(1);

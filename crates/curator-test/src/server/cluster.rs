@@ -5,16 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::TestingServer;
 use crate::{
+    distribution::Distribution,
     error::Error,
     four_letter::Mode,
     ports::Port,
-    real::{
-        Distribution, RealServer,
-        partition::{InternalPorts, Network},
-    },
+    real::{InternalPorts, Network, RealServer},
     real_time,
-    server::{TestingServer, settings::Settings},
+    settings::Settings,
 };
 
 /// An election takes a fraction of a second, but many seconds while all cores compile.
