@@ -9,7 +9,6 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 
 pub mod checks;
-pub mod dropped;
 pub mod life;
 pub mod memory;
 pub mod planted;

@@ -1,8 +1,10 @@
-//! The life of one client in one process, from its start to its close.
+//! The life of one client in one process, from its start to its close; and calls that are dropped in
+//! the middle.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curator_recipes::Leadership;
@@ -11,7 +13,6 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::dropped::DropAt;
 use crate::world::{Job, Phase, World, lock};
 
 /// How long a process at rest may take for what it must do.
@@ -248,5 +249,55 @@ impl Life {
         if self.is_last {
             self.job.wait_for(Phase::Close).await;
         }
+    }
+}
+
+/// Polls a future a number of times, and then drops it if it has not completed. Returns its output,
+/// or `None`.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct DropAt<F> {
+    future: Option<Pin<Box<F>>>,
+    polls: usize,
+}
+
+impl<F> DropAt<F> {
+    /// Drops the future instead of polling it a further time after `polls` polls.
+    pub fn new(future: F, polls: usize) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            polls,
+        }
+    }
+}
+
+impl<F: Future> Future for DropAt<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            self.future = None;
+        }
+        self.polls = self.polls.saturating_sub(1);
+        match &mut self.future {
+            Some(future) => future.as_mut().poll(cx).map(Some),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_future_is_polled_as_often_as_it_may_be() {
+        let twice = || async {
+            tokio::task::yield_now().await;
+            7
+        };
+        assert_eq!(DropAt::new(twice(), 0).await, None);
+        assert_eq!(DropAt::new(twice(), 1).await, None);
+        assert_eq!(DropAt::new(twice(), 2).await, Some(7));
     }
 }

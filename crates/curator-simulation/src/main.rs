@@ -177,10 +177,8 @@ fn print_report(report: &Report, processor: Duration) {
         found,
         hash,
     } = report;
-    let (seconds, count) = (
-        took.as_secs_f64(),
-        u32::try_from(*schedules).unwrap_or(u32::MAX),
-    );
+    let seconds = took.as_secs_f64();
+    let count = u32::try_from(*schedules).unwrap_or(u32::MAX);
     println!(
         "{schedules} schedules in {seconds:.1} s: {:.1} per second; {:.1} simulated seconds and {:.1} ms of processor time each",
         f64::from(count) / seconds,

@@ -76,7 +76,8 @@ fn read(patch: PathBuf) -> Result<Defect, String> {
         .file_stem()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let (what, workload) = (field("Defect:")?, field("Workload:")?);
+    let what = field("Defect:")?;
+    let workload = field("Workload:")?;
     Ok(Defect {
         name,
         what,
@@ -169,10 +170,8 @@ fn search(defect: &Defect, copy: &Path) -> Result<Option<(String, String)>, Stri
     let output = cargo
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
-    let (text, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         return Ok(None);
     }

@@ -102,7 +102,8 @@ async fn conduct(
             workload: Arc::clone(workload),
             name: format!("p{number}"),
         };
-        let (name, random) = (process.name.clone(), random.fork());
+        let name = process.name.clone();
+        let random = random.fork();
         let future = Box::pin(async move { process.live_until(end, random).await });
         processes.spawn(world.servers().in_process(&name, future));
     }
@@ -141,7 +142,8 @@ async fn conduct(
 
 /// Creates what the processes share.
 async fn prepare(world: &Arc<World>, workload: &Arc<dyn Workload>) {
-    let (shared, workload) = (Arc::clone(world), Arc::clone(workload));
+    let shared = Arc::clone(world);
+    let workload = Arc::clone(workload);
     let future = Box::pin(async move {
         let prepared = async {
             let client = CuratorClient::builder(shared.servers().connect_string())

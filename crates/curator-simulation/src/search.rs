@@ -17,7 +17,7 @@ pub struct Search {
     pub from: u64,
     /// How many seeds.
     pub seeds: u64,
-    /// The workloads, of which each seed takes the next.
+    /// The workloads. Each seed takes the next one.
     pub workloads: Vec<&'static str>,
     /// How many threads.
     pub threads: usize,
@@ -66,9 +66,12 @@ impl Search {
         run: impl Fn(u64, &'static str) -> Verdict + Sync,
         found: impl Fn(&Found) + Sync,
     ) -> Report {
-        let (next, ran, stopped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        let (simulated, failures) = (Mutex::new(Duration::ZERO), Mutex::new(Vec::new()));
-        // By their numbers, because the order in which schedules end differs.
+        let next = AtomicU64::new(0);
+        let ran = AtomicU64::new(0);
+        let stopped = AtomicBool::new(false);
+        let simulated = Mutex::new(Duration::ZERO);
+        let failures = Mutex::new(Vec::new());
+        // By their numbers, because schedules end in different orders.
         let hashes = Mutex::new(BTreeMap::new());
         let began = Instant::now();
         let work = || {

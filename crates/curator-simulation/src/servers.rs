@@ -38,7 +38,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// The servers of this simulation, from now on that of this thread.
+    /// The servers of this simulation, which belongs to this thread from now on.
     #[must_use]
     pub fn new(simulation: Simulation) -> Self {
         SIMULATION.set(Some(simulation));

@@ -3,9 +3,7 @@
 mod moments;
 mod numbers;
 mod owners;
-mod store;
 
 pub use moments::{Moments, State, states};
-pub use numbers::{Counted, Rising, Unique};
+pub use numbers::{Counted, Rising, Store, Unique};
 pub use owners::{Entry, Kind, Owners};
-pub use store::Store;

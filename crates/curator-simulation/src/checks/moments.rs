@@ -43,7 +43,9 @@ impl Moments {
     /// Moments of the nodes at and below a root, from now on.
     #[must_use]
     pub fn new(root: &str, most: Duration, pause: Duration) -> Self {
-        let (root, last, running) = (root.to_owned(), Instant::now(), Duration::ZERO);
+        let root = root.to_owned();
+        let last = Instant::now();
+        let running = Duration::ZERO;
         // A copy that is new may be as old as the servers.
         let noted = VecDeque::from([Moment {
             since: running,
@@ -112,11 +114,9 @@ impl Moments {
         for path in
             paths.filter(|path| copied.get(path).copied() != state(now, path) && !hides(path))
         {
-            let (copy, then, now) = (
-                copied.get(path).copied(),
-                state(&oldest.nodes, path),
-                state(now, path),
-            );
+            let copy = copied.get(path).copied();
+            let then = state(&oldest.nodes, path);
+            let now = state(now, path);
             let is_right = match (copy, then) {
                 _ if copy == then => true,
                 // It was written later.

@@ -43,7 +43,7 @@ pub struct Owners {
 #[derive(Debug, Default)]
 struct Entered {
     holders: Vec<Holder>,
-    /// The highest token of an exclusive owner, and that of any owner.
+    /// The highest token of an exclusive owner, and the highest of any owner.
     exclusive_token: i64,
     token: i64,
 }
@@ -129,10 +129,10 @@ impl Owners {
                 });
             }
             Kind::Exclusive | Kind::Shared => {
-                let excludes = |other: &&Holder| {
-                    entry.kind == Kind::Exclusive || other.kind == Kind::Exclusive
-                };
-                if let Some(other) = others.clone().find(excludes) {
+                let excluded = others
+                    .clone()
+                    .find(|other| entry.kind == Kind::Exclusive || other.kind == Kind::Exclusive);
+                if let Some(other) = excluded {
                     world.fail(format!(
                         "{}: two valid owners: {other:?}, and {holder:?}",
                         self.directory

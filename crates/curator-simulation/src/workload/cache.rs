@@ -31,7 +31,7 @@ pub(super) fn make(root: String) -> Arc<dyn Workload> {
     })
 }
 
-/// Access to nodes is taken and given back, of which a cache learns when it reads everything again.
+/// Access to nodes is taken and given back; a cache learns of it when it reads everything again.
 pub(super) fn without_access(root: String) -> Arc<dyn Workload> {
     Arc::new(Cache {
         root,
@@ -57,10 +57,8 @@ impl Workload for Cache {
             let Some(cache) = self.start(life) else {
                 return;
             };
-            let (watching, changing) = (
-                pin!(self.watch(life, &cache)),
-                pin!(life.think_for(Duration::from_secs(8))),
-            );
+            let watching = pin!(self.watch(life, &cache));
+            let changing = pin!(life.think_for(Duration::from_secs(8)));
             select(watching, changing).await;
             if life.one_in(2) {
                 try_call(life, "close the cache", cache.close()).await;
@@ -132,7 +130,8 @@ impl Cache {
             0 => format!("{}/{}", self.root, life.below(4)),
             _ => format!("{}/{}/{}", self.root, life.below(4), life.below(3)),
         };
-        let (client, data) = (life.client(), life.number().to_string());
+        let client = life.client();
+        let data = life.number().to_string();
         let (name, result) = match life.below(5) {
             0 => {
                 let mode = if life.one_in(3) {
@@ -226,8 +225,9 @@ impl Cache {
                 // A node that the client may not read, and all below it: at times, also when access
                 // was given back.
                 let is_hidden = |path: &str| {
-                    let is_shown = |path| matches!(snapshot.get(&path), Lookup::Present(_));
-                    self.resyncs && !ZPath::on_server(path).is_ok_and(is_shown)
+                    self.resyncs
+                        && !ZPath::on_server(path)
+                            .is_ok_and(|path| matches!(snapshot.get(&path), Lookup::Present(_)))
                 };
                 moments.check(life.world(), life.name(), &copied(&snapshot), is_hidden);
             }
@@ -263,7 +263,7 @@ impl Stream {
             life.world().fail(format!(
                 "{}: impossible event, {why}: {event:?}",
                 life.name()
-            ))
+            ));
         };
         match event {
             CacheEvent::Created(node) => {

@@ -71,7 +71,8 @@ impl Workload for Settings {
                     let number = node
                         .as_ref()
                         .map(|node| String::from_utf8_lossy(&node.data).parse::<u64>());
-                    let (status, current) = (config.status().get(), *config.current());
+                    let status = config.status().get();
+                    let current = *config.current();
                     match (&number, &status) {
                         (Some(Ok(number)), ConfigStatus::Current) if *number == current => Ok(()),
                         (Some(Err(_)), ConfigStatus::Invalid { .. }) => Ok(()),
@@ -106,12 +107,11 @@ impl Workload for Settings {
 
 impl Settings {
     fn builder(&self, life: &Life) -> Option<curator_recipes::ConfigBuilder<u64>> {
-        let decode = |data: &[u8]| {
+        let builder = Config::builder(life.client(), self.root.as_str(), |data: &[u8]| {
             String::from_utf8_lossy(data)
                 .parse::<u64>()
                 .map_err(|error| error.to_string())
-        };
-        let builder = Config::builder(life.client(), self.root.as_str(), decode);
+        });
         must_succeed(life, "make a config", builder)
             .map(|builder| builder.if_absent(IfAbsent::Default(DEFAULT)))
     }

@@ -38,7 +38,8 @@ impl Workload for Discovery {
         let Some(services) = must_succeed(life, "make a discovery", services) else {
             return;
         };
-        let (registers, finds) = (life.part("registers"), life.part("finds"));
+        let registers = life.part("registers");
+        let finds = life.part("finds");
         let registering = async {
             while registers.goes_on() && registers.one_in(2) {
                 let Some(registration) = self.register(&registers, &services) else {

@@ -1,16 +1,21 @@
-//! What a process does under the guard of a lock, and how it gives the guard back.
+//! What a process does under the guard of a lock, how it gives the guard back, and the number in
+//! ZooKeeper that holders write in guarded transactions.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use curator_recipes::{Error, LockGuard, OwnerId, Result};
+use curator_recipes::client::{CuratorClient, Error as ClientError, Outcome};
+use curator_recipes::{Error, GuardedTransaction, LockGuard, OwnerId, Result};
 use tokio::time::{sleep, timeout};
 
-use super::{Ledger, explain, must_succeed};
-use crate::checks::{Entry, Kind};
+use super::{create, explain, must_succeed};
+use crate::checks::{Counted, Entry, Kind, Unique};
 use crate::life::{Life, SOON};
+use crate::servers::Nodes;
+use crate::world::World;
 
-/// Notes that a guard was got, for each directory in which it has a node.
+/// Notes that a guard was got, for each directory where it has a node.
 pub(super) fn enter(life: &Life, guard: &LockGuard, owner: u64, kind: Kind) {
     for (node, token) in guard.fencing_tokens() {
         let loss = guard.loss();
@@ -50,7 +55,8 @@ pub(super) async fn use_exclusive(life: &Life, guard: &LockGuard, store: &str, l
 
 /// Reads and writes a store that compares tokens.
 async fn write_to_store(life: &Life, guard: &LockGuard, store: &str) {
-    let (store, token) = (life.world().store(store), guard.fencing_token());
+    let store = life.world().store(store);
+    let token = guard.fencing_token();
     let Some(read) = store.read(token) else {
         life.world().check(!is_owner(life, guard), || {
             format!("{}: the store refuses a read of the owner", life.name())
@@ -218,4 +224,98 @@ fn check_gone(life: &Life, nodes: Vec<String>) {
 /// An owner, and its number in the checks.
 pub(super) fn owner(life: &Life) -> (OwnerId, u64) {
     (OwnerId::new(), life.number())
+}
+
+/// Each holder reads the number and writes one more. No write may be lost.
+#[derive(Debug)]
+pub struct Ledger {
+    path: String,
+    counted: Counted,
+    /// The numbers of confirmed writes.
+    written: Unique<i64>,
+}
+
+impl Ledger {
+    pub(super) fn new(path: String) -> Self {
+        Self {
+            path,
+            counted: Counted::default(),
+            written: Unique::default(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(super) async fn prepare(&self, client: &CuratorClient) -> Result<(), ClientError> {
+        create(client, &self.path, "0").await
+    }
+
+    /// Adds one, under a lock whose guard makes the transaction. Returns whether the write may
+    /// still be on its way.
+    pub(super) async fn add<'a>(
+        &self,
+        life: &Life,
+        transaction: impl FnOnce() -> GuardedTransaction<'a>,
+    ) -> bool {
+        let read = async {
+            life.client().sync(self.path.as_str()).await?;
+            life.client().get_data(self.path.as_str()).await
+        };
+        let number = match life.complete("read the ledger", read).await {
+            Ok((data, _)) => self.number(life.world(), &data),
+            Err(error) => {
+                explain(life, "read the ledger", &error);
+                return false;
+            }
+        };
+        life.think_for(Duration::from_millis(300)).await;
+        let Ok(transaction) =
+            transaction().set_data(self.path.as_str(), (number + 1).to_string(), None)
+        else {
+            return false;
+        };
+        self.counted.maybe_applied(1);
+        match life.call("write the ledger", transaction.commit()).await {
+            Some(Ok(_)) => {
+                life.note(|| format!("has written {}", number + 1));
+                self.counted.was_applied(1);
+                self.written.note(life.world(), &self.path, number + 1);
+                false
+            }
+            Some(Err(error)) => {
+                explain(life, "write the ledger", &error);
+                let is_unknown = match &error {
+                    Error::Client(error) => error.outcome() == Outcome::Unknown,
+                    _ => false,
+                };
+                if !is_unknown {
+                    self.counted.not_applied(1);
+                }
+                is_unknown
+            }
+            None => true,
+        }
+    }
+
+    pub(super) fn check_end(&self, world: &World, nodes: &Nodes) {
+        match nodes.get(&self.path) {
+            Some(node) => self
+                .counted
+                .check(world, &self.path, self.number(world, &node.data)),
+            None => world.fail(format!("{} is gone", self.path)),
+        }
+    }
+
+    fn number(&self, world: &World, data: &[u8]) -> i64 {
+        String::from_utf8_lossy(data).parse().unwrap_or_else(|_| {
+            world.fail(format!(
+                "{}: not a number: {}",
+                self.path,
+                data.escape_ascii()
+            ));
+            0
+        })
+    }
 }

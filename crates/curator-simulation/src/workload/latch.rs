@@ -103,17 +103,19 @@ pub(super) fn enter(life: &Life, root: &str, term: &Leadership) {
         token,
         node: term.node().as_str(),
     };
-    let is_valid = move || view.upgrade().is_some_and(|view| view.is_valid());
     life.world()
         .owners(root)
-        .enter(life.world(), &entry, is_valid);
+        .enter(life.world(), &entry, move || {
+            view.upgrade().is_some_and(|view| view.is_valid())
+        });
 }
 
 /// Works during a term.
 pub(super) async fn use_term(life: &Life, term: &Leadership, store: &str, ledger: &Ledger) {
     match life.below(3) {
         0 => {
-            let (store, token) = (life.world().store(store), term.fencing_token());
+            let store = life.world().store(store);
+            let token = term.fencing_token();
             let Some(read) = store.read(token) else {
                 return;
             };

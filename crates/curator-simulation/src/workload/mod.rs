@@ -3,14 +3,11 @@
 mod cache;
 mod config;
 mod counter;
-mod deletes;
 mod discovery;
 mod exclusive;
 mod group;
 mod guarded;
-mod ids;
 mod latch;
-mod ledger;
 mod mixed;
 mod observer;
 mod persistent;
@@ -18,7 +15,6 @@ mod read_write;
 mod selector;
 mod semaphore;
 mod shared;
-mod unpolled;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +23,7 @@ use async_trait::async_trait;
 use curator_recipes::client::{CreateMode, CuratorClient, Error};
 use curator_test::Faults;
 
-pub use self::ledger::Ledger;
+pub use self::guarded::Ledger;
 use crate::life::Life;
 use crate::servers::Nodes;
 use crate::world::World;
@@ -88,22 +84,22 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("semaphore", semaphore::make),
     ("read-write-lock", read_write::make),
     ("mutex-with-deletes", |root| {
-        deletes::of(exclusive::mutex, root)
+        mixed::with_deletes(exclusive::mutex, root)
     }),
     ("reentrant-mutex-with-deletes", |root| {
-        deletes::of(exclusive::reentrant_mutex, root)
+        mixed::with_deletes(exclusive::reentrant_mutex, root)
     }),
     ("semaphore-mutex-with-deletes", |root| {
-        deletes::of(exclusive::semaphore_mutex, root)
+        mixed::with_deletes(exclusive::semaphore_mutex, root)
     }),
     ("multi-lock-with-deletes", |root| {
-        deletes::of(exclusive::multi_lock, root)
+        mixed::with_deletes(exclusive::multi_lock, root)
     }),
     ("semaphore-with-deletes", |root| {
-        deletes::of(semaphore::make, root)
+        mixed::with_deletes(semaphore::make, root)
     }),
     ("read-write-lock-with-deletes", |root| {
-        deletes::of(read_write::make, root)
+        mixed::with_deletes(read_write::make, root)
     }),
     ("leader-latch", latch::make),
     ("leader-selector", selector::make),
@@ -119,7 +115,7 @@ const WORKLOADS: &[(&str, Make)] = &[
     ("plain-counter", counter::plain),
     ("promoted-counter", counter::promoted),
     ("shared-value", shared::make),
-    ("ids", ids::make),
+    ("ids", counter::ids),
     ("discovery", discovery::make),
     ("mixed", mixed::make),
 ];

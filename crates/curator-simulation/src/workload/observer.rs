@@ -31,7 +31,8 @@ impl Workload for Observer {
         let Some(observer) = must_succeed(life, "make an observer", observer) else {
             return;
         };
-        let (watching, changing) = (pin!(self.watch(life, &observer)), pin!(self.change(life)));
+        let watching = pin!(self.watch(life, &observer));
+        let changing = pin!(self.change(life));
         let latch = match select(watching, changing).await {
             Either::Left(((), _)) => None,
             Either::Right((latch, _)) => latch,
@@ -59,7 +60,7 @@ impl Workload for Observer {
 }
 
 impl Observer {
-    /// Follows the reports, until the time is over.
+    /// Follows the reports, until the time has ended.
     async fn watch(&self, life: &Life, observer: &LeaderObserver) {
         let highest = Rising::<i64>::default();
         let mut changes = observer.changes();

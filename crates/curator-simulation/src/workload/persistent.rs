@@ -264,7 +264,7 @@ impl Persistent {
     }
 }
 
-/// Fails when an ephemeral node is reported as present, but is that of a session that has ended.
+/// Fails when an ephemeral node is reported as present, but belongs to a session that has ended.
 /// Never ends.
 async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
     let mut states = node.state();
@@ -279,7 +279,7 @@ async fn watch_owner(life: &Life, node: &PersistentNode, kind: Kind) {
         else {
             continue;
         };
-        // Others may have replaced a shared node, of which the client learns later.
+        // Others may have replaced a shared node, and the client learns of it later.
         if kind.is_ephemeral() && !kind.is_shared {
             let owner = life
                 .world()

@@ -45,7 +45,8 @@ impl Workload for ReadWrite {
                     life.think().await;
                 }
                 if life.at_rest().await {
-                    let (lock, owner) = (lock.write(), OwnerId::new());
+                    let lock = lock.write();
+                    let owner = OwnerId::new();
                     use_at_rest(&life, Kind::Exclusive, || lock.acquire_as(&owner)).await;
                 }
                 life.idle().await;
@@ -105,7 +106,8 @@ async fn acquire_write(
     lock: &InterProcessReadWriteLock,
     owner: &OwnerId,
 ) -> Option<WriteGuard> {
-    let (lock, timeout) = (lock.write(), life.time(Duration::from_secs(6)));
+    let lock = lock.write();
+    let timeout = life.time(Duration::from_secs(6));
     let acquired: Result<Option<WriteGuard>> = match life.below(6) {
         0 => {
             life.call("try_acquire of the write lock", lock.try_acquire_as(owner))
@@ -133,7 +135,8 @@ async fn acquire_read(
     lock: &InterProcessReadWriteLock,
     owner: &OwnerId,
 ) -> Option<LockGuard> {
-    let (lock, timeout) = (lock.read(), life.time(Duration::from_secs(6)));
+    let lock = lock.read();
+    let timeout = life.time(Duration::from_secs(6));
     let acquired: Result<Option<LockGuard>> = match life.below(6) {
         0 => {
             life.call("try_acquire of the read lock", lock.try_acquire_as(owner))

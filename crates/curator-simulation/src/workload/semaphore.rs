@@ -68,7 +68,8 @@ async fn step(life: &Life, semaphore: &InterProcessSemaphoreV2) {
 
 /// Acquires leases in one of several ways.
 async fn acquire(life: &Life, semaphore: &InterProcessSemaphoreV2) -> Option<Vec<SemaphoreLease>> {
-    let (quantity, timeout) = (1 + life.below(LEASES), life.time(Duration::from_secs(6)));
+    let quantity = 1 + life.below(LEASES);
+    let timeout = life.time(Duration::from_secs(6));
     let one =
         |lease: Result<Option<SemaphoreLease>>| lease.map(|lease| lease.into_iter().collect());
     let many = |leases: Result<Option<Vec<SemaphoreLease>>>| leases.map(Option::unwrap_or_default);
