@@ -397,16 +397,15 @@ mod tests {
     #[test]
     fn the_default_file_is_that_of_the_user_or_else_that_of_the_machine() {
         let files = |variables: &[(&str, &str)]| {
-            let find = |name: &str| {
+            default_files(|name: &str| {
                 variables
                     .iter()
                     .find(|(known, _)| *known == name)
                     .map(|(_, value)| value.into())
-            };
-            default_files(find)
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect::<Vec<_>>()
+            })
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>()
         };
         let machine = "/etc/zklock/config.toml";
         assert_eq!(files(&[]), [machine]);
@@ -426,7 +425,9 @@ mod tests {
 
     #[test]
     fn a_file_that_others_can_change_or_a_password_that_others_can_read_draws_a_warning() {
-        let (root, user, other) = (0, 1000, 1001);
+        let root = 0;
+        let user = 1000;
+        let other = 1001;
         let own = (0o755, user);
         for (mode, owner, directory, has_password, expected) in [
             (0o600, user, own, true, ""),
@@ -445,13 +446,11 @@ mod tests {
             (0o600, user, (0o775, root), false, "replaced"),
             (0o600, user, (0o1755, other), false, "replaced"),
         ] {
-            let (file, directory) = (
-                Permissions { mode, owner },
-                Permissions {
-                    mode: directory.0,
-                    owner: directory.1,
-                },
-            );
+            let file = Permissions { mode, owner };
+            let directory = Permissions {
+                mode: directory.0,
+                owner: directory.1,
+            };
             let warning = warning(file, directory, user, has_password).unwrap_or_default();
             assert_eq!(
                 warning.is_empty(),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use curator_recipes::client::{ConnectionState, CuratorClient, FailureLog};
 
-use crate::clock::text;
 use crate::print::{step, warn};
+use crate::time::text;
 
 /// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -16,9 +16,10 @@ const MOMENT: Duration = Duration::from_secs(5);
 
 /// Prints outages until the client is closed.
 pub(crate) async fn log_outages(client: CuratorClient) {
-    let (mut outages, mut checks) = (Outages::default(), tokio::time::interval(INTERVAL));
+    let mut outages = Outages::default();
+    let mut checks = tokio::time::interval(INTERVAL);
     let mut states = client.connection_states();
-    // The present state, in which the client has connected.
+    // The present state: the client has connected.
     let _ = states.next().await;
     loop {
         tokio::select! {
@@ -64,10 +65,8 @@ fn print_state(state: ConnectionState, client: &CuratorClient) {
 
 /// The server and the session of a client, for messages.
 pub(crate) fn session_text(client: &CuratorClient) -> String {
-    let (server, session) = (
-        client.health().server.unwrap_or_default(),
-        client.current_session(),
-    );
+    let server = client.health().server.unwrap_or_default();
+    let session = client.current_session();
     let session = session.map(|session| {
         format!(
             "session {:#x}, session timeout {}",
@@ -128,19 +127,21 @@ mod tests {
         seconds: u64,
         cause: impl Fn(u64) -> String,
     ) -> Vec<(u64, String)> {
-        let check = |second| {
-            let failure = cause(second);
-            let failure =
-                Some((failure.as_str(), Duration::ZERO)).filter(|(cause, _)| !cause.is_empty());
-            let line = outages.check(false, failure, start + Duration::from_secs(second));
-            line.map(|line| (second, line))
-        };
-        (0..seconds).filter_map(check).collect()
+        (0..seconds)
+            .filter_map(|second| {
+                let failure = cause(second);
+                let failure =
+                    Some((failure.as_str(), Duration::ZERO)).filter(|(cause, _)| !cause.is_empty());
+                let line = outages.check(false, failure, start + Duration::from_secs(second));
+                line.map(|line| (second, line))
+            })
+            .collect()
     }
 
     #[test]
     fn an_outage_of_a_moment_is_not_printed() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let mut outages = Outages::default();
+        let start = Instant::now();
         assert_eq!(lines(&mut outages, start, 5, |_| "refused".to_owned()), []);
         assert_eq!(
             outages.check(true, None, start + Duration::from_secs(5)),
@@ -157,7 +158,8 @@ mod tests {
 
     #[test]
     fn each_cause_is_printed_once_and_then_the_recovery() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let mut outages = Outages::default();
+        let start = Instant::now();
         let cause = |second| match second {
             0..7 => String::new(),
             // The same cause, with other numbers.
@@ -183,7 +185,8 @@ mod tests {
 
     #[test]
     fn an_outage_of_a_day_is_printed_a_few_times_whatever_its_causes() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let mut outages = Outages::default();
+        let start = Instant::now();
         let day = 24 * 60 * 60;
         let same = lines(&mut outages, start, day, |_| "refused".to_owned());
         assert!((24..40).contains(&same.len()), "{}", same.len());
@@ -201,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_failure_before_the_outage_is_not_its_cause() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let mut outages = Outages::default();
+        let start = Instant::now();
         let old = Some(("refused", Duration::from_secs(100)));
         assert_eq!(outages.check(false, old, start), None);
         let line = outages.check(false, old, start + MOMENT);

@@ -5,10 +5,9 @@ use std::time::{Duration, SystemTime};
 use curator_recipes::client::{CuratorClient, Error as ClientError, Stat};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues};
 use crate::failure::{Code, Failure};
 use crate::print::print_message;
-use crate::queue::{Entry, Kind, LEASES, LOCKS, are_used_up, is_semaphore, queues};
 
 /// A lock, with its contenders in their order.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,10 +82,9 @@ impl LockContenders {
     /// The paths of the contenders' nodes, without those that have children, although they are
     /// named as contenders.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &str> {
-        let is_leaf = |node: &&Node| node.stat.as_ref().is_none_or(|stat| stat.children == 0);
         self.contenders
             .iter()
-            .filter(is_leaf)
+            .filter(|node| node.stat.as_ref().is_none_or(|stat| stat.children == 0))
             .map(|node| node.path.as_str())
     }
 }
@@ -149,7 +147,9 @@ async fn semaphore(
     path: &str,
     found: &mut Found,
 ) -> Result<(), ClientError> {
-    let (mut contenders, mut used_up, mut are_leases_read) = (Vec::new(), false, true);
+    let mut contenders = Vec::new();
+    let mut used_up = false;
+    let mut are_leases_read = true;
     for (name, holds) in [(LEASES, true), (LOCKS, false)] {
         let directory = format!("{}/{name}", path.trim_end_matches('/'));
         let children = match children(client, &directory).await {
@@ -190,23 +190,24 @@ async fn nodes(
     directory: &str,
     entries: &[Entry],
 ) -> Result<Vec<Node>, ClientError> {
-    let read = |entry: Entry| async move {
-        let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
-        let (data, stat) = match client.get_data(&path).await {
-            Err(ClientError::NoNode { .. }) => return Ok(None),
-            Err(ClientError::NoAuth { .. }) => (Vec::new(), None),
-            read => read.map(|(data, stat)| (data, Some(NodeStat::new(&stat))))?,
-        };
-        let contender = Contender::from_data(&data);
-        Ok(Some(Node {
-            path,
-            holds: entry.holds,
-            reads: entry.reads,
-            contender,
-            stat,
-        }))
-    };
-    let nodes = stream::iter(entries.to_vec()).map(read).buffered(AT_ONCE);
+    let nodes = stream::iter(entries.to_vec())
+        .map(|entry| async move {
+            let path = format!("{}/{}", directory.trim_end_matches('/'), entry.name);
+            let (data, stat) = match client.get_data(&path).await {
+                Err(ClientError::NoNode { .. }) => return Ok(None),
+                Err(ClientError::NoAuth { .. }) => (Vec::new(), None),
+                read => read.map(|(data, stat)| (data, Some(NodeStat::new(&stat))))?,
+            };
+            let contender = Contender::from_data(&data);
+            Ok(Some(Node {
+                path,
+                holds: entry.holds,
+                reads: entry.reads,
+                contender,
+                stat,
+            }))
+        })
+        .buffered(AT_ONCE);
     nodes
         .try_filter_map(|node| async { Ok(node) })
         .try_collect()

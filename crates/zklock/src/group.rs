@@ -120,12 +120,12 @@ impl Group {
     /// The processes of the group that this process may not signal, as they run as another user.
     pub(crate) fn refusing(self) -> Vec<Process> {
         let all = processes::all().unwrap_or_default();
-        let may_not_signal = |process: &&Process| {
-            Pid::from_raw(process.id).is_some_and(|id| test_kill_process(id) == Err(Errno::PERM))
-        };
         self.members(&all)
             .filter(|process| process.is_alive)
-            .filter(may_not_signal)
+            .filter(|process| {
+                Pid::from_raw(process.id)
+                    .is_some_and(|id| test_kill_process(id) == Err(Errno::PERM))
+            })
             .cloned()
             .collect()
     }
@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_group_is_alive_until_two_readings_find_the_same_zombies_and_nothing_else() {
-        let (alive, other) = (process(71, 70, 9, 501), process(72, 72, 9, 501));
+        let alive = process(71, 70, 9, 501);
+        let other = process(72, 72, 9, 501);
         let has_ended =
             |first: &[Process], second: &[Process]| GROUP.has_only_zombies(first, second);
         assert!(has_ended(

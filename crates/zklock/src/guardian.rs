@@ -19,13 +19,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::timeout;
 
-use crate::clock::{self, Moment};
 use crate::command::{process_id, this_program};
 use crate::failure::Failure;
 use crate::group::Group;
 use crate::print::print_message;
 use crate::stopping::{Step, Stopping};
 use crate::terminal::return_terminal;
+use crate::time::{Moment, now};
 
 /// What the guardian does, as its command line contains it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl Guardian {
             reports: Receiver::from_owned_fd(OwnedFd::from(reports)).map_err(failed)?,
             has_stopped: false,
         };
-        let time = duty.stopping.valid_until.saturating_sub(clock::now());
+        let time = duty.stopping.valid_until.saturating_sub(now());
         let began = timeout(time, guardian.reports.read_exact(&mut [0])).await;
         began.map_err(io::Error::from).flatten().map_err(failed)?;
         Ok(guardian)
@@ -151,21 +151,20 @@ pub(crate) fn guard(
 ) -> Result<u8, Failure> {
     let (sender, orders) = channel();
     let reader = sender.clone();
-    let read = move || {
+    let reading = std::thread::Builder::new().spawn(move || {
         let orders = serde_json::Deserializer::from_reader(io::stdin())
             .into_iter()
             .map_while(Result::ok);
         orders
             .chain([Order::Abandon])
             .try_for_each(|order| reader.send(order))
-    };
-    let reading = std::thread::Builder::new().spawn(read);
+    });
     reading
         .map_err(|error| Failure::here(format!("the guardian cannot start a thread: {error}")))?;
     report(READY);
     let mut is_abandoned = false;
     loop {
-        let now = clock::now();
+        let now = now();
         let until = match stopping.step(now) {
             Step::Wait(until) => until,
             Step::Leave => return Ok(0),

@@ -1,18 +1,19 @@
 //! `zklock ls`: prints the holders and the waiters of the locks at a path.
+//!
+//! The JSON of `zklock ls --json` and `zklock tree --json` has one line for each lock, with the same
+//! keys in each line.
 
 use std::time::Duration;
 
 use curator_recipes::client::CuratorClient;
+use serde::Serialize;
 
 use crate::arguments::List;
-use crate::clock::text;
 use crate::contended::{Found, LockContenders, Node, read};
-use crate::contender::{Contender, names};
+use crate::contender::{Contender, Kind, names};
 use crate::failure::Failure;
-use crate::json;
-use crate::print::{print, step};
-use crate::printable::{NAME, PATH, printable};
-use crate::queue::Kind;
+use crate::print::{NAME, PATH, print, printable, printable_json, step};
+use crate::time::text;
 
 /// The interval at which `--watch` reads the contenders.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -60,18 +61,18 @@ fn changes(
     found: &[LockContenders],
 ) -> Result<String, Failure> {
     if found.is_empty() && before.is_none() {
-        return json::of_free_lock(path, None);
+        return json_of_free_lock(path, None);
     }
     let before = before.unwrap_or_default();
     let left = before
         .iter()
         .filter(|lock| found.iter().all(|other| other.kind != lock.kind));
-    let left = left.map(|lock| json::of_free_lock(path, Some(lock.kind)));
+    let left = left.map(|lock| json_of_free_lock(path, Some(lock.kind)));
     left.chain(
         found
             .iter()
             .filter(|lock| !before.contains(lock))
-            .map(json::of_lock),
+            .map(json_of_lock),
     )
     .collect()
 }
@@ -151,4 +152,81 @@ fn row(lock: &LockContenders, node: &Node) -> [String; 7] {
         or_dash(seen.map(|seen| seen.session.clone())),
         or_dash(seen.map(|seen| seen.token.to_string())),
     ]
+}
+
+#[derive(Serialize)]
+struct LockJson<'a> {
+    path: &'a str,
+    /// `null` if there are no contenders, so that the kind is not known.
+    kind: Option<Kind>,
+    used_up: bool,
+    contenders: Vec<ContenderJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ContenderJson<'a> {
+    path: &'a str,
+    holds: bool,
+    reads: bool,
+    host: Option<&'a str>,
+    pid: Option<u32>,
+    label: Option<&'a str>,
+    session: Option<&'a str>,
+    created: Option<u64>,
+    token: Option<i64>,
+}
+
+/// The line of a lock.
+pub(crate) fn json_of_lock(lock: &LockContenders) -> Result<String, Failure> {
+    let LockContenders {
+        path,
+        kind,
+        used_up,
+        contenders,
+    } = lock;
+    let contenders = contenders.iter().map(json_of_contender).collect();
+    json_line(&LockJson {
+        path,
+        kind: Some(*kind),
+        used_up: *used_up,
+        contenders,
+    })
+}
+
+/// The line of a lock that has no contenders: of this kind, if it had any before.
+pub(crate) fn json_of_free_lock(path: &str, kind: Option<Kind>) -> Result<String, Failure> {
+    json_line(&LockJson {
+        path,
+        kind,
+        used_up: false,
+        contenders: Vec::new(),
+    })
+}
+
+fn json_of_contender(node: &Node) -> ContenderJson<'_> {
+    let Node {
+        path,
+        holds,
+        reads,
+        contender,
+        stat,
+    } = node;
+    let stat = stat.as_ref();
+    ContenderJson {
+        path,
+        holds: *holds,
+        reads: *reads,
+        host: Some(contender.host.as_str()).filter(|host| !host.is_empty()),
+        pid: contender.pid,
+        label: contender.label.as_deref(),
+        session: stat.map(|stat| stat.session.as_str()),
+        created: stat.map(|stat| stat.created),
+        token: stat.map(|stat| stat.token),
+    }
+}
+
+fn json_line(lock: &LockJson<'_>) -> Result<String, Failure> {
+    let json = serde_json::to_string(lock)
+        .map_err(|error| Failure::here(format!("cannot print: {error}")))?;
+    Ok(printable_json(&json) + "\n")
 }

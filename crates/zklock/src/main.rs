@@ -1,7 +1,6 @@
 //! Runs commands under ZooKeeper locks, and shows who holds which.
 
 mod arguments;
-mod clock;
 mod command;
 mod config_file;
 mod connection_log;
@@ -9,16 +8,12 @@ mod contended;
 mod contender;
 mod doctor;
 mod failure;
-mod generated;
 mod group;
 mod guardian;
-mod json;
 mod list;
 mod lock;
 mod print;
-mod printable;
 mod processes;
-mod queue;
 mod remove;
 mod run;
 mod run_guarded;
@@ -144,7 +139,7 @@ async fn act(
                 .with_client(async |client| remove::break_lock(&lock, client).await)
                 .await?
         }
-        Action::Completions { shell } => generated::completions(shell),
-        Action::Man => generated::man(),
+        Action::Completions { shell } => arguments::completions(shell),
+        Action::Man => arguments::man(),
     }
 }

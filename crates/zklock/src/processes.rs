@@ -58,7 +58,8 @@ pub(crate) fn is_alone() -> bool {
 
 /// Sends a signal to the other processes of this process's group.
 pub(crate) fn signal_rest_of_group(signal: Signal) {
-    let (this, group) = (getpid().as_raw(), getpgrp().as_raw());
+    let this = getpid().as_raw();
+    let group = getpgrp().as_raw();
     for process in all()
         .unwrap_or_default()
         .into_iter()
@@ -119,9 +120,11 @@ pub(crate) fn is_in_mask(process: &str, name: &str, signal: Signal) -> bool {
 /// Whether a shell could continue this process after a stop: the kernel calls a group orphaned for
 /// which none could. The first process of a container is not stopped by its own signals.
 pub(crate) fn is_continuable() -> bool {
-    let has_parent = || getsid(Some(getppid())).ok() == getsid(None).ok();
     getpid().as_raw() != 1
-        && all().map_or_else(has_parent, |all| has_shell(&all, getpgrp().as_raw()))
+        && all().map_or_else(
+            || getsid(Some(getppid())).ok() == getsid(None).ok(),
+            |all| has_shell(&all, getpgrp().as_raw()),
+        )
 }
 
 /// Whether a process of the group has a parent in another group of the same session.
@@ -228,8 +231,10 @@ mod tests {
             session,
             started: 0,
         };
-        let (init, shell) = (process(1, 0, 1, 1), process(5, 1, 5, 5));
-        let (script, zklock) = (process(6, 5, 6, 5), process(7, 6, 6, 5));
+        let init = process(1, 0, 1, 1);
+        let shell = process(5, 1, 5, 5);
+        let script = process(6, 5, 6, 5);
+        let zklock = process(7, 6, 6, 5);
         assert!(has_shell(
             &[init.clone(), shell.clone(), script.clone(), zklock.clone()],
             6

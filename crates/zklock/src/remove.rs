@@ -6,11 +6,10 @@ use curator_recipes::client::{CuratorClient, Error as ClientError};
 use curator_recipes::revoke as ask;
 
 use crate::arguments::Break;
-use crate::clock::text;
 use crate::contended::{LockContenders, Node, NodeStat, read};
 use crate::failure::{Code, Failure};
-use crate::print::print;
-use crate::printable::{PATH, printable};
+use crate::print::{PATH, print, printable};
+use crate::time::text;
 
 /// The nodes of all holders of the locks at a path. An error if there is no holder.
 async fn holders(client: &CuratorClient, path: &str) -> Result<Vec<Node>, Failure> {
@@ -114,7 +113,8 @@ fn is_confirmed(path: &str, node: &Node, stat: &NodeStat) -> Result<bool, Failur
             "{path}: not broken, as there is no terminal for the confirmation; pass --yes"
         )));
     }
-    let (path, age) = (printable(path, PATH), text(stat.age()));
+    let path = printable(path, PATH);
+    let age = text(stat.age());
     let question = format!(
         "{} holds {path}; its node is {age} old (session {}).\n\
          zklock does not stop the holder: it may continue its work until it detects the loss, while the next holder starts.\n\

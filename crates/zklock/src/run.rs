@@ -9,7 +9,6 @@ use curator_recipes::{Error, LossReason};
 use tokio::time::Instant;
 
 use crate::arguments::Run;
-use crate::clock::text;
 use crate::command::code;
 use crate::contender::Contender;
 use crate::failure::{Code, Failure};
@@ -19,6 +18,7 @@ use crate::run_guarded::run_guarded;
 use crate::settings::Connection;
 use crate::signals::Signals;
 use crate::stopping::Grace;
+use crate::time::text;
 use crate::waiting;
 
 /// The first and the longest pause of `--leader` after a term.
@@ -139,7 +139,7 @@ async fn hold(
                     "{} could not be released, and is lost after the command has ended: {}",
                     run.lock.join(", "),
                     lost.reason
-                ))
+                ));
             }
             Err(Error::Lost(lost)) => {
                 return Err(Failure::new(

@@ -4,13 +4,12 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
-use curator_recipes::client::{ClockInstant, CuratorClient, Session};
+use curator_recipes::client::{ClockInstant, CuratorClient};
 use nix::unistd::getpgrp;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::arguments::Run;
-use crate::clock::{self, text};
 use crate::command::{Prepared, name};
 use crate::failure::{Code, Failure};
 use crate::group::DEADLY;
@@ -20,6 +19,7 @@ use crate::print::{print_message, step};
 use crate::signals::{Event, Signals, adopt_orphans};
 use crate::stopping::{Doubt, Grace, OnLost, Stopping};
 use crate::terminal::Terminal;
+use crate::time::{moment, text};
 
 /// The interval at which zklock repeats KILL until the command has ended.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
@@ -56,7 +56,7 @@ pub(crate) async fn run_guarded(
         run.on_lost,
         grace.period,
         grace.margin,
-        clock::moment(held.valid_until()),
+        moment(held.valid_until()),
     );
     let Prepared {
         leader,
@@ -106,12 +106,14 @@ pub(crate) async fn run_guarded(
         };
     // The session of the lock; if there is another, the lock is lost.
     let since_reply = || {
-        let age = |session: Session| {
+        client.current_session().map_or(Duration::MAX, |session| {
             ClockInstant::now().saturating_duration_since(session.lease().last_reply())
-        };
-        client.current_session().map_or(Duration::MAX, age)
+        })
     };
-    let (mut status, mut lost, mut doubt, mut is_guarded) = (None, None, None, true);
+    let mut status = None;
+    let mut lost = None;
+    let mut doubt = None;
+    let mut is_guarded = true;
     let end = if stops {
         "the command was stopped"
     } else {
@@ -176,7 +178,7 @@ pub(crate) async fn run_guarded(
                         print_doubt(before, doubt, until_stop);
                     }
                 }
-                guardian.order(Order::Extend(clock::moment(held.valid_until()))).await;
+                guardian.order(Order::Extend(moment(held.valid_until()))).await;
             }
             has_stopped = guardian.ended(), if is_guarded => {
                 is_guarded = false;

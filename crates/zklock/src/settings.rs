@@ -13,13 +13,12 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::Error as UnknownWord;
 
-use crate::clock::text;
 use crate::config_file;
 use crate::connection_log::{log_outages, session_text};
 use crate::contender::Contender;
 use crate::failure::Failure;
 use crate::print::step;
-use crate::time::{deserialize_time, parse_time};
+use crate::time::{deserialize_time, parse_time, text};
 use crate::tls_files::{ReadTls, TlsFiles};
 
 /// The connection options of each subcommand, and the keys of the configuration file.
@@ -131,7 +130,8 @@ impl Connection {
             .or(file.connect_timeout)
             .unwrap_or(CONNECT_TIMEOUT);
         if connect_timeout < LEAST_CONNECT_TIMEOUT {
-            let (given, least) = (text(connect_timeout), text(LEAST_CONNECT_TIMEOUT));
+            let given = text(connect_timeout);
+            let least = text(LEAST_CONNECT_TIMEOUT);
             return Err(Failure::here(format!(
                 "a connect timeout of {given} is too short: it is at least {least}"
             )));
@@ -219,7 +219,8 @@ mod tests {
 
     /// The transport of a client with this file and this option.
     fn transport(file: &str, option: Option<Transport>) -> String {
-        let (connect, config) = (Some("zk1".to_owned()), Some(file.into()));
+        let connect = Some("zk1".to_owned());
+        let config = Some(file.into());
         let settings = Connection {
             connect,
             config,

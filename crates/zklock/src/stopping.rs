@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Moment, text};
 use crate::failure::Failure;
+use crate::time::{Moment, text};
 
 /// The grace period, the margin before the end of the lease, and the interval of the checks.
 ///
@@ -42,7 +42,9 @@ impl Grace {
         let most = timeout.mul_f64(0.3);
         let period = match period {
             Some(period) if period > most => {
-                let (period, most, timeout) = (text(period), text(most), text(timeout));
+                let period = text(period);
+                let most = text(most);
+                let timeout = text(timeout);
                 return Err(Failure::here(format!(
                     "--grace {period} is too long: at most 0.3 of the session timeout, {most} of {timeout}; raise --session-timeout"
                 )));

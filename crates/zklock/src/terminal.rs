@@ -258,14 +258,13 @@ impl Terminal {
 /// and then sends itself STOP.
 fn reason(process: i32, stopped_by: i32) -> i32 {
     let process = process.to_string();
-    let is_handling = |signal: &Signal| {
-        ["SigCgt", "SigBlk"]
-            .iter()
-            .all(|mask| processes::is_in_mask(&process, mask, *signal))
-    };
     let handled = [Signal::TSTP, Signal::TTIN, Signal::TTOU]
         .into_iter()
-        .find(is_handling);
+        .find(|signal| {
+            ["SigCgt", "SigBlk"]
+                .iter()
+                .all(|mask| processes::is_in_mask(&process, mask, *signal))
+        });
     handled
         .filter(|_| stopped_by == Signal::STOP.as_raw())
         .map_or(stopped_by, Signal::as_raw)

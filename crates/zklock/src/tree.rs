@@ -7,15 +7,15 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use curator_recipes::client::{CuratorClient, Error as ClientError};
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 
 use crate::arguments::Tree;
 use crate::contended::{Found, LockContenders, among};
+use crate::contender::{Kind, LEASES, LOCKS};
 use crate::failure::{Code, Failure};
-use crate::json;
-use crate::list::line;
+use crate::list::{json_of_lock, line};
 use crate::print::{print, print_message};
-use crate::queue::{Kind, LEASES, LOCKS};
 
 /// How many directories are read at a time.
 const AT_ONCE: usize = 64;
@@ -28,11 +28,9 @@ const MOST_NAMED: usize = 10;
 /// the exit code: whether there are locks, or [`Code::NoConnection`] if only unreadable nodes can
 /// have locks.
 pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Failure> {
-    let (mut search, mut reading, mut unreadable) = (
-        Search::at(&tree.root),
-        FuturesUnordered::new(),
-        BTreeSet::<String>::new(),
-    );
+    let mut search = Search::at(&tree.root);
+    let mut reading = FuturesUnordered::new();
+    let mut unreadable = BTreeSet::<String>::new();
     let mut has_any = false;
     loop {
         while reading.len() < AT_ONCE
@@ -58,7 +56,7 @@ pub(crate) async fn tree(tree: &Tree, client: &CuratorClient) -> Result<u8, Fail
                     .iter()
                     .map(|lock| {
                         if tree.json {
-                            json::of_lock(lock)
+                            json_of_lock(lock)
                         } else {
                             Ok(line(lock))
                         }

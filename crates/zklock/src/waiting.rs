@@ -8,11 +8,10 @@ use curator_recipes::Participant;
 use curator_recipes::client::CuratorClient;
 use rustix::termios::tcgetwinsize;
 
-use crate::clock::text;
 use crate::contender::{Contender, names};
 use crate::lock::Lock;
-use crate::print::{end_display, show_display};
-use crate::printable::{PATH, printable};
+use crate::print::{PATH, end_display, printable, show_display};
+use crate::time::text;
 
 /// The time before the first display: enough to acquire a free lock.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -22,7 +21,9 @@ const DEFAULT_WIDTH: u16 = 80;
 
 /// Updates one line of the terminal until dropped.
 pub(crate) async fn show(lock: &Lock, client: &CuratorClient, paths: &[String]) -> Infallible {
-    let (begun, _line, paths) = (Instant::now(), Line, printable(&paths.join(", "), PATH));
+    let begun = Instant::now();
+    let _line = Line;
+    let paths = printable(&paths.join(", "), PATH);
     tokio::time::sleep(FIRST_DELAY).await;
     loop {
         let (holders, place) = match lock.participants().await {
@@ -107,13 +108,14 @@ fn fitted(start: &str, end: &str, width: usize) -> String {
 
 /// Cuts a text to a number of columns. Counts two columns for characters that may be wide.
 fn cut(text: &str, mut left: usize) -> String {
-    let fits = |c: &char| {
-        let columns = if c.is_ascii() { 1 } else { 2 };
-        let fits = columns <= left;
-        left = left.saturating_sub(columns);
-        fits
-    };
-    text.chars().take_while(fits).collect()
+    text.chars()
+        .take_while(|c| {
+            let columns = if c.is_ascii() { 1 } else { 2 };
+            let fits = columns <= left;
+            left = left.saturating_sub(columns);
+            fits
+        })
+        .collect()
 }
 
 /// Ends the display when dropped.

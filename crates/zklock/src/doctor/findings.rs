@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Measurements, ServerMeasurement};
-use crate::clock::text;
+use crate::time::text;
 
 /// The first version with recursive watches, which caches need.
 const OLDEST: (u32, u32) = (3, 6);
@@ -176,8 +176,11 @@ mod tests {
 
     fn seen(servers: Vec<ServerMeasurement>) -> Measurements {
         let name = |index: usize| format!("zk{index}:2181");
-        let server = |(index, measurement)| (name(index), Ok(measurement));
-        let servers = servers.into_iter().enumerate().map(server).collect();
+        let servers = servers
+            .into_iter()
+            .enumerate()
+            .map(|(index, measurement)| (name(index), Ok(measurement)))
+            .collect();
         Measurements {
             servers,
             node: Ok(10),

@@ -2,16 +2,19 @@
 //! what is wrong.
 
 mod findings;
-mod measure;
 
-use curator_recipes::client::{ConnectString, Error as ClientError};
+use std::time::{Duration, Instant, SystemTime};
+
+use curator_recipes::client::{ConnectString, CreateMode, CuratorClient, Error as ClientError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use self::findings::findings;
-use self::measure::{measure_node, measure_server, read_clock_source};
+use crate::connection_log::session_text;
+use crate::contender::Contender;
 use crate::failure::Failure;
-use crate::print::print;
-use crate::printable::{SENTENCE, printable};
-use crate::settings::Connection;
+use crate::print::{SENTENCE, print, printable, step};
+use crate::settings::{Connection, Settings};
 
 /// What was measured.
 pub(crate) struct Measurements {
@@ -28,9 +31,9 @@ type Server = (String, Result<ServerMeasurement, String>);
 
 /// What was measured of a server.
 pub(crate) struct ServerMeasurement {
-    requested: std::time::Duration,
-    granted: std::time::Duration,
-    round_trip: std::time::Duration,
+    requested: Duration,
+    granted: Duration,
+    round_trip: Duration,
     /// `None` if the server does not report it.
     version: Option<String>,
 }
@@ -47,7 +50,7 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
         let measurement = measure_server(&settings).await;
         match &measurement {
             Ok(measurement) => {
-                print(&(printable(&format!("{host}: {measurement}"), SENTENCE) + "\n"))?
+                print(&(printable(&format!("{host}: {measurement}"), SENTENCE) + "\n"))?;
             }
             Err(_) => print(&format!("{host}: cannot be used\n"))?,
         }
@@ -74,4 +77,117 @@ pub(crate) async fn doctor(root: &str, connection: &Connection) -> Result<u8, Fa
         print("nothing is wrong\n")?;
     }
     Ok(u8::from(!findings.is_empty()))
+}
+
+/// How many round trips are timed. Their median is reported.
+const ROUND_TRIPS: usize = 11;
+/// The most bytes that are read of a server's answer to `srvr`.
+const LONGEST_ANSWER: u64 = 16_384;
+
+/// Connects to one server, and measures its session timeout, its round trip and its version.
+pub(crate) async fn measure_server(settings: &Settings) -> Result<ServerMeasurement, String> {
+    let builder = settings
+        .builder(&Contender::this(None))
+        .map_err(|error| error.to_string())?;
+    step(format_args!("connecting to {}", settings.connect));
+    let client = builder.connect().await.map_err(|error| error.to_string())?;
+    step(format_args!("connected to {}", session_text(&client)));
+    let measurement = async {
+        let granted = client.session().await?.timeout();
+        let mut times = Vec::new();
+        for _ in 0..ROUND_TRIPS {
+            let begun = Instant::now();
+            client.sync("/").await?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok((granted, times[ROUND_TRIPS / 2]))
+    };
+    let measurement: Result<_, ClientError> = measurement.await;
+    let _ = client.close().await;
+    let (granted, round_trip) = measurement.map_err(|error| error.to_string())?;
+    let version = if settings.is_plain() {
+        version(&settings.connect).await
+    } else {
+        None
+    };
+    Ok(ServerMeasurement {
+        requested: settings.session_timeout,
+        granted,
+        round_trip,
+        version,
+    })
+}
+
+/// The server's version, by the command `srvr`; `None` if the server refuses it.
+async fn version(server: &str) -> Option<String> {
+    let requested = async {
+        let mut stream = TcpStream::connect(server).await.ok()?;
+        stream.write_all(b"srvr").await.ok()?;
+        let mut answer = String::new();
+        stream
+            .take(LONGEST_ANSWER)
+            .read_to_string(&mut answer)
+            .await
+            .ok()?;
+        let version = answer.lines().next()?.strip_prefix("Zookeeper version: ")?;
+        Some(version.split(['-', ' ', ',']).next()?.to_owned())
+    };
+    tokio::time::timeout(Duration::from_secs(3), requested)
+        .await
+        .ok()?
+}
+
+/// Creates and deletes a node below the root of the locks, as a lock does. Returns how far the
+/// leader's clock is ahead, in milliseconds.
+pub(crate) async fn measure_node(client: &CuratorClient, root: &str) -> Result<i64, String> {
+    let mut root = root.trim_end_matches('/');
+    // Locks create missing parents, so the node is created below the nearest node that exists.
+    while !root.is_empty() && matches!(client.check_exists(root).await, Ok(None)) {
+        root = root.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    let path = format!("{root}/zklock-doctor-");
+    let text = |error: ClientError| error.to_string();
+    let denied = |remedy: &'static str| {
+        move |error: ClientError| match error {
+            ClientError::NoAuth { .. } => format!("{error}; {remedy}"),
+            error => error.to_string(),
+        }
+    };
+    let before = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let created = client
+        .create()
+        .with_mode(CreateMode::EphemeralSequential)
+        .for_path(&path, "")
+        .await;
+    let node = created.map_err(|error| match error {
+        ClientError::NoNode { .. } => {
+            format!("{error}; the chroot of the connect string is missing: create it")
+        }
+        error => denied("give this client CREATE, or name another --root")(error),
+    })?;
+    let node = client.unresolve(&node).map_err(text)?;
+    let found = client.check_exists(&node).await.map_err(text)?;
+    let listed = client
+        .get_children(if root.is_empty() { "/" } else { root })
+        .await;
+    let deleted = client.delete().for_path(&node).await;
+    deleted.map_err(denied(
+        "without DELETE, a lock is held until its session ends: give this client DELETE",
+    ))?;
+    listed.map_err(denied(
+        "without READ, a client cannot list the contenders before it: give this client READ",
+    ))?;
+    let before = i64::try_from(before.as_millis()).unwrap_or(i64::MAX);
+    Ok(found.map_or(0, |stat| stat.ctime.saturating_sub(before)))
+}
+
+/// The kernel's clock source.
+pub(crate) fn read_clock_source() -> Option<String> {
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    std::fs::read_to_string(file)
+        .ok()
+        .map(|source| source.trim().to_owned())
 }

@@ -65,7 +65,8 @@ impl ReadTls {
     /// with these options. Files that cannot be used are reported once, and the previous ones stay
     /// in use.
     pub(crate) fn reload_on_change(&self) {
-        let (files, options) = (self.files.clone(), self.options.clone());
+        let files = self.files.clone();
+        let options = self.options.clone();
         let mut reload = Reload {
             used: self.texts.clone(),
             failure: None,
