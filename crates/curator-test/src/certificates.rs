@@ -80,7 +80,7 @@ impl TestingCa {
     }
 
     /// Issues a certificate for these host names and addresses, for a server or a client. The first
-    /// name is also its subject (`CN=..`), by which servers identify a client. Valid from yesterday
+    /// name is also its subject (`CN=..`), which identifies a client. Valid from yesterday
     /// to tomorrow.
     ///
     /// # Errors

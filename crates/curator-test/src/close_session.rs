@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     error::Error,
-    real_time::{sleep, timeout},
+    wait::{sleep, timeout},
     wire::SessionCredentials,
 };
 
@@ -49,7 +49,8 @@ const LONGEST_REPLY: i32 = 64 * 1024;
 /// [`Error::NoSession`] when the session has already ended or the password is wrong.
 /// [`Error::Timeout`] after 20 s.
 pub async fn close_session(address: SocketAddr, session: &SessionCredentials) -> Result<(), Error> {
-    let (mut is_granted, mut limit) = (false, FIRST_ATTEMPT_TIMEOUT);
+    let mut is_granted = false;
+    let mut limit = FIRST_ATTEMPT_TIMEOUT;
     let close = async {
         loop {
             let Ok(closed) = timeout(limit, attempt(address, session, &mut is_granted)).await

@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{error::Error, real_time::timeout};
+use crate::{error::Error, wait::timeout};
 
 /// A running server replies in milliseconds; a paused one never does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);

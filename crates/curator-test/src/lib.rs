@@ -66,17 +66,13 @@ pub mod guide;
 mod ports;
 mod proxy;
 mod real;
-mod real_time;
-mod report;
 mod server;
 mod server_kind;
-mod serving_thread;
 mod settings;
 #[cfg(feature = "simulation")]
 #[cfg_attr(not(test), warn(clippy::disallowed_types, clippy::iter_over_hash_type))]
 mod simulation;
 mod traffic;
-mod unique_path;
 mod wait;
 mod wire;
 
@@ -88,12 +84,12 @@ pub use embedded::{EmbeddedServer, EmbeddedServerBuilder, RequestInfo};
 pub use error::Error;
 pub use four_letter::{Mode, SessionInfo, four_letter_word};
 pub use proxy::FaultProxy;
-// For `cargo xtask test` only.
-#[doc(hidden)]
-pub use report::REPORT_VARIABLE;
 pub use server::{
     ServerVersion, TestingCluster, TestingClusterBuilder, TestingServer, TestingServerBuilder,
 };
+// For `cargo xtask test` only.
+#[doc(hidden)]
+pub use server_kind::REPORT_VARIABLE;
 pub use server_kind::{SERVER_VARIABLE, ServerKind, UnknownKind};
 pub use settings::{ClientAuth, ServerTls};
 #[cfg(feature = "simulation")]
@@ -101,8 +97,7 @@ pub use simulation::{
     Fault, Faults, Node, Process, SEED_VARIABLE, Simulation, SimulationBuilder, search, simulate,
 };
 pub use traffic::Direction;
-pub use unique_path::unique_path;
-pub use wait::{DEFAULT_TIMEOUT, soon, until, within};
+pub use wait::{DEFAULT_TIMEOUT, soon, unique_path, until, within};
 #[doc(inline)]
 pub use wire::OpCode;
 pub use wire::SessionCredentials;

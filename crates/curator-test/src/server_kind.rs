@@ -1,13 +1,16 @@
-//! The kind of server that the tests run on.
+//! The kind of server that the tests run on, and the report of the servers that they have started.
 //!
-//! `cargo xtask` compiles this file too, so that it parses the variable in the same way. Therefore
-//! this file uses only `std`.
+//! `cargo xtask` compiles this file too, so that it parses the variable in the same way, and reads
+//! the report. Therefore this file uses only `std`.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
     fmt,
+    fs::OpenOptions,
+    io::Write,
     str::FromStr,
+    time::Duration,
 };
 
 /// The environment variable that selects the kind of server: `embedded`, `real` or `simulated`.
@@ -29,7 +32,7 @@ pub enum ServerKind {
     Simulated,
 }
 
-/// The name is not that of a [`ServerKind`].
+/// No [`ServerKind`] has this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownKind {
@@ -78,10 +81,12 @@ impl ServerKind {
         let Some(value) = value else {
             return Ok(Self::default());
         };
-        let unknown = || UnknownKind {
-            name: value.to_owned(),
-        };
-        value.to_str().ok_or_else(unknown)?.parse()
+        value
+            .to_str()
+            .ok_or_else(|| UnknownKind {
+                name: value.to_owned(),
+            })?
+            .parse()
     }
 }
 
@@ -98,6 +103,34 @@ impl fmt::Display for ServerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The environment variable with the path of a report file. Each started server appends one line:
+/// its kind, its version, the package of the test, and how many microseconds the server took to
+/// become ready.
+pub const REPORT_VARIABLE: &str = "CURATOR_TEST_REPORT";
+
+/// Reports that a server is ready. Does nothing without the variable. If the file cannot be
+/// written, the test does not fail; `cargo xtask test` fails afterwards if a package whose tests
+/// need servers has no line.
+pub(crate) fn server_started(kind: &str, version: Option<&str>, took: Duration) {
+    let Some(path) = env::var_os(REPORT_VARIABLE) else {
+        return;
+    };
+    // Cargo sets this to the package of the test program.
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "unknown".to_owned());
+    let line = format!(
+        "{kind} {} {package} {}\n",
+        version.unwrap_or("unknown"),
+        took.as_micros()
+    );
+    // One write in append mode, so that lines of several processes do not mix.
+    let written = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut f| f.write_all(line.as_bytes()));
+    drop(written);
 }
 
 #[cfg(test)]

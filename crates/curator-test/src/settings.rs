@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-/// Lines of `zoo.cfg` and system properties of the JVM. See `properties.rs` for their effect on the
-/// embedded server.
+/// Lines of `zoo.cfg` and system properties of the JVM. See `server/in_process.rs` for their effect
+/// on the embedded server.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) config: BTreeMap<String, String>,
@@ -103,7 +103,8 @@ impl ServerTls {
     /// PEM. Requests no client certificate.
     #[must_use]
     pub fn new(certificate_pem: impl Into<String>, key_pem: impl Into<String>) -> Self {
-        let (certificate_pem, key_pem) = (certificate_pem.into(), key_pem.into());
+        let certificate_pem = certificate_pem.into();
+        let key_pem = key_pem.into();
         Self {
             certificate_pem,
             key_pem,

@@ -1,20 +1,24 @@
-//! Waits for conditions and futures: with a limit, and without a fixed sleep.
+//! For the code of a test: waits for conditions and futures, with a limit and without a fixed sleep;
+//! timers in real time; and paths that no other test uses.
+//!
+//! A test may pause tokio's clock, which then jumps to the next timer whenever the runtime is idle.
+//! Servers and networks are real: while the test waits for one of them, every limit on tokio's
+//! clock would expire immediately.
 
 use std::{
     future::{Future, poll_fn},
     panic::Location,
     pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
     task::Context,
     time::Duration,
 };
 
 use async_io::Timer;
 
-use crate::real_time::sleep;
-
-/// The limit of [`soon`] and [`until`]: three minutes. That is more than any test needs, also with
-/// half of a processor on a busy machine, so only a failing test waits that long.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
+/// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy
+/// machine, so only a failing test waits that long.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause after the first check of a condition. It doubles after each check, as most checks send
 /// requests, which take processor time from what the test waits for.
@@ -112,6 +116,33 @@ async fn polled(mut condition: impl AsyncFnMut() -> bool) {
         sleep(pause).await;
         pause = (2 * pause).min(LONGEST_PAUSE);
     }
+}
+
+/// The future was not ready within the limit.
+#[derive(Debug)]
+pub(crate) struct Elapsed;
+
+pub(crate) async fn sleep(duration: Duration) {
+    Timer::after(duration).await;
+}
+
+/// Waits for `future` for at most `limit`. Returns its output.
+pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    tokio::select! {
+        biased;
+        output = future => Ok(output),
+        () = sleep(limit) => Err(Elapsed),
+    }
+}
+
+/// A path that no other call in this process returns, such as `/orders-3` for `orders`.
+///
+/// Tests that share a server use different nodes with it. The path is a child of the root, unless
+/// `name` contains a `/`, so the node can be created without its parents.
+#[must_use]
+pub fn unique_path(name: &str) -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("/{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]

@@ -1,13 +1,23 @@
-//! Prepares the other ZooKeeper clients that tests, runs under faults and the bench use.
+//! Prepares the other ZooKeeper clients that tests, runs under faults and the bench use: kazoo, the
+//! client for Python, and the programs that use go-zookeeper, the client for Go. Curator comes through
+//! Maven.
 
-use std::ffi::OsString;
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use crate::{
-    curator::{self, CLASSPATH_VARIABLE},
-    go,
-    kazoo::{self, PYTHON_VARIABLE},
-    not_run::NotRun,
+    command, debian,
+    distribution::find_on_path,
+    files::{files, make_at, name_of, read},
+    maven::{CLASSPATH_VARIABLE, prepare_curator},
     print_line,
+    summary::NotRun,
+    target_dir, workspace,
 };
 
 /// Another ZooKeeper client.
@@ -34,9 +44,9 @@ impl Client {
     /// Finds the client, or fetches it. Quick if it is prepared already.
     pub(crate) fn prepare(self) -> Result<Prepared, String> {
         let variables = match self {
-            Self::Curator => vec![(CLASSPATH_VARIABLE, curator::prepare()?)],
-            Self::Go => go::prepare()?,
-            Self::Kazoo => vec![(PYTHON_VARIABLE, kazoo::prepare()?.into_os_string())],
+            Self::Curator => vec![(CLASSPATH_VARIABLE, prepare_curator()?)],
+            Self::Go => prepare_go()?,
+            Self::Kazoo => vec![(PYTHON_VARIABLE, prepare_kazoo()?.into_os_string())],
         };
         Ok(Prepared {
             client: self,
@@ -74,7 +84,8 @@ pub(crate) fn available() -> (Vec<Prepared>, Vec<NotRun>) {
 fn partition(
     results: impl IntoIterator<Item = (Client, Result<Prepared, String>)>,
 ) -> (Vec<Prepared>, Vec<NotRun>) {
-    let (mut there, mut not_run) = (Vec::new(), Vec::new());
+    let mut there = Vec::new();
+    let mut not_run = Vec::new();
     for (client, result) in results {
         match result {
             Ok(prepared) => there.push(prepared),
@@ -85,6 +96,189 @@ fn partition(
         }
     }
     (there, not_run)
+}
+
+/// The environment variable with a Python that can import kazoo.
+pub(crate) const PYTHON_VARIABLE: &str = "CURATOR_TEST_KAZOO_PYTHON";
+
+/// The version of kazoo, which needs no other package.
+pub(crate) const KAZOO_VERSION: &str = "2.11.0";
+
+/// Finds a Python that can import kazoo, or creates one: a virtual environment in the target
+/// directory. Quick if it exists already.
+pub(crate) fn prepare_kazoo() -> Result<PathBuf, String> {
+    if let Some(python) = env::var_os(PYTHON_VARIABLE).map(PathBuf::from) {
+        let error = || {
+            format!(
+                "{PYTHON_VARIABLE} is {}, which cannot import kazoo {KAZOO_VERSION}",
+                python.display()
+            )
+        };
+        return if imports_kazoo(&python) {
+            Ok(python.clone())
+        } else {
+            Err(error())
+        };
+    }
+    let environment = target_dir()?.join("kazoo").join(KAZOO_VERSION);
+    let python = environment.join("bin/python");
+    if !imports_kazoo(&python) {
+        print_line(&format!("fetching kazoo {KAZOO_VERSION} with pip"));
+        create_environment(&environment)?;
+        command::run(&mut install_kazoo(&python))
+            .map_err(|e| format!("could not fetch kazoo from the Python package index: {e}"))?;
+    }
+    if imports_kazoo(&python) {
+        Ok(python)
+    } else {
+        Err(format!(
+            "pip has installed another version of kazoo than {KAZOO_VERSION}"
+        ))
+    }
+}
+
+/// Creates an empty virtual environment. Replaces an existing one.
+fn create_environment(environment: &Path) -> Result<(), String> {
+    let venv = || {
+        let mut python = Command::new("python3");
+        command::run(
+            python
+                .args(["-m", "venv", "--clear"])
+                .arg(environment)
+                .stdin(Stdio::null()),
+        )
+    };
+    if find_on_path("python3").is_some() && venv().is_ok() {
+        return Ok(());
+    }
+    // Debian's Python does not contain the module `venv`.
+    debian::install_python().map_err(|e| {
+        format!("there is no Python with the module `venv`, and it could not be installed: {e}")
+    })?;
+    venv()
+}
+
+fn install_kazoo(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ])
+    .arg(format!("kazoo=={KAZOO_VERSION}"));
+    pip.stdin(Stdio::null());
+    pip
+}
+
+fn imports_kazoo(python: &Path) -> bool {
+    let check =
+        format!("import kazoo.version as v; raise SystemExit(v.__version__ != '{KAZOO_VERSION}')");
+    command::succeeds(Command::new(python).arg("-c").arg(check))
+}
+
+/// The environment variable with the path of the interop tests' Go program.
+const AGENT_VARIABLE: &str = "CURATOR_TEST_GO_AGENT";
+
+/// The environment variable with the path of the bench's Go program.
+const BENCH_VARIABLE: &str = "CURATOR_TEST_GO_BENCH";
+
+/// One of our Go programs.
+struct Program {
+    name: &'static str,
+    /// The directory of its module in the workspace.
+    module: &'static str,
+    /// The environment variable with the path of a program that was built elsewhere.
+    variable: &'static str,
+}
+
+const AGENT: Program = Program {
+    name: "agent",
+    module: "crates/curator-recipes/tests/interop/go",
+    variable: AGENT_VARIABLE,
+};
+
+const BENCH: Program = Program {
+    name: "bench",
+    module: "crates/curator-bench/peers/go",
+    variable: BENCH_VARIABLE,
+};
+
+/// Finds the programs, or builds them into the target directory, and returns their environment
+/// variables. Quick if they are built already.
+pub(crate) fn prepare_go() -> Result<Vec<(&'static str, OsString)>, String> {
+    [AGENT, BENCH]
+        .iter()
+        .map(|program| Ok((program.variable, program.prepare()?.into_os_string())))
+        .collect()
+}
+
+impl Program {
+    fn prepare(&self) -> Result<PathBuf, String> {
+        if let Some(program) = env::var_os(self.variable) {
+            return Ok(program.into());
+        }
+        let home = target_dir()?.join("go");
+        let module = workspace().join(self.module);
+        let program = home.join(name_of(self.name, &sources(&module)?));
+        if program.is_file() {
+            return Ok(program);
+        }
+        print_line(&format!("building the Go program in {}", self.module));
+        let go = go()?;
+        make_at(&program, |work| {
+            command::run(&mut build(&go, &module, work))
+        })?;
+        Ok(program)
+    }
+}
+
+/// The files from which the program is built, by their names. `go.mod` and `go.sum` pin the other
+/// modules.
+fn sources(module: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
+    let mut paths = files(module)?;
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|e| ["go", "mod", "sum"].iter().any(|kind| e == *kind))
+    });
+    paths
+        .into_iter()
+        .map(|path| {
+            Ok((
+                path.strip_prefix(module).unwrap_or(&path).to_owned(),
+                read(&path)?,
+            ))
+        })
+        .collect()
+}
+
+fn build(go: &Path, module: &Path, program: &Path) -> Command {
+    let mut build = Command::new(go);
+    // The build needs no C compiler, and must not fetch another version of Go.
+    build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
+    build
+        .args([
+            "build",
+            "-mod=readonly",
+            "-buildvcs=false",
+            "-trimpath",
+            "-o",
+        ])
+        .arg(program)
+        .arg(".");
+    build.current_dir(module).stdin(Stdio::null());
+    build
+}
+
+/// Finds `go` in `PATH`; otherwise installs Debian's package.
+fn go() -> Result<PathBuf, String> {
+    if let Some(go) = find_on_path("go") {
+        return Ok(go);
+    }
+    print_line("no Go found");
+    debian::install_go()?;
+    find_on_path("go").ok_or_else(|| "Debian's package does not contain `go`".to_owned())
 }
 
 #[cfg(test)]
@@ -114,7 +308,7 @@ mod tests {
     #[test]
     fn each_client_has_a_module_of_tests() {
         for client in Client::ALL {
-            let main = crate::workspace().join("crates/curator-recipes/tests/interop/main.rs");
+            let main = workspace().join("crates/curator-recipes/tests/interop/main.rs");
             let text = std::fs::read_to_string(main).unwrap();
             assert!(
                 text.contains(&format!("\nmod {};\n", client.name())),

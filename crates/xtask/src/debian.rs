@@ -1,12 +1,14 @@
-//! Installs missing programs from Debian's packages.
+//! Installs missing programs from Debian's packages; among them the prerequisites of the feature
+//! `sasl-gssapi` and of its tests, and `promtool`, which tests the alert rules.
 
 use std::{
+    env,
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use crate::{command, distribution::find_on_path, print_line, target_dir};
+use crate::{command, distribution::find_on_path, print_line, target_dir, workspace};
 
 /// Installs a Java runtime.
 pub(crate) fn install_java() -> Result<(), String> {
@@ -121,4 +123,152 @@ fn privileges() -> Option<&'static [&'static str]> {
         return Some(&[]);
     }
     command::succeeds(Command::new("sudo").args(["-n", "true"])).then_some(&["sudo", "-n", "-E"])
+}
+
+/// A prerequisite of the feature or of its tests.
+struct Part {
+    /// Debian's package.
+    package: &'static str,
+    is_there: fn() -> bool,
+}
+
+/// The prerequisites of a build: the Kerberos library, and the generator of its bindings.
+const TO_BUILD: [Part; 2] = [
+    Part {
+        package: "libkrb5-dev",
+        is_there: || find_on_path("krb5-config").is_some(),
+    },
+    Part {
+        package: "libclang-dev",
+        is_there: has_libclang,
+    },
+];
+
+/// The prerequisites of the tests: a separate key distribution centre, and a program that gets
+/// tickets.
+const TO_TEST: [Part; 3] = [
+    Part {
+        package: "krb5-kdc",
+        is_there: || is_system_program("krb5kdc"),
+    },
+    Part {
+        package: "krb5-admin-server",
+        is_there: || is_system_program("kadmin.local"),
+    },
+    Part {
+        package: "krb5-user",
+        is_there: || is_system_program("kinit"),
+    },
+];
+
+/// Finds the prerequisites of a build, or installs them.
+pub(crate) fn prepare_kerberos_build() -> Result<(), String> {
+    install_parts(&missing(&TO_BUILD).collect::<Vec<_>>())?;
+    print_line("the feature sasl-gssapi can be built");
+    Ok(())
+}
+
+/// Finds the prerequisites of the build and of the tests. Installs missing ones only if `ci` is
+/// set, as the packages of a key distribution centre start services, which should not run on a
+/// developer's machine.
+pub(crate) fn prepare_kerberos(ci: bool) -> Result<(), String> {
+    let missing: Vec<_> = missing(&TO_BUILD).chain(missing(&TO_TEST)).collect();
+    if ci || missing.is_empty() {
+        install_parts(&missing)
+    } else {
+        Err(format!("not installed: {}", missing.join(", ")))
+    }
+}
+
+/// The packages of the missing parts.
+fn missing(parts: &'static [Part]) -> impl Iterator<Item = &'static str> {
+    parts
+        .iter()
+        .filter(|part| !(part.is_there)())
+        .map(|part| part.package)
+}
+
+fn install_parts(packages: &[&str]) -> Result<(), String> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let names = packages.join(", ");
+    install_all(packages).map_err(|e| format!("{names} could not be installed: {e}"))
+}
+
+/// Whether this program exists, in `PATH` or in the directories for administrators.
+fn is_system_program(name: &str) -> bool {
+    find_on_path(name).is_some() || Path::new("/usr/sbin").join(name).is_file()
+}
+
+/// Whether `bindgen` finds the library libclang, next to which the compiler's headers are
+/// installed.
+fn has_libclang() -> bool {
+    env::var_os("LIBCLANG_PATH").is_some()
+        || Path::new("/usr/lib64/libclang.so").exists()
+        || fs::read_dir("/usr/lib").is_ok_and(|directories| {
+            directories
+                .flatten()
+                .any(|directory| directory.path().join("lib/libclang.so").exists())
+        })
+}
+
+/// Finds `promtool`, or extracts it from Debian's package `prometheus`. Does not install the
+/// package, as it would start a service.
+pub(crate) fn prepare_promtool() -> Result<PathBuf, String> {
+    let directory = target_dir()?.join("prometheus");
+    let unpacked = directory.join("usr/bin/promtool");
+    let found = find_on_path("promtool").or_else(|| unpacked.is_file().then(|| unpacked.clone()));
+    let promtool = match found {
+        Some(promtool) => promtool,
+        None => {
+            fs::create_dir_all(&directory)
+                .map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
+            unpack("prometheus", &directory)?;
+            unpacked
+        }
+    };
+    print_line(&format!("promtool at {}", promtool.display()));
+    Ok(promtool)
+}
+
+/// Checks the rules, and runs their tests.
+pub(crate) fn test_alerts() -> Result<(), String> {
+    let promtool = prepare_promtool()?;
+    for words in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts.test.yml"],
+    ] {
+        command::run(
+            Command::new(&promtool)
+                .args(words)
+                .current_dir(workspace().join("docs/operations")),
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_by_its_package() {
+        const PARTS: [Part; 3] = [
+            Part {
+                package: "here",
+                is_there: || true,
+            },
+            Part {
+                package: "gone",
+                is_there: || is_system_program("no-such-program"),
+            },
+            Part {
+                package: "shell",
+                is_there: || is_system_program("sh"),
+            },
+        ];
+        assert_eq!(missing(&PARTS).collect::<Vec<_>>(), ["gone"]);
+        assert_eq!(install_parts(&[]), Ok(()));
+    }
 }

@@ -139,11 +139,9 @@ fn features(manifest: &str) -> Result<String, String> {
         .lines()
         .skip_while(|line| *line != "[features]")
         .skip(1);
-    let (mut table, mut comment, mut default) = (
-        "| Feature | What it adds |\n|---|---|\n".to_owned(),
-        String::new(),
-        "",
-    );
+    let mut table = "| Feature | What it adds |\n|---|---|\n".to_owned();
+    let mut comment = String::new();
+    let mut default = "";
     for line in section.take_while(|line| !line.starts_with('[')) {
         match (line.strip_prefix('#'), line.split_once(" = ")) {
             // An empty comment line ends the comment on the section.
@@ -252,7 +250,12 @@ mod tests {
 
     #[test]
     fn every_documented_cost_is_named_by_a_test() {
-        let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
+        // A tuple on several lines ends with a comma.
+        let without_blanks = |text: &str| {
+            text.split_whitespace()
+                .collect::<String>()
+                .replace(",)", ")")
+        };
         let tests = files(&crate::workspace().join("crates/curator-recipes/tests/server")).unwrap();
         let tests: String = tests
             .iter()

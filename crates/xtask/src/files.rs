@@ -18,9 +18,9 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in entries.iter().map(fs::DirEntry::path) {
         if path.is_dir() {
-            found.extend(files(&path)?)
+            found.extend(files(&path)?);
         } else {
-            found.push(path)
+            found.push(path);
         }
     }
     found.sort();
@@ -38,10 +38,8 @@ pub(crate) fn make_at(
     make: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
     let cannot = |e: io::Error| format!("cannot write to {}: {e}", place.display());
-    let (directory, name) = (
-        place.parent().unwrap_or(place),
-        place.file_name().unwrap_or_default(),
-    );
+    let directory = place.parent().unwrap_or(place);
+    let name = place.file_name().unwrap_or_default();
     fs::create_dir_all(directory).map_err(cannot)?;
     let work = directory.join(format!(".making-{}-{}", name.display(), id()));
     let made = make(&work).and_then(|()| match fs::rename(&work, place) {

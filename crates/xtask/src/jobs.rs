@@ -12,7 +12,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{report::REPORT_VARIABLE, servers::Servers, tally::Tally};
+use crate::{
+    server_kind::REPORT_VARIABLE,
+    tally::{Servers, Tally},
+};
 
 /// A command to run.
 #[derive(Debug)]

@@ -1,13 +1,10 @@
 //! The commands for set-up, tests, checks and generated pages: see `cargo xtask help`.
 
 mod calibration;
-mod choice;
-mod class_archive;
 mod clients;
 mod command;
 #[path = "../../curator-recipes/tests/server/costs.rs"]
 mod costs;
-mod curator;
 mod debian;
 #[expect(
     dead_code,
@@ -18,44 +15,30 @@ mod debian;
 mod distribution;
 mod docs;
 mod files;
-mod go;
 mod jobs;
-mod kazoo;
-mod kerberos;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod links;
-#[path = "../../curator-test/src/real/logging.rs"]
-mod logging;
 mod maven;
-mod not_run;
 mod package;
 #[cfg(test)]
 mod pages;
 mod plan;
 mod prepare;
 mod programs;
-mod promtool;
 #[cfg(test)]
 mod repeatable;
-#[expect(
-    dead_code,
-    unreachable_pub,
-    reason = "a part of curator-test; it writes the report that is read here"
-)]
-#[path = "../../curator-test/src/report.rs"]
-mod report;
 #[cfg(test)]
 mod runbook;
 mod runs;
 #[expect(
+    dead_code,
     unreachable_pub,
-    reason = "a part of curator-test; it reads the variable that is set here"
+    reason = "a part of curator-test; it reads the variable that is set here, and writes the report that is read here"
 )]
 #[path = "../../curator-test/src/server_kind.rs"]
 mod server_kind;
-mod servers;
 mod summary;
 mod tally;
 mod targets;
@@ -171,11 +154,11 @@ fn run(command: Command) -> Result<(), String> {
         Command::Prepare { what: None } => prepare::everything(),
         Command::Prepare {
             what: Some(Prerequisite::SaslGssapi),
-        } => kerberos::prepare_build(),
+        } => debian::prepare_kerberos_build(),
         Command::Prepare {
             what: Some(Prerequisite::Promtool),
-        } => promtool::prepare().map(drop),
-        Command::Alerts => promtool::test(),
+        } => debian::prepare_promtool().map(drop),
+        Command::Alerts => debian::test_alerts(),
         Command::Environment { clients } => prepare::environment(&clients),
         Command::Test {
             landing,

@@ -142,8 +142,11 @@ mod tests {
                 .unwrap()
                 .filter_map(|line| line.split(" = ").next())
             {
-                let enables = |command: &Vec<_>| command[1..].contains(&feature);
-                let is_checked = feature.is_empty() || commands.iter().filter(is_of).any(enables);
+                let is_checked = feature.is_empty()
+                    || commands
+                        .iter()
+                        .filter(is_of)
+                        .any(|command| command[1..].contains(&feature));
                 assert!(is_checked, "no check of {package} with {feature}");
             }
         }

@@ -106,7 +106,8 @@ impl Sources {
             .iter()
             .map(|path| path.to_str().unwrap().to_owned())
             .collect();
-        let (mut functions, mut words) = (BTreeSet::new(), BTreeSet::new());
+        let mut functions = BTreeSet::new();
+        let mut words = BTreeSet::new();
         for file in files
             .iter()
             .filter(|file| SOURCES.iter().any(|end| file.ends_with(end)))
@@ -210,10 +211,8 @@ fn functions(source: &str) -> impl Iterator<Item = &str> {
 
 /// The names and texts of all pages.
 pub(crate) fn pages() -> impl Iterator<Item = (String, String)> {
-    let (others, docs) = (
-        PAGES.map(|page| crate::workspace().join(page)),
-        crate::workspace().join("docs"),
-    );
+    let others = PAGES.map(|page| crate::workspace().join(page));
+    let docs = crate::workspace().join("docs");
     let mut pages = [others.to_vec(), files(&docs).unwrap()].concat();
     pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
     let name = |page: &Path| {

@@ -1,9 +1,10 @@
-//! Plans which tests run on which servers.
+//! Chooses the servers for the tests, and plans which tests run on each.
 
 use std::env;
 
 use crate::{
     clients::Client,
+    distribution::PINNED_VERSION,
     programs::{CLIENT, PAGES, PLAIN_PACKAGES},
     server_kind::{SERVER_VARIABLE, ServerKind},
     targets::{
@@ -11,6 +12,89 @@ use crate::{
         UNIT, named,
     },
 };
+
+/// The oldest supported release.
+pub(crate) const OLDEST: &str = "3.6.4";
+
+/// A server that tests can run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Server {
+    Embedded,
+    Simulated,
+    /// The ZooKeeper that tests find without a setting: the one in `ZOOKEEPER_HOME`, or the pinned
+    /// release.
+    Found,
+    /// Debian's package.
+    Debian,
+    /// A release, through Maven.
+    Release(String),
+}
+
+/// The servers, in the order of the runs, and the role of each.
+pub(crate) type Choice = Vec<(Server, Role)>;
+
+/// The choice if the caller names no servers: embedded servers and the newest release; in a run of
+/// all tests also simulated servers, and, unless the run is that before a commit, older releases.
+pub(crate) fn default_choice(
+    arguments: &[String],
+    chosen: Option<ServerKind>,
+    tier: Tier,
+) -> Choice {
+    let is_everything = arguments.is_empty();
+    let kinds = match chosen {
+        None if is_everything => ServerKind::ALL.to_vec(),
+        _ => kinds(arguments, chosen),
+    };
+    let mut choice = Choice::new();
+    for kind in kinds {
+        choice.push(match kind {
+            ServerKind::Embedded => (Server::Embedded, Role::Embedded),
+            ServerKind::Simulated => (Server::Simulated, Role::Simulated),
+            ServerKind::Real => (Server::Found, Role::Newest),
+        });
+        if kind == ServerKind::Real && is_everything && tier != Tier::Commit {
+            choice.push((Server::Debian, Role::OlderWithTranscripts));
+            choice.push((Server::Release(OLDEST.to_owned()), Role::Older));
+        }
+    }
+    choice
+}
+
+/// Parses `--servers`: `embedded`, `simulated`, `debian` and releases, separated by commas.
+///
+/// # Errors
+///
+/// When an item is not a server, when there is none, or when the environment selects servers too.
+pub(crate) fn named_choice(list: &str, chosen: Option<ServerKind>) -> Result<Choice, String> {
+    if let Some(kind) = chosen {
+        return Err(format!(
+            "--servers {list} and {SERVER_VARIABLE}={kind} both select servers: leave out one of them"
+        ));
+    }
+    list.split(',').map(server).collect()
+}
+
+fn server(name: &str) -> Result<(Server, Role), String> {
+    match name {
+        "embedded" => Ok((Server::Embedded, Role::Embedded)),
+        "simulated" => Ok((Server::Simulated, Role::Simulated)),
+        "debian" => Ok((Server::Debian, Role::OlderWithTranscripts)),
+        PINNED_VERSION => Ok((Server::Release(name.to_owned()), Role::Newest)),
+        _ if is_release(name) => Ok((Server::Release(name.to_owned()), Role::Older)),
+        _ => Err(format!(
+            "--servers: \"{name}\" is not a server; give `embedded`, `simulated`, `debian` or a release such as {PINNED_VERSION}, \
+             with commas between them"
+        )),
+    }
+}
+
+/// Whether the name consists of three numbers.
+fn is_release(name: &str) -> bool {
+    name.split('.').count() == 3
+        && name.split('.').all(|part| {
+            !part.is_empty() && part.len() < 4 && part.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
 
 /// The kind of servers that the environment selects, if any.
 pub(crate) fn chosen_kind() -> Result<Option<ServerKind>, String> {
@@ -149,12 +233,14 @@ pub(crate) fn threads(kind: ServerKind, cores: usize) -> usize {
 
 /// The filters for the tests with these clients: without filters, all tests would run.
 pub(crate) fn filters(needs: Needs, clients: &[Client]) -> Vec<String> {
-    let filter = |client: &Client| match needs {
-        Needs::Clients => Some(module(*client)),
-        Needs::Peers => Some(format!("with_{}", client.name())),
-        _ => None,
-    };
-    clients.iter().filter_map(filter).collect()
+    clients
+        .iter()
+        .filter_map(|client| match needs {
+            Needs::Clients => Some(module(*client)),
+            Needs::Peers => Some(format!("with_{}", client.name())),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The prefix of the names of tests with a client.
@@ -180,13 +266,15 @@ pub(crate) fn clients(arguments: &[String]) -> Vec<Client> {
     } else {
         named
     };
-    let is_needed = |client: &Client| {
-        targets.contains(&INTEROP) && of_interop.contains(client) || targets.contains(&PEERS)
-    };
-    Client::ALL.into_iter().filter(is_needed).collect()
+    Client::ALL
+        .into_iter()
+        .filter(|client| {
+            targets.contains(&INTEROP) && of_interop.contains(client) || targets.contains(&PEERS)
+        })
+        .collect()
 }
 
-/// Whether these arguments select the runs under faults, in which other clients can take part.
+/// Whether these arguments select the runs under faults, where other clients can take part.
 pub(crate) fn names_jepsen(arguments: &[String]) -> bool {
     named_targets(arguments).contains(&JEPSEN)
 }
@@ -218,18 +306,99 @@ mod tests {
     use super::*;
     use crate::targets::TARGETS;
 
+    fn release(version: &str) -> Server {
+        Server::Release(version.to_owned())
+    }
+
+    #[test]
+    fn older_releases_are_tested_from_a_landing_on() {
+        let embedded = (Server::Embedded, Role::Embedded);
+        let newest = (Server::Found, Role::Newest);
+        let simulated = (Server::Simulated, Role::Simulated);
+        let older = [
+            (Server::Debian, Role::OlderWithTranscripts),
+            (release(OLDEST), Role::Older),
+        ];
+        assert_eq!(
+            default_choice(&[], None, Tier::Commit),
+            [embedded.clone(), newest.clone(), simulated.clone()]
+        );
+        for tier in [Tier::Landing, Tier::Nightly] {
+            let expected = [
+                &[embedded.clone(), newest.clone()],
+                &older[..],
+                std::slice::from_ref(&simulated),
+            ]
+            .concat();
+            assert_eq!(default_choice(&[], None, tier), expected);
+            assert_eq!(
+                default_choice(&[], Some(ServerKind::Embedded), tier),
+                std::slice::from_ref(&embedded)
+            );
+            assert_eq!(
+                default_choice(&["x".to_owned()], None, tier),
+                [embedded.clone(), newest.clone()]
+            );
+        }
+    }
+
+    #[test]
+    fn servers_are_chosen_by_a_list_of_names() {
+        let expected = [
+            (release("3.6.4"), Role::Older),
+            (Server::Debian, Role::OlderWithTranscripts),
+            (release(PINNED_VERSION), Role::Newest),
+            (Server::Embedded, Role::Embedded),
+            (Server::Simulated, Role::Simulated),
+        ];
+        assert_eq!(
+            named_choice(
+                &format!("3.6.4,debian,{PINNED_VERSION},embedded,simulated"),
+                None
+            )
+            .unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn an_unknown_server_is_refused_by_name() {
+        for list in [
+            "", "3.6.4,", "3.6", "newest", "3.6.x", "3.6.4 ", "../3.6.4", "3..4", "3.9.1234",
+        ] {
+            let error = named_choice(list, None).unwrap_err();
+            assert!(
+                error.contains("is not a server") && error.contains("`debian`"),
+                "{list}: {error}"
+            );
+        }
+        assert!(
+            named_choice("3.6.4,nine", None)
+                .unwrap_err()
+                .contains("\"nine\"")
+        );
+    }
+
+    #[test]
+    fn a_list_of_servers_and_a_server_kind_are_refused_together() {
+        let error = named_choice("3.6.4", Some(ServerKind::Real)).unwrap_err();
+        assert!(
+            error.contains("--servers 3.6.4") && error.contains("CURATOR_TEST_SERVER=real"),
+            "{error}"
+        );
+    }
+
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
     /// The targets of which tests run in a tier, on a server in a role.
     fn targets(tier: Tier, role: Role) -> Vec<&'static str> {
-        let runs = |target: &&Target| {
-            tests(tier, role, CLIENT, target, tier.includes(target.tier), true).is_some()
-        };
         TARGETS
             .iter()
-            .filter(runs)
+            .filter(|target| {
+                tests(tier, role, CLIENT, target, tier.includes(target.tier), true).is_some()
+            })
             .map(|target| target.name)
             .collect()
     }
@@ -238,7 +407,7 @@ mod tests {
     fn each_target_runs_at_night_and_in_one_of_the_other_tiers_at_most() {
         for target in TARGETS {
             let runs = |tier| {
-                let on = |role| {
+                [Role::Embedded, Role::Newest].into_iter().any(|role| {
                     tests(
                         tier,
                         role,
@@ -248,8 +417,7 @@ mod tests {
                         false,
                     )
                     .is_some()
-                };
-                [Role::Embedded, Role::Newest].into_iter().any(on)
+                })
             };
             assert!(runs(Tier::Nightly), "{}", target.name);
             assert!(

@@ -144,13 +144,15 @@ fn full(tier: Tier, has_kerberos: bool) -> Vec<String> {
 fn named_targets(build: Build, tier: Tier, has_kerberos: bool) -> Vec<String> {
     // These run on older releases too.
     let is_of_older_releases = |name| tier != Tier::Commit && [SERVER, CONFORMANCE].contains(&name);
-    let is_wanted = |target: &&Target| {
-        target.build == build
-            && target.name != UNIT
-            && (tier.includes(target.tier) || is_of_older_releases(target.name))
-            && (has_kerberos || target.needs != Needs::Kerberos)
-    };
-    let names = TARGETS.iter().filter(is_wanted).map(|target| target.name);
+    let names = TARGETS
+        .iter()
+        .filter(|target| {
+            target.build == build
+                && target.name != UNIT
+                && (tier.includes(target.tier) || is_of_older_releases(target.name))
+                && (has_kerberos || target.needs != Needs::Kerberos)
+        })
+        .map(|target| target.name);
     ["--lib", "--bins"]
         .map(str::to_owned)
         .into_iter()

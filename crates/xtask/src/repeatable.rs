@@ -31,7 +31,8 @@ const SOURCE: &str = "curator-client/src/source.rs";
 fn drawn(tokens: TokenStream) -> Vec<String> {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let is_word = |token: &TokenTree, name: &str| matches!(token, Ident(word) if word == name);
-    let (mut found, mut rest) = (Vec::new(), &tokens[..]);
+    let mut found = Vec::new();
+    let mut rest = &tokens[..];
     while let [token, next @ ..] = rest {
         rest = next;
         match (token, next) {

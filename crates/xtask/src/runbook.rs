@@ -14,16 +14,17 @@ fn warnings(source: &str) -> Vec<&str> {
     let calls = source
         .match_indices("tracing::warn!(")
         .chain(source.match_indices("tracing::error!("));
-    let message = |(at, _): (usize, _)| {
-        let text = source[at..].split(");").next()?.split('"').nth(1)?;
-        let text = text.split('{').next()?.trim_end();
-        Some(
-            text.char_indices()
-                .nth(LONG)
-                .map_or(text, |(end, _)| &text[..end]),
-        )
-    };
-    calls.filter_map(message).collect()
+    calls
+        .filter_map(|(at, _)| {
+            let text = source[at..].split(");").next()?.split('"').nth(1)?;
+            let text = text.split('{').next()?.trim_end();
+            Some(
+                text.char_indices()
+                    .nth(LONG)
+                    .map_or(text, |(end, _)| &text[..end]),
+            )
+        })
+        .collect()
 }
 
 /// The variants of `pub enum Error` in a source.
@@ -51,10 +52,8 @@ fn read(file: &str) -> String {
 #[test]
 fn the_runbook_names_each_error() {
     let runbook = read("docs/operations/runbook.md");
-    let (client, recipes) = (
-        read("crates/curator-client/src/error.rs"),
-        read("crates/curator-recipes/src/error.rs"),
-    );
+    let client = read("crates/curator-client/src/error.rs");
+    let recipes = read("crates/curator-recipes/src/error.rs");
     let all = [variants(&client), variants(&recipes)].concat();
     assert!(all.len() > 50, "{all:?}");
     let missing: Vec<_> = all

@@ -45,10 +45,6 @@ pub(crate) fn jepsen(arguments: &[String]) -> Result<(), String> {
 
 /// Whether `--peers` names a peer of this client. The program itself reports unknown names.
 fn names_peer(arguments: &[String], client: &str) -> bool {
-    let is_named = |list: &str| {
-        list.split(',')
-            .any(|name| name.split('-').next() == Some(client))
-    };
     let after = arguments
         .iter()
         .zip(arguments.iter().skip(1))
@@ -59,7 +55,10 @@ fn names_peer(arguments: &[String], client: &str) -> bool {
     after
         .map(|(_, list)| list.as_str())
         .chain(joined)
-        .any(is_named)
+        .any(|list| {
+            list.split(',')
+                .any(|name| name.split('-').next() == Some(client))
+        })
 }
 
 /// Runs `curator-simulation` with these arguments. It needs nothing that must be prepared.

@@ -1,9 +1,11 @@
-//! The summary of a run, and its verdict.
+//! The summary of a run, its verdict, and the tests that were not run.
 
 use std::{ffi::OsStr, fmt::Write};
 
 use crate::{
-    jobs::Failure, not_run::NotRun, server_kind::ServerKind, servers::Servers, tally::Tally,
+    jobs::Failure,
+    server_kind::{SERVER_VARIABLE, ServerKind},
+    tally::{Servers, Tally},
 };
 
 /// The results of the tests on one server, or of the tests without a server.
@@ -103,12 +105,65 @@ pub(crate) fn is_ci(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|ci| !ci.is_empty())
 }
 
+/// The tests that need a real server.
+pub(crate) const ON_REAL: &str = "the tests on a real ZooKeeper";
+
+/// Tests that were not run.
+#[derive(Debug)]
+pub(crate) struct NotRun {
+    /// The tests.
+    pub(crate) what: String,
+    /// Why they were not run: the failed attempt to prepare them, or the setting that excludes
+    /// them.
+    pub(crate) why: String,
+}
+
+impl NotRun {
+    /// The tests on the other kind of servers, if the environment selects a kind.
+    pub(crate) fn other_kind(chosen: Option<ServerKind>) -> Option<Self> {
+        let chosen = chosen?;
+        let what = match chosen {
+            ServerKind::Embedded => ON_REAL,
+            ServerKind::Simulated => {
+                "the tests on other servers, and the tests that need no server"
+            }
+            ServerKind::Real => "the tests on embedded servers, and the tests that need no server",
+        };
+        let why = format!("{SERVER_VARIABLE}={chosen} excludes them");
+        Some(Self {
+            what: what.to_owned(),
+            why,
+        })
+    }
+
+    /// The tests on ZooKeeper 3.9, if another release was found. The embedded server must behave
+    /// like 3.9.
+    pub(crate) fn release_3_9(found: &str) -> Option<Self> {
+        if found.starts_with("ZooKeeper 3.9.") {
+            return None;
+        }
+        let why = format!("the installed release is {found}");
+        Some(Self {
+            what: "the tests on ZooKeeper 3.9".to_owned(),
+            why,
+        })
+    }
+
+    /// The report: a few conspicuous lines.
+    pub(crate) fn text(&self) -> String {
+        let Self { what, why } = self;
+        format!(
+            "xtask:\nxtask: *** NOT RUN: {what} ***\nxtask:   why: {why}\nxtask:   what they need: CONTRIBUTING.md\n\
+             xtask:   The result of this run does not cover them.\n"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::not_run::ON_REAL;
 
     const REPORT: &str = "curator-client\ncurator-discovery\ncurator-recipes\ncurator-test";
 
@@ -211,7 +266,8 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
     fn a_failed_run_fails_the_summary() {
         for index in 0..2 {
             let mut summary = both();
-            let (error, output) = ("exit status: 3".to_owned(), "failures:\n    a".to_owned());
+            let error = "exit status: 3".to_owned();
+            let output = "failures:\n    a".to_owned();
             summary.runs[index]
                 .failed
                 .push(("x".to_owned(), Failure { error, output }));
@@ -239,5 +295,42 @@ xtask: all              800 tests passed, 0 failed, 0 ignored, in 40.0 s
         );
         summary.runs[1].required = None;
         assert_eq!(summary.verdict(false), Ok(()));
+    }
+
+    #[test]
+    fn without_release_3_9_its_tests_are_reported_as_not_run() {
+        assert!(NotRun::release_3_9("ZooKeeper 3.9.5").is_none());
+        assert!(NotRun::release_3_9("ZooKeeper 3.90.1").is_some());
+        let text = NotRun::release_3_9("ZooKeeper 3.8.0").unwrap().text();
+        assert!(
+            text.contains("*** NOT RUN: the tests on ZooKeeper 3.9 ***"),
+            "{text}"
+        );
+        assert!(
+            text.contains("why: the installed release is ZooKeeper 3.8.0"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn with_one_server_kind_chosen_the_tests_on_the_other_are_reported_as_not_run() {
+        let text = |chosen| NotRun::other_kind(Some(chosen)).unwrap().text();
+        let embedded = text(ServerKind::Embedded);
+        assert!(
+            embedded.contains("*** NOT RUN: the tests on a real ZooKeeper ***"),
+            "{embedded}"
+        );
+        assert!(
+            embedded.contains("why: CURATOR_TEST_SERVER=embedded"),
+            "{embedded}"
+        );
+        let real = text(ServerKind::Real);
+        assert!(
+            real.contains(
+                "*** NOT RUN: the tests on embedded servers, and the tests that need no server ***"
+            ),
+            "{real}"
+        );
+        assert!(NotRun::other_kind(None).is_none());
     }
 }

@@ -72,7 +72,7 @@ pub(crate) const INTEROP: &str = "interop";
 /// The tests of the workers for other clients, in the bench and in the runs under faults.
 pub(crate) const PEERS: &str = "peers";
 
-/// The short runs under faults, in which peers can take part.
+/// The short runs under faults, where peers can take part.
 pub(crate) const JEPSEN: &str = "jepsen";
 
 /// The tests with TLS.

@@ -4,18 +4,15 @@ use std::{env, io, num::NonZero, path::PathBuf, process::Command, thread, time::
 
 use crate::{
     calibration::Calibration,
-    choice::{self, Choice, Server},
     clients::{self, Client, Prepared},
-    command,
+    command, debian,
     distribution::{DEBIAN_HOME, Distribution, HOME_VARIABLE},
     jobs::{self, Job, Outcome},
-    kerberos,
-    not_run::{NotRun, ON_REAL},
-    plan::{self, Role},
+    plan::{self, Choice, Role, Server},
     prepare, print_line,
     programs::{self, Program},
     server_kind::{SERVER_VARIABLE, ServerKind},
-    summary::{Run, Summary, is_ci},
+    summary::{NotRun, ON_REAL, Run, Summary, is_ci},
     target_dir,
     targets::{self, Build, EMBEDDED, HOSTILE, JEPSEN, Needs, TLS, Tier},
 };
@@ -39,17 +36,19 @@ const WITHOUT_SERVER: &str = "without a server";
 /// Runs the tests of a tier, or `cargo test` with these arguments, on the named servers, or else on
 /// those of the tier.
 pub(crate) fn run(tier: Tier, servers: Option<&str>, arguments: &[String]) -> Result<(), String> {
-    let (chosen_kind, ci) = (plan::chosen_kind()?, is_ci(env::var_os("CI").as_deref()));
+    let chosen_kind = plan::chosen_kind()?;
+    let ci = is_ci(env::var_os("CI").as_deref());
     let choice = match servers {
-        Some(list) => choice::named(list, chosen_kind)?,
-        None => choice::default(arguments, chosen_kind, tier),
+        Some(list) => plan::named_choice(list, chosen_kind)?,
+        None => plan::default_choice(arguments, chosen_kind, tier),
     };
     // A server that the caller names is required.
     let required = ci || servers.is_some();
     if !arguments.is_empty() {
         return selected(choice, arguments, ci, required);
     }
-    let (calibration, begin) = (Calibration::measure(), Instant::now());
+    let calibration = Calibration::measure();
+    let begin = Instant::now();
     let mut summary = everything(tier, choice, ci)?;
     if servers.is_none() {
         summary.not_run.extend(NotRun::other_kind(chosen_kind));
@@ -87,7 +86,7 @@ fn everything(tier: Tier, choice: Choice, ci: bool) -> Result<Summary, String> {
         tier != Tier::Commit && choice.iter().any(|(_, role)| *role == Role::Newest);
     // Before the build, which must enable the feature of the Kerberos tests.
     let kerberos = wants_kerberos
-        .then(|| kerberos::prepare(ci))
+        .then(|| debian::prepare_kerberos(ci))
         .transpose()
         .map_err(|why| {
             let what = "the tests of clients with Kerberos tickets".to_owned();
@@ -228,12 +227,11 @@ impl ServerRun {
             }
             Server::Release(version) => {
                 let title = format!("ZooKeeper {version}");
-                let missing = |why| NotRun {
-                    what: format!("the tests on {title}"),
-                    why,
-                };
                 prepare::release(version)
-                    .map_err(missing)
+                    .map_err(|why| NotRun {
+                        what: format!("the tests on {title}"),
+                        why,
+                    })
                     .map(|home| real(title.clone(), Some(home)))
             }
         }
@@ -273,7 +271,8 @@ fn job(
     filters: &[&str],
     clients: &[Prepared],
 ) -> Option<Job> {
-    let (mut command, target) = (program.command(), program.target);
+    let mut command = program.command();
+    let target = program.target;
     command.args(filters);
     if matches!(target.needs, Needs::Clients | Needs::Peers) {
         let names: Vec<_> = clients.iter().map(|prepared| prepared.client).collect();
@@ -356,21 +355,20 @@ fn rows(tier: Tier, server_runs: &[ServerRun], outcomes: Vec<Outcome>) -> Vec<Ru
         required,
         ..Run::default()
     };
-    let of_server_run = |server_run: &ServerRun| {
-        let is_of_all_packages = match server_run.role {
-            Role::Embedded | Role::Newest => tier != Tier::Landing,
-            Role::Older | Role::OlderWithTranscripts => true,
-            Role::Simulated => false,
-        };
-        row(
-            &server_run.title,
-            is_of_all_packages.then_some(server_run.kind),
-        )
-    };
     let without = ["documentation", WITHOUT_SERVER].map(|title| row(title, None));
     let mut rows: Vec<_> = without
         .into_iter()
-        .chain(server_runs.iter().map(of_server_run))
+        .chain(server_runs.iter().map(|server_run| {
+            let is_of_all_packages = match server_run.role {
+                Role::Embedded | Role::Newest => tier != Tier::Landing,
+                Role::Older | Role::OlderWithTranscripts => true,
+                Role::Simulated => false,
+            };
+            row(
+                &server_run.title,
+                is_of_all_packages.then_some(server_run.kind),
+            )
+        }))
         .collect();
     for Outcome {
         title,
@@ -400,10 +398,12 @@ fn selected(choice: Choice, arguments: &[String], ci: bool, required: bool) -> R
         clients = clients::available().0;
     }
     if plan::names_kerberos(arguments) {
-        kerberos::prepare(ci)?;
+        debian::prepare_kerberos(ci)?;
     }
-    let (line, mut not_run) = (plan::command_line(arguments), Vec::new());
-    let (server_runs, mut failed) = (server_runs(choice, &mut not_run), Vec::new());
+    let line = plan::command_line(arguments);
+    let mut not_run = Vec::new();
+    let server_runs = server_runs(choice, &mut not_run);
+    let mut failed = Vec::new();
     for server_run in &server_runs {
         print_line(&format!(
             "on {}: cargo {}",

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::{choice::OLDEST, curator, distribution::PINNED_VERSION, kazoo, pages::pages};
+use crate::{
+    clients::KAZOO_VERSION, distribution::PINNED_VERSION, maven::CURATOR_VERSION, pages::pages,
+    plan::OLDEST,
+};
 
 /// Pages about past runs and changes, whose versions may be old.
 const DATED: [&str; 4] = [
@@ -53,18 +56,16 @@ struct Known {
 impl Known {
     fn read() -> Self {
         let read = |file: &str| fs::read_to_string(crate::workspace().join(file)).unwrap();
-        let (go, lock) = (
-            read("crates/curator-recipes/tests/interop/go/go.mod"),
-            read("Cargo.lock"),
-        );
+        let go = read("crates/curator-recipes/tests/interop/go/go.mod");
+        let lock = read("Cargo.lock");
         let go_client = after(&go, "go-zookeeper/zk v");
         let words = [
             ("Rust", env!("CARGO_PKG_RUST_VERSION")),
             ("(Until", env!("CARGO_PKG_VERSION")),
-            ("Curator", curator::VERSION),
-            ("Curator |", curator::VERSION),
-            ("kazoo", kazoo::VERSION),
-            ("kazoo |", kazoo::VERSION),
+            ("Curator", CURATOR_VERSION),
+            ("Curator |", CURATOR_VERSION),
+            ("kazoo", KAZOO_VERSION),
+            ("kazoo |", KAZOO_VERSION),
             ("go-zookeeper", go_client),
             ("go-zookeeper/zk`) |", go_client),
             ("| Go,", after(&go, "\ngo ")),
@@ -151,14 +152,15 @@ fn after<'a>(text: &'a str, words: &str) -> &'a str {
 
 /// The wrong versions in a page.
 fn problems(page: &str, text: &str, known: &Known) -> Vec<String> {
-    let problem = |version: Version<'_>| {
-        let expected = known.instead_of(&version)?;
-        Some(format!(
-            "{page}:{}: {}, expected one of {expected:?}",
-            version.line, version.number
-        ))
-    };
-    versions(text).filter_map(problem).collect()
+    versions(text)
+        .filter_map(|version| {
+            let expected = known.instead_of(&version)?;
+            Some(format!(
+                "{page}:{}: {}, expected one of {expected:?}",
+                version.line, version.number
+            ))
+        })
+        .collect()
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn a_version_that_is_not_used_is_found() {
     let right = format!(
         "Rust\n{rust}, {own}, `curator-client = \"{own}\"`, curator-test = {{ version = \"{own}\" }}, \
          ZooKeeper {PINNED_VERSION}, 3.6 and {OLDEST}, Curator {}, TLS 1.3, 127.0.0.1, 10:27:34.715",
-        curator::VERSION
+        CURATOR_VERSION
     );
     assert_eq!(wrong(&right), [""; 0]);
     assert_eq!(
@@ -206,16 +208,15 @@ fn a_version_that_is_not_used_is_found() {
 /// The lines of a page that let a build fetch our packages by a name which a stranger could
 /// register.
 fn by_name(page: &str) -> Vec<&str> {
-    let fetches = |line: &&str| {
-        let is_dependency =
-            line.starts_with("curator-") && line.contains(" = ") && !line.contains("{ path = ");
-        is_dependency
-            || line.contains("cargo install --git")
-            || line.contains("cargo install zklock")
-    };
     page.lines()
         .map(|line| line.trim_start_matches(['$', ' ']))
-        .filter(fetches)
+        .filter(|line| {
+            let is_dependency =
+                line.starts_with("curator-") && line.contains(" = ") && !line.contains("{ path = ");
+            is_dependency
+                || line.contains("cargo install --git")
+                || line.contains("cargo install zklock")
+        })
         .collect()
 }
 

@@ -134,13 +134,13 @@ pub(crate) fn read_only() -> Vec<Acl> {
 /// Succeeds if the list gives a client with these identities at least one of these permissions, or
 /// is empty.
 pub(crate) fn check(acl: &[Acl], wanted: i32, identities: &[Id]) -> Result<(), Code> {
-    let grants = |entry: &Acl| {
+    let is_operator = identities.iter().any(|id| id.scheme == SUPER);
+    let is_granted = acl.iter().any(|entry| {
         let is_world = entry.id.scheme == WORLD && entry.id.id == ANYONE;
         entry.permissions & wanted != 0
             && (is_world || identities.iter().any(|id| id.matches(&entry.id)))
-    };
-    let is_operator = identities.iter().any(|id| id.scheme == SUPER);
-    if acl.is_empty() || is_operator || acl.iter().any(grants) {
+    });
+    if acl.is_empty() || is_operator || is_granted {
         Ok(())
     } else {
         Err(Code::NoAuth)
@@ -183,16 +183,17 @@ pub(crate) fn fix_up(acl: &[Acl], identities: &[Id]) -> Result<Vec<Acl>, Code> {
 
 /// The list as shown to clients with the read permission but not the admin permission.
 pub(crate) fn without_secrets(acl: &[Acl]) -> Vec<Acl> {
-    let mask = |entry: &Acl| {
-        let mut entry = entry.clone();
-        if entry.id.scheme == DIGEST
-            && let Some((user, _)) = entry.id.id.split_once(':')
-        {
-            entry.id.id = format!("{user}:x");
-        }
-        entry
-    };
-    acl.iter().map(mask).collect()
+    acl.iter()
+        .map(|entry| {
+            let mut entry = entry.clone();
+            if entry.id.scheme == DIGEST
+                && let Some((user, _)) = entry.id.id.split_once(':')
+            {
+                entry.id.id = format!("{user}:x");
+            }
+            entry
+        })
+        .collect()
 }
 
 /// Addresses with a common prefix.

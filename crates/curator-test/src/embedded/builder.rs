@@ -176,7 +176,8 @@ impl Settings {
                 problem,
             })
         };
-        let (min, max) = (self.shortest_timeout(), millis(self.session_timeouts.1));
+        let min = self.shortest_timeout();
+        let max = millis(self.session_timeouts.1);
         if min > max {
             return refused(
                 "minSessionTimeout",

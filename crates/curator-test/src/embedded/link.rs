@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     builder::Settings,
-    connection::ConnectionId,
+    sessions::ConnectionId,
     shared::{Item, Shared, Stage},
 };
 use crate::wire::{First, close_lingering, first_frame, next_frame};
@@ -28,7 +28,7 @@ pub(crate) async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
             state
                 .processor
                 .sessions
-                .expire_soon(session_id, now.monotonic)
+                .expire_soon(session_id, now.monotonic);
         });
     }
 }

@@ -5,9 +5,8 @@
 //! | `codec` | requests, replies and events, in the wire format of `curator-client` |
 //! | `tree` | nodes, transactions, sequence numbers; no I/O, no clock |
 //! | `acl` | access lists and identities |
-//! | `sessions` | sessions and their expiry |
+//! | `sessions` | sessions and their expiry, and the state of a connection |
 //! | `watches` | which connections to notify of an event |
-//! | `connection` | the state of a connection |
 //! | `processor` | turns requests into replies and events; no I/O, no clock |
 //! | `words` | four-letter words |
 //! | `faults` | faults armed by a test |
@@ -17,11 +16,9 @@ mod acl;
 mod builder;
 mod code;
 mod codec;
-mod connection;
 mod faults;
 mod link;
 mod processor;
-mod request_info;
 mod sessions;
 mod shared;
 mod tree;
@@ -37,7 +34,7 @@ use std::{
 };
 
 pub use builder::EmbeddedServerBuilder;
-pub use request_info::RequestInfo;
+pub use faults::RequestInfo;
 // For the simulation, whose servers have the same processor.
 #[cfg(feature = "simulation")]
 pub(crate) use {
@@ -45,9 +42,8 @@ pub(crate) use {
     builder::Settings,
     code::Code,
     codec::{Body, ConnectRequest, Control, Request, Write},
-    connection::ConnectionId,
     processor::{Arrived, Change, Entry, Incoming, Now, Output, Processor, Step},
-    sessions::Millis,
+    sessions::{ConnectionId, Millis},
 };
 
 #[cfg(not(feature = "simulation"))]
@@ -59,8 +55,7 @@ use self::{
 use crate::{
     OpCode,
     error::Error,
-    ports::Port,
-    serving_thread::{LONGEST_DELAY, ServingThread},
+    ports::{LONGEST_DELAY, Port, ServingThread},
 };
 
 /// A ZooKeeper server in this process: in memory, on a port of the loopback interface, ready in
@@ -125,7 +120,8 @@ impl EmbeddedServer {
     }
 
     pub(crate) fn start_with(settings: Settings) -> Result<Self, Error> {
-        let (port, begin) = (Port::reserve()?, Instant::now());
+        let port = Port::reserve()?;
+        let begin = Instant::now();
         let shared = Arc::new(Shared::new(
             begin,
             processor(settings, begin, port.number()),
@@ -415,7 +411,7 @@ impl EmbeddedServer {
     }
 }
 
-/// An empty server. Its passwords differ from those of other servers.
+/// An empty server. Its passwords differ from other servers' passwords.
 fn processor(settings: Settings, begin: Instant, port: u16) -> Processor {
     let now = now(begin);
     Processor::new(

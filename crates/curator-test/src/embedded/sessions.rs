@@ -1,6 +1,9 @@
-//! The sessions of a server, and their expiry.
+//! The sessions of a server and their expiry, and the connections that use them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use super::acl::Id;
+use crate::OpCode;
 
 /// A point in time, in milliseconds of a monotonic clock.
 pub(crate) type Millis = u64;
@@ -22,7 +25,7 @@ struct Session {
     timeout: Millis,
     expires: Millis,
     /// The session has ended for its client: nothing renews it.
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl Sessions {
@@ -41,7 +44,7 @@ impl Sessions {
             Session {
                 timeout,
                 expires: 0,
-                is_over: false,
+                has_ended: false,
             },
         );
         self.touch(id, timeout, now);
@@ -50,7 +53,7 @@ impl Sessions {
     /// Renews a session. Returns false if it does not exist, or has ended for its client.
     pub(crate) fn touch(&mut self, id: i64, timeout: Millis, now: Millis) -> bool {
         let expires = expiry(timeout, now, self.tick);
-        let session = self.by_id.get_mut(&id).filter(|session| !session.is_over);
+        let session = self.by_id.get_mut(&id).filter(|session| !session.has_ended);
         session.map(|session| session.expires = expires).is_some()
     }
 
@@ -59,7 +62,7 @@ impl Sessions {
     pub(crate) fn end(&mut self, id: i64) -> bool {
         self.by_id
             .get_mut(&id)
-            .is_some_and(|session| !std::mem::replace(&mut session.is_over, true))
+            .is_some_and(|session| !std::mem::replace(&mut session.has_ended, true))
     }
 
     /// Expires a session in one to two ticks, so that its client, which has been notified of the
@@ -71,8 +74,8 @@ impl Sessions {
     }
 
     /// Whether a session has [ended](Self::end) for its client, and its nodes still exist.
-    pub(crate) fn is_over(&self, id: i64) -> bool {
-        self.by_id.get(&id).is_some_and(|session| session.is_over)
+    pub(crate) fn has_ended(&self, id: i64) -> bool {
+        self.by_id.get(&id).is_some_and(|session| session.has_ended)
     }
 
     /// Restarts all timeouts, as a restarted server does: it knows only the timeouts with which the
@@ -89,7 +92,7 @@ impl Sessions {
     pub(crate) fn restart(&mut self, now: Millis) {
         self.by_id
             .values_mut()
-            .for_each(|session| session.is_over = false);
+            .for_each(|session| session.has_ended = false);
         self.touch_all(now);
     }
 
@@ -154,6 +157,69 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Identifies a connection. Later connections have greater numbers.
+pub(crate) type ConnectionId = u64;
+
+/// A connected client. Its watches are kept elsewhere.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    /// `None` before the handshake, and if the server has refused the session.
+    pub(crate) session: Option<Attached>,
+    /// The ended session that this client tried to resume, while the session's nodes still exist.
+    pub(crate) refused_session: Option<i64>,
+    pub(crate) received_handshake: bool,
+    /// The connection closes after its queued output, and the server reads nothing more from it.
+    pub(crate) is_closing: bool,
+    pub(crate) identities: Vec<Id>,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) last_zxid: i64,
+    pub(crate) last_xid: i32,
+    pub(crate) last_op: OpCode,
+    /// In milliseconds since 1970.
+    pub(crate) established: i64,
+    pub(crate) last_response: i64,
+}
+
+/// The session of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attached {
+    pub(crate) id: i64,
+    pub(crate) timeout: Millis,
+}
+
+impl Connection {
+    pub(crate) fn new(peer: SocketAddr, now: i64) -> Self {
+        Self {
+            peer,
+            session: None,
+            refused_session: None,
+            received_handshake: false,
+            is_closing: false,
+            identities: vec![Id::of_address(peer.ip())],
+            received: 0,
+            sent: 0,
+            last_zxid: 0,
+            last_xid: 0,
+            last_op: OpCode::CreateSession,
+            established: now,
+            last_response: now,
+        }
+    }
+
+    pub(crate) fn session_id(&self) -> i64 {
+        self.session.map_or(0, |session| session.id)
+    }
+
+    /// Adds an identity that the client has proved.
+    pub(crate) fn add_identity(&mut self, id: Id) {
+        if !self.identities.contains(&id) {
+            self.identities.push(id);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,8 +254,8 @@ mod tests {
     fn a_session_that_has_ended_for_its_client_is_not_renewed_and_expires_in_time() {
         let mut sessions = Sessions::new(1, 100);
         sessions.create(7, 250, 10);
-        assert!(!sessions.is_over(7) && sessions.end(7));
-        assert!(sessions.is_over(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
+        assert!(!sessions.has_ended(7) && sessions.end(7));
+        assert!(sessions.has_ended(7) && !sessions.end(7) && !sessions.touch(7, 250, 200));
         assert_eq!(
             (sessions.expired(299), sessions.expired(300)),
             (vec![], vec![7])
@@ -206,6 +272,6 @@ mod tests {
             (vec![], vec![7])
         );
         sessions.remove(7);
-        assert!(!sessions.is_over(7) && !sessions.end(7));
+        assert!(!sessions.has_ended(7) && !sessions.end(7));
     }
 }

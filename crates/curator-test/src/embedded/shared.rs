@@ -10,9 +10,9 @@ use std::{
 use tokio::sync::{mpsc::UnboundedSender, watch};
 
 use super::{
-    connection::ConnectionId,
     faults::{Fault, Faults},
     processor::{Now, Output, Processor},
+    sessions::ConnectionId,
     words,
 };
 use crate::OpCode;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{codec::EventKind, connection::ConnectionId, tree::path};
+use super::{codec::EventKind, sessions::ConnectionId, tree::ancestors};
 
 /// A watch's lifetime and range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,8 @@ impl Watches {
 
     /// Whether the watch exists. Before 3.9, a watch of any connection counts.
     pub(crate) fn contains(&self, path: &str, connection: ConnectionId, kind: WatcherKind) -> bool {
-        let (children, data) = (self.children.is_watched(path), self.data.is_watched(path));
+        let children = self.children.is_watched(path);
+        let data = self.data.is_watched(path);
         match kind {
             WatcherKind::Children if self.modes == Modes::Last => children,
             WatcherKind::Data if self.modes == Modes::Last => data,
@@ -255,7 +256,7 @@ impl Table {
         for connection in notified.clone() {
             self.remove(path, connection, Some(Mode::Standard));
         }
-        for ancestor in path::ancestors(path) {
+        for ancestor in ancestors(path) {
             let above = self.by_path.get(ancestor).into_iter().flatten();
             let is_recursive = |modes: &BTreeSet<Mode>| {
                 modes.contains(&Mode::PersistentRecursive) && reports(&Mode::PersistentRecursive)

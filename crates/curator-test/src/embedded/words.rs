@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{connection::Connection, processor::Processor};
+use super::{processor::Processor, sessions::Connection};
 use crate::{OpCode, error::Error, wire::is_word};
 
 /// The release that this server reproduces, and is compared with in the conformance tests.

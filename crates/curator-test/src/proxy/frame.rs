@@ -95,7 +95,7 @@ impl Frame {
     /// 0, and stays so.
     pub(crate) fn stretched(&self, factor: f64) -> Self {
         self.rewritten(|(_, timeout): &mut ResponseStart| {
-            *timeout = (f64::from(*timeout) * factor) as i32
+            *timeout = (f64::from(*timeout) * factor) as i32;
         })
     }
 

@@ -13,8 +13,8 @@ use tokio::{
 };
 
 use super::{
+    End, Shared,
     frame::{Frame, is_four_letter_word, is_tls},
-    state::{End, Shared},
 };
 use crate::traffic::{Delivery, Direction, LinkId, Note, Traffic, Verdict};
 
@@ -252,7 +252,7 @@ impl LinkHalf {
                 Action::Park(release) => {
                     self.shared
                         .until(|state| state.traffic.faults.is_released(release))
-                        .await
+                        .await;
                 }
                 // Checked again: frames already queued when a black hole opens are lost too.
                 _ if self.shared.lock().traffic.loses(self.id, self.direction) => {

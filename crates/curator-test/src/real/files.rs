@@ -8,8 +8,7 @@ use std::{
 };
 
 use crate::{
-    distribution::Distribution,
-    real::logging,
+    distribution::{Distribution, logging_options, write_logging},
     settings::{ServerTls, Settings},
 };
 
@@ -90,7 +89,7 @@ impl Files {
             text += &self.write_tls(tls, secure)?;
         }
         std::fs::write(self.zoo_cfg(), text)?;
-        logging::write(&self.folder)?;
+        write_logging(&self.folder)?;
         id.map_or(Ok(()), |id| {
             std::fs::write(self.data().join("myid"), id.to_string())
         })
@@ -141,7 +140,7 @@ impl Files {
         // Of two contradicting options, the later one applies.
         arguments.extend(settings.java.iter().map(OsString::from));
         arguments.extend(
-            logging::options(&self.folder)
+            logging_options(&self.folder)
                 .into_iter()
                 .chain(system)
                 .map(OsString::from),

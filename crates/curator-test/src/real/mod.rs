@@ -1,7 +1,6 @@
 //! Apache ZooKeeper servers, in separate processes.
 
 mod files;
-mod logging;
 mod partition;
 mod process;
 mod server;

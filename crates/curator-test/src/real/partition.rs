@@ -20,7 +20,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{error::Error, ports::Port, serving_thread::ServingThread};
+use crate::{
+    error::Error,
+    ports::{Port, ServingThread},
+};
 
 /// The first number of a first message on an election port, since 3.5: with one address of the
 /// sender, or with several.
@@ -105,29 +108,28 @@ impl Network {
             instead: ports[&(to, from)].election.address().to_string(),
         };
         let call_backs: Vec<_> = ports.keys().copied().map(call_back).collect();
-        let start = |((pair, ports), call_back): ((_, InternalPorts), _)| {
-            let (_, to): (usize, usize) = pair;
-            let state = watch::Sender::new(State::default());
-            let quorum = serve(&ports.quorum, members[to].quorum.address(), None, &state)?;
-            let election = serve(
-                &ports.election,
-                members[to].election.address(),
-                Some(call_back),
-                &state,
-            )?;
-            Ok((
-                pair,
-                Link {
-                    ports,
-                    state,
-                    _threads: [quorum, election],
-                },
-            ))
-        };
         let links = ports
             .into_iter()
             .zip(call_backs)
-            .map(start)
+            .map(|((pair, ports), call_back)| {
+                let (_, to) = pair;
+                let state = watch::Sender::new(State::default());
+                let quorum = serve(&ports.quorum, members[to].quorum.address(), None, &state)?;
+                let election = serve(
+                    &ports.election,
+                    members[to].election.address(),
+                    Some(call_back),
+                    &state,
+                )?;
+                Ok((
+                    pair,
+                    Link {
+                        ports,
+                        state,
+                        _threads: [quorum, election],
+                    },
+                ))
+            })
             .collect::<Result<_, Error>>()?;
         Ok(Self { links })
     }
@@ -137,7 +139,7 @@ impl Network {
         self.links.get(&(from, to)).map(|link| link.ports.server())
     }
 
-    /// Cuts the links for which `between` is true, given the numbers of both members.
+    /// Cuts each link whose members have numbers that `between` accepts.
     pub(crate) fn cut(&self, between: impl Fn(usize, usize) -> bool) {
         for (_, link) in self
             .links
@@ -169,8 +171,12 @@ fn serve(
 ) -> Result<ServingThread, Error> {
     let call_back = call_back.map(Arc::new);
     let state = state.clone();
-    let serve = move |member| carry(member, upstream, call_back.clone(), state.subscribe());
-    ServingThread::start("ensemble-proxy", port.address(), serve, pending())
+    ServingThread::start(
+        "ensemble-proxy",
+        port.address(),
+        move |member| carry(member, upstream, call_back.clone(), state.subscribe()),
+        pending(),
+    )
 }
 
 /// Carries one connection until it ends, or until its first cut has ended. During the cut nothing
@@ -181,7 +187,9 @@ async fn carry(
     call_back: Option<Arc<CallBack>>,
     mut state: watch::Receiver<State>,
 ) {
-    let (mut other, before, now) = (None, *state.borrow(), state.clone());
+    let mut other = None;
+    let before = *state.borrow();
+    let now = state.clone();
     let passes = || !before.is_cut && *now.borrow() == before;
     tokio::select! {
         biased;
@@ -259,7 +267,8 @@ impl CallBack {
         if !INITIAL_MESSAGES.contains(&version) {
             return Ok(version.to_be_bytes().into());
         }
-        let (id, length) = (member.read_i64().await?, member.read_i32().await?);
+        let id = member.read_i64().await?;
+        let length = member.read_i32().await?;
         let length = usize::try_from(length.min(LONGEST_ADDRESS)).unwrap_or(0);
         let mut advertised = vec![0; length];
         member.read_exact(&mut advertised).await?;
@@ -330,7 +339,8 @@ mod tests {
     #[tokio::test]
     async fn the_election_address_in_a_message_is_replaced_by_that_of_the_reverse_proxy() {
         let pair = Pair::new();
-        let (one, other) = (pair.listen(0).await, pair.listen(1).await);
+        let one = pair.listen(0).await;
+        let other = pair.listen(1).await;
         let own = pair.ports[0].election.address().to_string();
         let mut connection = pair.connect().await;
         connection

@@ -13,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{error::Error, real_time};
+use crate::{error::Error, wait};
 
 /// The interval between two checks of a process that is ending.
 const POLL: Duration = Duration::from_millis(5);
@@ -171,7 +171,7 @@ impl Process {
             if let Some(status) = self.status() {
                 return Ok(status);
             }
-            real_time::sleep(POLL).await;
+            wait::sleep(POLL).await;
         }
         self.kill()
     }

@@ -47,11 +47,10 @@ fn newest(folder: &Path) -> Result<PathBuf, Error> {
         .flatten()
         .filter_map(|entry| snapshot(entry.path()))
         .max();
-    let none = || Error::Snapshot {
+    newest.map(|(_, path)| path).ok_or_else(|| Error::Snapshot {
         file: folder.to_owned(),
         problem: "there is none".to_owned(),
-    };
-    newest.map(|(_, path)| path).ok_or_else(none)
+    })
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::in_process;
 #[cfg(feature = "simulation")]
 use crate::simulation::SimulatedServer;
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     error::Error,
     ports::Port,
     real::RealServer,
-    server::{TestingServer, properties},
+    server::TestingServer,
     server_kind::ServerKind,
     settings::{ServerTls, Settings},
 };
@@ -112,12 +113,12 @@ impl TestingServerBuilder {
         let server = match kind {
             ServerKind::Embedded => {
                 let begin = Instant::now();
-                TestingServer::of_in_process(properties::embedded(&self.settings)?.start()?, begin)
+                TestingServer::of_in_process(in_process::embedded(&self.settings)?.start()?, begin)
             }
             #[cfg(feature = "simulation")]
             ServerKind::Simulated => {
                 let begin = Instant::now();
-                let settings = properties::embedded(&self.settings)?.settings()?;
+                let settings = in_process::embedded(&self.settings)?.settings()?;
                 TestingServer::of_in_process(SimulatedServer::start(settings)?, begin)
             }
             #[cfg(not(feature = "simulation"))]

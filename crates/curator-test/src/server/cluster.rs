@@ -12,8 +12,8 @@ use crate::{
     four_letter::Mode,
     ports::Port,
     real::{InternalPorts, Network, RealServer},
-    real_time,
     settings::Settings,
+    wait,
 };
 
 /// An election takes a fraction of a second, but many seconds while all cores compile.
@@ -116,24 +116,24 @@ impl TestingClusterBuilder {
             .partitionable
             .then(|| Network::start(&internal))
             .transpose()?;
-        let prepare = |(from, port)| {
-            let mut settings = self.settings.clone();
-            for (to, ports) in internal.iter().enumerate() {
-                let through = network
-                    .as_ref()
-                    .and_then(|network| network.server(from, to));
-                settings.config.insert(
-                    format!("server.{}", to + 1),
-                    through.unwrap_or_else(|| ports.server()),
-                );
-            }
-            let server = RealServer::prepare(distribution.clone(), settings, port, Some(from + 1))?;
-            Ok(TestingServer::of_real(server))
-        };
         let servers = clients
             .into_iter()
             .enumerate()
-            .map(prepare)
+            .map(|(from, port)| {
+                let mut settings = self.settings.clone();
+                for (to, ports) in internal.iter().enumerate() {
+                    let through = network
+                        .as_ref()
+                        .and_then(|network| network.server(from, to));
+                    settings.config.insert(
+                        format!("server.{}", to + 1),
+                        through.unwrap_or_else(|| ports.server()),
+                    );
+                }
+                let server =
+                    RealServer::prepare(distribution.clone(), settings, port, Some(from + 1))?;
+                Ok(TestingServer::of_real(server))
+            })
             .collect::<Result<Vec<_>, Error>>()?;
         let cluster = TestingCluster {
             members: servers,
@@ -203,7 +203,7 @@ impl TestingCluster {
             if let Some(leader) = self.leader_now().await {
                 return Ok(leader);
             }
-            real_time::sleep(POLL).await;
+            wait::sleep(POLL).await;
         }
         Err(Error::timeout("a leader", TIMEOUT))
     }

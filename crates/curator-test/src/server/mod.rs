@@ -9,22 +9,23 @@ use std::{
 use tokio::{net::TcpStream, sync::OnceCell};
 
 use crate::{
-    distribution::Distribution, embedded::EmbeddedServer, error::Error, real::RealServer,
-    real_time, report, server_kind::ServerKind,
+    distribution::Distribution,
+    embedded::EmbeddedServer,
+    error::Error,
+    real::RealServer,
+    server_kind::{self, ServerKind},
+    wait,
 };
 
 mod builder;
 mod cluster;
 mod in_process;
-mod properties;
-mod questions;
-mod version;
 mod words;
 
 pub use builder::TestingServerBuilder;
 pub use cluster::{TestingCluster, TestingClusterBuilder};
 pub(crate) use in_process::InProcess;
-pub use version::ServerVersion;
+pub use words::ServerVersion;
 use words::{WordTarget, Words};
 
 /// A real server is ready within a second, but takes much longer while all cores compile.
@@ -124,12 +125,13 @@ impl TestingServer {
     /// As for [`start`](Self::start).
     pub async fn try_shared() -> Result<&'static Self, Error> {
         static SHARED: OnceCell<TestingServer> = OnceCell::const_new();
-        let start = || {
-            Self::builder()
-                .container_check_interval(Duration::from_secs(60 * 60))
-                .start()
-        };
-        SHARED.get_or_try_init(start).await
+        SHARED
+            .get_or_try_init(|| {
+                Self::builder()
+                    .container_check_interval(Duration::from_secs(60 * 60))
+                    .start()
+            })
+            .await
     }
 
     /// A server that already listens, and was started at `begin`.
@@ -338,7 +340,7 @@ impl TestingServer {
                     self.version.get_or_init(|| version);
                 }
                 if let Some(begin) = self.set_starting(None) {
-                    report::server_started(
+                    server_kind::server_started(
                         self.kind().name(),
                         srvr.version.as_deref(),
                         begin.elapsed(),
@@ -346,7 +348,7 @@ impl TestingServer {
                 }
                 return Ok(());
             }
-            real_time::sleep(POLL).await;
+            wait::sleep(POLL).await;
         }
         let log = self.as_real().map(RealServer::log_tail).unwrap_or_default();
         Err(Error::NotServing {

@@ -160,6 +160,7 @@ impl SimulationBuilder {
 }
 
 pub(super) fn bounds(range: &RangeInclusive<Duration>) -> (Millis, Millis) {
-    let (least, most) = (millis(*range.start()), millis(*range.end()));
+    let least = millis(*range.start());
+    let most = millis(*range.end());
     (least, most.max(least))
 }

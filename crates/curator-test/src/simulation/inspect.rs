@@ -114,7 +114,7 @@ impl Simulation {
             shared.update(|world| {
                 world
                     .trace
-                    .line(world.now, format_args!("note: {}", OneLine(&text)))
+                    .line(world.now, format_args!("note: {}", OneLine(&text)));
             });
         }
     }

@@ -3,21 +3,19 @@
 //! | Module | |
 //! |---|---|
 //! | `builder`, `faults`, `node` | settings, and what a test sees |
-//! | `control`, `inspect`, `process` | the methods of a simulation and of its processes |
-//! | `run`, `report` | runs of many seeds; what is printed about one that fails |
-//! | `watchdog` | ends a run whose time stands still |
-//! | `network` | the client's side: connections that carry frames |
+//! | `control`, `inspect` | the methods of a simulation |
+//! | `process` | the methods of a process, and the connections of its clients |
+//! | `run` | runs of many seeds |
+//! | `report` | what is printed about a run that fails; ends one whose time stands still |
 //! | `served` | a simulated server behind a real socket |
-//! | `clock`, `shared` | tokio's clock; the world's lock and its time |
+//! | `shared` | the world's lock and its time; tokio's clock |
 //! | `world` | servers and network, without I/O and clock |
 //! | `trace` | what has happened, as text |
 
 mod builder;
-mod clock;
 mod control;
 mod faults;
 mod inspect;
-mod network;
 mod node;
 mod process;
 mod report;
@@ -27,7 +25,6 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod watchdog;
 mod world;
 
 use std::{
@@ -41,14 +38,14 @@ use std::{
 pub use builder::SimulationBuilder;
 use curator_client::simulation::{self, Entered};
 pub use faults::{Fault, Faults};
-use network::ProcessNetwork;
 pub use node::Node;
 pub use process::Process;
+use process::ProcessNetwork;
 use report::Run;
 pub use report::SEED_VARIABLE;
 pub use run::{search, simulate};
 pub(crate) use served::SimulatedServer;
-use shared::{Driver, Shared};
+use shared::{Driver, Shared, pause_clock};
 use tokio::task::AbortHandle;
 use world::{Config, PORT, ProcessId, ServerId, World};
 
@@ -116,7 +113,7 @@ thread_local! {
 /// - A server that has lost its disk does not vote until it has caught up.
 /// - With one server, some faults never happen by chance: no server loses its disk, lags, is
 ///   restored, or is cut off from others.
-/// - All clocks agree: those of clients, of processes and of servers.
+/// - The clocks of clients, of processes and of servers agree.
 /// - Tasks that are ready at the same time run in the same order in each run. Races between the
 ///   tasks of one process, as in a runtime with several threads, are not searched.
 pub struct Simulation {
@@ -156,7 +153,7 @@ impl Simulation {
     }
 
     fn begin(config: Config, run: Run) -> Self {
-        clock::pause_clock();
+        pause_clock();
         simulation::seed(config.seed);
         let servers = config.servers;
         let mut world = World::new(config);
@@ -168,7 +165,7 @@ impl Simulation {
         });
         let driver = tokio::spawn(Driver::new(Arc::clone(&shared))).abort_handle();
         let entered = main.enter();
-        watchdog::watch(&shared, run.clone());
+        report::watch(&shared, run.clone());
         SIMULATIONS.with_borrow_mut(|simulations| simulations.push(Arc::downgrade(&shared)));
         Self {
             shared,
@@ -257,7 +254,7 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        watchdog::forget(&self.shared);
+        report::forget(&self.shared);
         // Fails when the thread ends.
         let _ = SIMULATIONS.try_with(|simulations| {
             simulations

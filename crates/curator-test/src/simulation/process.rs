@@ -1,30 +1,30 @@
-//! A simulated process: its clients share its fate.
+//! A process of a simulation: its clients, the faults at their frames, and the network that they see.
 
 use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
-use curator_client::simulation::{Entered, Network, enter};
-
+use curator_client::simulation::{Connected, Entered, Network, Socket, enter};
 use tokio::time::timeout;
 
 use super::{
     millis,
-    network::ProcessNetwork,
+    shared::Shared,
     world::{ProcessId, Undo},
 };
 use crate::{
     Error,
+    embedded::ConnectionId,
     traffic::{Traffic, WAIT_LIMIT, traffic_methods},
 };
 
 /// A process whose clients have their own view of the network, and that can be paused as a whole.
 ///
-/// Clients belong to the process in which they were started. A clone is the same process.
+/// Clients belong to the process where they were started. A clone is the same process.
 ///
 /// It counts the requests of its clients, and makes the network fail at a request that the test
 /// selects, by the methods of a [`FaultProxy`](crate::FaultProxy): a fault with an
@@ -69,7 +69,7 @@ impl Process {
     ///
     /// # Cancel safety
     ///
-    /// As that of the future.
+    /// As the future.
     pub async fn run<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -171,3 +171,75 @@ impl Process {
 }
 
 traffic_methods!(Process);
+
+/// The network of one process.
+#[derive(Debug)]
+pub(crate) struct ProcessNetwork {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) process: ProcessId,
+}
+
+impl Network for ProcessNetwork {
+    fn connect(&self, host: &str, port: u16) -> Connected {
+        let id = match self
+            .shared
+            .update(|world| world.connect(self.process, host, port))
+        {
+            Ok(id) => id,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        // Closes the connection if the client abandons the attempt.
+        let socket = ClientSocket {
+            shared: Arc::clone(&self.shared),
+            id,
+        };
+        Box::pin(async move {
+            poll_fn(|context| {
+                socket
+                    .shared
+                    .update(|world| world.poll_connected(id, context))
+            })
+            .await?;
+            Ok(Box::new(socket) as Box<dyn Socket>)
+        })
+    }
+
+    fn poll_resumed(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.shared.update(|world| {
+            let process = &mut world.processes[self.process];
+            if !process.is_paused {
+                return Poll::Ready(());
+            }
+            if !process.is_killed {
+                process.waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+    }
+}
+
+/// The client's end of a connection.
+#[derive(Debug)]
+struct ClientSocket {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+}
+
+impl Socket for ClientSocket {
+    fn send(&self, frame: Vec<u8>) {
+        self.shared
+            .update(|world| world.send_to_server(self.id, Some(frame)));
+    }
+
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        self.shared
+            .update(|world| world.poll_receive(self.id, context))
+    }
+}
+
+impl Drop for ClientSocket {
+    fn drop(&mut self) {
+        self.shared
+            .update(|world| world.send_to_server(self.id, None));
+    }
+}

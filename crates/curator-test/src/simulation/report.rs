@@ -1,8 +1,21 @@
-//! What is printed about a run that fails.
+//! What is printed about a run that fails, and the end of one whose time stands still.
+//!
+//! A task that computes for ever, or that blocks its thread for ever, cannot be interrupted, and no
+//! limit in simulated time ends it. So a thread of the process watches whether time passes in each
+//! simulation.
 
-use std::{env, panic::catch_unwind, thread};
+use std::{
+    env,
+    io::{self, Write},
+    panic::catch_unwind,
+    process,
+    sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak},
+    thread,
+    time::Duration,
+};
 
 use super::{Shared, trace::last_lines};
+use crate::embedded::Millis;
 
 /// The environment variable with which [`search`](crate::search) runs only one seed, and a failing
 /// seed prints all events.
@@ -79,5 +92,175 @@ impl TestName {
             .map(|name| format!(" {name} -- --exact"))
             .unwrap_or_default();
         format!("{SEED_VARIABLE}={seed} cargo test{package}{test}")
+    }
+}
+
+/// How often the thread looks.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How often a simulation must have stood still. Looks are counted, and no clock is read: while the
+/// whole process is stopped, as by a debugger, nothing counts.
+const STILL: u32 = 60;
+
+/// The exit status of a test harness whose tests fail.
+const FAILED: i32 = 101;
+
+static WATCHED: Mutex<Vec<Simulated>> = Mutex::new(Vec::new());
+
+/// Is notified when there is a simulation to watch.
+static BEGUN: Condvar = Condvar::new();
+
+/// For how many simulations at a time there is room from the start. A test may count what each run
+/// leaves in memory, and the list belongs to none of them.
+const ROOM: usize = 64;
+
+struct Simulated {
+    run: Run,
+    shared: Weak<Shared>,
+    /// The time in it at the last look, and how many looks ago it was reached.
+    time: Millis,
+    still: u32,
+}
+
+/// Watches a simulation, until it is [forgotten](forget).
+pub(super) fn watch(shared: &Arc<Shared>, run: Run) {
+    static THREAD: Once = Once::new();
+    THREAD.call_once(|| {
+        lock().reserve(ROOM);
+        // Without a thread, nothing is watched.
+        drop(
+            thread::Builder::new()
+                .name("simulations".to_owned())
+                .spawn(watch_all),
+        );
+    });
+    lock().push(Simulated::new(shared, run));
+    BEGUN.notify_one();
+}
+
+pub(super) fn forget(shared: &Arc<Shared>) {
+    lock().retain(|simulated| simulated.shared.as_ptr() != Arc::as_ptr(shared));
+}
+
+/// Waits, without looking, while there is no simulation.
+fn watch_all() {
+    loop {
+        drop(BEGUN.wait_while(lock(), |simulations| simulations.is_empty()));
+        thread::sleep(PERIOD);
+        if let Some(report) = lock().iter_mut().find_map(Simulated::look) {
+            // Not by `eprintln`, which a test harness captures.
+            let _ = writeln!(io::stderr(), "\n{report}");
+            process::exit(FAILED);
+        }
+    }
+}
+
+impl Simulated {
+    fn new(shared: &Arc<Shared>, run: Run) -> Self {
+        Self {
+            run,
+            shared: Arc::downgrade(shared),
+            time: shared.latest(),
+            still: 0,
+        }
+    }
+
+    /// Returns a report if no time has passed in the last looks.
+    fn look(&mut self) -> Option<String> {
+        let shared = self.shared.upgrade()?;
+        let time = shared.latest();
+        self.still = if time == self.time { self.still + 1 } else { 0 };
+        self.time = time;
+        (self.still >= STILL).then(|| self.run.report(&reason(), Some(&shared)))
+    }
+}
+
+fn reason() -> String {
+    format!(
+        "no simulated time has passed for {:?}. A task computes for ever, blocks the thread (a `std::sync::Mutex` that \
+         it has locked already, a `blocking_*` method), or waits for such a blocking task. The process ends.",
+        PERIOD * STILL
+    )
+}
+
+fn lock() -> MutexGuard<'static, Vec<Simulated>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+
+    /// Looks at a simulation as often as needed.
+    fn look_until(simulation: &Simulated, looks: u32) -> Option<String> {
+        let mut simulated = Simulated {
+            run: simulation.run.clone(),
+            shared: simulation.shared.clone(),
+            ..*simulation
+        };
+        (0..looks).find_map(|_| simulated.look())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulation_whose_time_stands_still_is_reported_with_its_seed_and_events() {
+        let simulation = Simulation::new(7);
+        Simulation::note("the last event");
+        let mut simulated = Simulated::new(&simulation.shared, simulation.run.clone());
+        assert_eq!(look_until(&simulated, STILL - 1), None);
+        let report = look_until(&simulated, STILL).unwrap();
+        assert!(
+            report.starts_with("seed 7 failed: no simulated time has passed for 60s"),
+            "{report}"
+        );
+        assert!(report.contains("the last event"), "{report}");
+        assert!(
+            report.contains(
+                "CURATOR_SEED=7 cargo test -p curator-test simulation::report::tests::a_simu"
+            ),
+            "{report}"
+        );
+        for _ in 0..2 * STILL {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(simulated.look(), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_passes_also_when_nothing_happens_in_the_world() {
+        let simulation = Simulation::new(7);
+        simulation.stop(1);
+        let mut simulated = Simulated::new(&simulation.shared, simulation.run.clone());
+        for _ in 0..2 * STILL {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(simulated.look(), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thread_that_blocks_within_the_world_is_reported_too() {
+        let simulation = Simulation::new(7);
+        let simulated = Simulated::new(&simulation.shared, simulation.run.clone());
+        let report = simulation.shared.update(|_| look_until(&simulated, STILL));
+        assert!(
+            report
+                .unwrap()
+                .contains("Its last events:\n(the simulation does not return)")
+        );
+    }
+
+    #[test]
+    fn each_simulation_is_watched_until_it_is_dropped() {
+        let is_watched = |shared: &Weak<Shared>| {
+            lock()
+                .iter()
+                .any(|simulated| simulated.shared.ptr_eq(shared))
+        };
+        let shared = crate::simulate(3, async |simulation| {
+            let shared = Arc::downgrade(&simulation.shared);
+            assert!(is_watched(&shared));
+            shared
+        });
+        assert!(!is_watched(&shared));
     }
 }

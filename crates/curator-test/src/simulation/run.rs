@@ -16,7 +16,10 @@ use std::{
 
 use tokio::runtime::{self, Handle};
 
-use super::{Run, SEED_VARIABLE, Shared, Simulation, SimulationBuilder, report::TestName};
+use super::{
+    Shared, Simulation, SimulationBuilder,
+    report::{Run, SEED_VARIABLE, TestName},
+};
 
 /// The longest run, in simulated time.
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -100,7 +103,8 @@ impl SimulationBuilder {
         if let Some(seed) = env::var_os(SEED_VARIABLE) {
             return self.seed(seed_in(&seed)).simulate(test);
         }
-        let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(None::<Failure>));
+        let next = AtomicU64::new(seeds.start);
+        let failed = Mutex::new(None::<Failure>);
         let test_name = TestName::of_thread();
         let work = || {
             while failed
@@ -134,7 +138,8 @@ impl SimulationBuilder {
     }
 
     fn run<T>(self, test: impl AsyncFnOnce(&Simulation) -> T) -> Result<T, Failure> {
-        let (of_this, shared) = (self.run_of_this(), Mutex::new(None::<Arc<Shared>>));
+        let of_this = self.run_of_this();
+        let shared = Mutex::new(None::<Arc<Shared>>);
         let run = || {
             let runtime = runtime::Builder::new_current_thread()
                 .enable_time()

@@ -23,15 +23,14 @@ use tokio::{
 
 use super::{
     SimulationBuilder,
-    network::ProcessNetwork,
+    process::ProcessNetwork,
     shared::{Driver, Shared},
     world::{PORT, ServerId, World},
 };
 use crate::{
     embedded::{Settings, words},
     error::Error,
-    ports::Port,
-    serving_thread::ServingThread,
+    ports::{Port, ServingThread},
     wire::{First, close_lingering, first_frame, next_frame},
 };
 
@@ -73,7 +72,7 @@ impl SimulatedServer {
     pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
         let port = Port::reserve()?;
         let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        // Passwords of sessions differ from those of other servers.
+        // The passwords of sessions differ from other servers' passwords.
         let seed = u64::from(port.number()) << 32 | u64::from(since_1970.subsec_nanos());
         let builder = SimulationBuilder::default()
             .seed(seed)

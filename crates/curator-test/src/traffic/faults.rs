@@ -1,10 +1,12 @@
-//! Faults armed by a test.
+//! Faults armed by a test, and what happens to a frame.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     time::Duration,
 };
+
+use curator_client::codec::{Decode, PartHeader, Reader, RequestHeader};
 
 use crate::OpCode;
 
@@ -78,7 +80,7 @@ struct Armed {
 /// The armed faults.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// In the order in which they were armed. Each affects one request.
+    /// In the order of the calls that armed them. Each affects one request.
     armed: Vec<Armed>,
     /// The alterations that were not applied yet, by number.
     alterations: BTreeMap<u64, Alteration>,
@@ -193,6 +195,70 @@ impl Faults {
     }
 }
 
+/// What happens to a frame.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Deliver(Delivery),
+    Lose,
+    /// Closes the link after everything before the frame.
+    Cut,
+}
+
+/// How a frame is delivered. Everything behind it on the same link waits for it.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// The frame waits for the release with this number.
+    pub(crate) release: Option<u64>,
+    /// The frame is this much late.
+    pub(crate) delay: Duration,
+    pub(crate) alteration: Option<Alteration>,
+    pub(crate) note: Note,
+    /// The link is closed behind the frame.
+    pub(crate) is_last: bool,
+}
+
+/// What to record when a frame was delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    Request(OpCode),
+    /// A reply to a request of this pipeline.
+    Reply(Option<u64>),
+    Nothing,
+}
+
+impl Delivery {
+    pub(super) fn at_once(note: Note) -> Self {
+        Self {
+            release: None,
+            delay: Duration::ZERO,
+            alteration: None,
+            note,
+            is_last: false,
+        }
+    }
+
+    /// The verdict without a fault.
+    pub(super) fn noting(note: Note) -> Verdict {
+        Verdict::Deliver(Self::at_once(note))
+    }
+}
+
+/// The values at the start of a payload; `None` if it does not begin with such values.
+pub(super) fn parse<'a, T: Decode<'a>>(payload: &'a [u8]) -> Option<T> {
+    Reader::lenient(payload).read("the start of a frame").ok()
+}
+
+/// The path of a request; for a request with several operations, the path of the first. `None`
+/// without a path.
+pub(super) fn path(op: OpCode, payload: &[u8]) -> Option<&[u8]> {
+    match op {
+        OpCode::Multi | OpCode::MultiRead => {
+            parse(payload).map(|(_, (_, path)): (RequestHeader, (PartHeader, &[u8]))| path)
+        }
+        _ => parse(payload).map(|(_, path): (RequestHeader, &[u8])| path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,5 +290,18 @@ mod tests {
         );
         assert_eq!(under_way, Some(Fault::AlterReply(0)));
         assert!(faults.take_alteration(0).is_some() && faults.take_alteration(1).is_none());
+    }
+
+    #[test]
+    fn a_length_that_is_negative_or_exceeds_the_frame_is_not_that_of_a_path() {
+        assert_eq!(
+            path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x01/"),
+            Some(&b"/"[..])
+        );
+        assert_eq!(
+            path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\xff\xff\xff\xff/"),
+            None
+        );
+        assert_eq!(path(OpCode::Sync, b"\0\0\0\x01\0\0\0\x09\0\0\0\x02/"), None);
     }
 }

@@ -101,9 +101,7 @@ macro_rules! traffic_methods {
                     traffic.faults.arm(
                         op,
                         nth,
-                        crate::traffic::Fault::DelayReply(
-                            delay.min(crate::serving_thread::LONGEST_DELAY),
-                        ),
+                        crate::traffic::Fault::DelayReply(delay.min(crate::ports::LONGEST_DELAY)),
                     )
                 });
             }

@@ -7,13 +7,11 @@
 //! | Module | |
 //! |---|---|
 //! | `counts` | requests, round trips, events, bytes |
-//! | `faults` | the armed faults |
-//! | `frame` | the start of a frame, and what happens to it |
+//! | `faults` | the armed faults, and what happens to a frame |
 //! | `methods` | what a test calls, for each type that carries frames |
 
 mod counts;
 mod faults;
-mod frame;
 mod methods;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,12 +21,10 @@ use curator_client::codec::{ConnectResponse, EVENT_XID, ReplyHeader, RequestHead
 pub use self::faults::Direction;
 use self::{
     counts::{Counts, Pipelines},
-    faults::Faults,
-    frame::{parse, path},
+    faults::{Faults, parse, path},
 };
 pub(crate) use self::{
-    faults::{Alteration, Fault},
-    frame::{Delivery, Note, Verdict},
+    faults::{Alteration, Delivery, Fault, Note, Verdict},
     methods::{WAIT_LIMIT, traffic_methods},
 };
 use crate::{OpCode, SessionCredentials};
@@ -258,7 +254,7 @@ impl Traffic {
             Some(Fault::DelayReply(delay)) => delivery.delay = delay,
             Some(Fault::HoldReply) => delivery.release = Some(self.faults.next_release()),
             Some(Fault::AlterReply(number)) => {
-                delivery.alteration = self.faults.take_alteration(number)
+                delivery.alteration = self.faults.take_alteration(number);
             }
         }
         Verdict::Deliver(delivery)

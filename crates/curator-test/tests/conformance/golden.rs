@@ -30,9 +30,9 @@ pub(crate) fn check(name: &str, actual: &str, version: &str) {
         );
         let (own, inherited) = (file_of_3_8(name), common(name, version));
         return if is_3_8(version) {
-            write(&own, actual, Some(&inherited))
+            write(&own, actual, Some(&inherited));
         } else {
-            write(&file(name), actual, None)
+            write(&file(name), actual, None);
         };
     }
     compare(name, actual, version);
@@ -139,16 +139,13 @@ pub(crate) fn all() -> Vec<String> {
     names(folder())
 }
 
-/// The transcripts that no test in this folder names.
+/// The transcripts that no test in this file names.
 pub(crate) fn not_named_in(tests: &str) -> Vec<String> {
-    let tests = fs::read_dir(folder().with_file_name(tests)).unwrap();
-    let sources: String = tests
-        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
-        .collect();
+    let source = fs::read_to_string(folder().with_file_name(tests)).unwrap();
     let is_named = |name: &str| {
         [format!(": \"{name}\";"), format!(", \"{name}\", |s|")]
             .iter()
-            .any(|it| sources.contains(it))
+            .any(|it| source.contains(it))
     };
     all().into_iter().filter(|name| !is_named(name)).collect()
 }

@@ -5,7 +5,7 @@ use curator_test::SessionCredentials;
 
 use test_support::transcripts::words::Words;
 
-use super::normal::Normal;
+use crate::transcript::Normal;
 
 /// The handshake that a transcript calls `connect`.
 pub(crate) fn connect(text: &str, normal: &mut Normal) -> ConnectRequest<Vec<u8>> {

@@ -26,7 +26,7 @@
 //!
 //! For a new scenario, write what clients send, and a line such as `a <-` where a reply, an event
 //! or the end of a connection arrives: requests without such a line in between are sent in one
-//! write. If it needs a separate server, name the file in `scenarios/mod.rs`. Let ZooKeeper write
+//! write. If it needs a separate server, name the file in `scenarios.rs`. Let ZooKeeper write
 //! the rest.
 
 #![allow(
@@ -39,7 +39,6 @@
 mod client;
 mod golden;
 mod hello;
-mod normal;
 mod reply;
 mod scenario;
 mod scenarios;
@@ -65,7 +64,7 @@ fn the_recorded_replies_are_bytes_again() {
                 Recorded::Reply { error, .. } if error != 0 => replies += 1,
                 Recorded::Reply { op, .. } => {
                     replies += 1;
-                    let mut normal = normal::Normal::new(0);
+                    let mut normal = transcript::Normal::new(0);
                     let request = Op {
                         code: op,
                         body: Vec::new(),

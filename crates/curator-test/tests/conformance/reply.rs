@@ -11,7 +11,7 @@ use test_support::transcripts::{
     op::Op,
 };
 
-use crate::normal::Normal;
+use crate::transcript::Normal;
 
 /// The body of a reply to `op`.
 pub(crate) fn body(op: &Op, error: i32, body: &[u8], normal: &mut Normal) -> String {

@@ -22,7 +22,7 @@ pub(crate) struct Scenario<'a> {
 /// Repeats the clients' actions in the transcript with this name, and compares the results.
 pub(crate) fn replay(server: &Server, name: &str) {
     run(server, name, |s| {
-        s.follow(&golden::expected(name, &server.version()))
+        s.follow(&golden::expected(name, &server.version()));
     });
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn run(server: &Server, name: &str, act: impl FnOnce(&Scenario<'_>)) 
 /// Like [`replay`], for a server that imitates a release: never writes a transcript.
 pub(crate) fn compare_replay(server: &Server, name: &str) {
     let actual = record(server, |s| {
-        s.follow(&golden::expected(name, &server.version()))
+        s.follow(&golden::expected(name, &server.version()));
     });
     golden::compare(name, &actual, &server.version());
 }

@@ -2,14 +2,13 @@
 //!
 //! It does no I/O and reads no clock. Frames to send are collected in an outbox.
 
-mod handshake;
 #[cfg(test)]
 mod mutated;
 mod replicated;
 mod requests;
+mod sessions;
 #[cfg(test)]
 mod tests;
-mod time;
 mod watching;
 
 use std::{collections::BTreeMap, net::SocketAddr};
@@ -23,9 +22,8 @@ pub(crate) use {replicated::Entry, requests::Step};
 use super::{
     builder::Settings,
     codec::ConnectRequest,
-    connection::{Connection, ConnectionId},
-    request_info::RequestInfo,
-    sessions::{Millis, Sessions},
+    faults::RequestInfo,
+    sessions::{Connection, ConnectionId, Millis, Sessions},
     tree::DataTree,
     watches::Watches,
 };

@@ -134,7 +134,7 @@ fn no_changed_request_of_a_transcript_makes_a_server_panic() {
         let mut numbers = Numbers(seed);
         let transcript = &transcripts[numbers.below(transcripts.len())];
         let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            converse(&mut numbers, transcript)
+            converse(&mut numbers, transcript);
         }));
         assert!(
             conversed.is_ok(),

@@ -23,7 +23,7 @@ pub(crate) enum Change {
     CloseSession {
         id: i64,
     },
-    /// The identities are those of the client's connection.
+    /// With the identities of the client's connection.
     Write {
         session_id: i64,
         identities: Vec<Id>,

@@ -9,8 +9,8 @@ use crate::{
         acl::{self, Id},
         code::Code,
         codec::{Body, Control, Read, Reply, Request, Unreadable, reply_frame},
-        connection::{Attached, ConnectionId},
-        request_info::RequestInfo,
+        faults::RequestInfo,
+        sessions::{Attached, ConnectionId},
         watches::Mode,
     },
 };
@@ -155,7 +155,7 @@ impl Processor {
                 self.reply(id, xid, 0, &Ok(Body::One(Reply::Sasl { token: None })));
             }
             Step::Local(Request::Control(Control::Ping {})) => {
-                self.answer(id, PING_XID, &Ok(Body::Empty))
+                self.answer(id, PING_XID, &Ok(Body::Empty));
             }
             Step::Local(request) => {
                 let result = self.local(id, session_id, request);

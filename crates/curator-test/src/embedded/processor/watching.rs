@@ -5,7 +5,7 @@ use crate::embedded::{
     acl::{self, permissions},
     code::Code,
     codec::{Body, EventKind, Reply, SetWatches, event_frame},
-    connection::ConnectionId,
+    sessions::ConnectionId,
     tree::Event,
     watches::{Mode, WatcherKind},
 };

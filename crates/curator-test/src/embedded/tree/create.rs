@@ -2,8 +2,7 @@
 
 use super::{
     Context, DataTree, Event,
-    node::{Lifetime, Node, State},
-    path,
+    node::{Lifetime, Node, State, parent_of_new, validate_path},
     transaction::{Applied, Undo},
 };
 use crate::{
@@ -52,7 +51,7 @@ impl DataTree {
     ) -> Result<Applied, Code> {
         let mode = Mode::of_flags(request.flags)?;
         self.check_lifetime(mode, ttl)?;
-        let parent_path = path::parent_of_new(&request.path)?;
+        let parent_path = parent_of_new(&request.path)?;
         let acl = acl::fix_up(
             request.acl.as_deref().unwrap_or_default(),
             context.identities,
@@ -68,21 +67,19 @@ impl DataTree {
             true => format!("{}{number:010}", request.path),
             false => request.path.clone(),
         };
-        path::validate(&path)?;
+        validate_path(&path)?;
         if self.nodes.contains_key(&path) {
             return Err(Code::NodeExists);
         }
         if matches!(parent.lifetime, Lifetime::Ephemeral(_)) {
             return Err(Code::NoChildrenForEphemerals);
         }
-        let (parent_acl, undo) = (
-            parent.acl.clone(),
-            Undo::Created {
-                path: path.clone(),
-                parent: parent_path.to_owned(),
-                before: parent.state,
-            },
-        );
+        let parent_acl = parent.acl.clone();
+        let undo = Undo::Created {
+            path: path.clone(),
+            parent: parent_path.to_owned(),
+            before: parent.state,
+        };
         let node = Node::new(
             request.data.clone(),
             acl.clone(),

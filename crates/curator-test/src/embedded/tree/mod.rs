@@ -3,17 +3,17 @@
 
 mod create;
 mod node;
-pub(crate) mod path;
-mod read;
 mod transaction;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use node::{Lifetime, Node, State};
+use curator_client::Stat;
+pub(super) use node::ancestors;
+use node::{Lifetime, Node, State, name_of};
 
 use super::{
-    acl::{self, Acl, Id},
+    acl::{self, Acl, Id, permissions},
     code::Code,
     codec::EventKind,
 };
@@ -54,7 +54,9 @@ pub(crate) struct Event {
 impl DataTree {
     /// A tree with the nodes that every server has.
     pub(crate) fn new(extended_types: bool) -> Self {
-        let (nodes, ephemerals, numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let nodes = BTreeMap::new();
+        let ephemerals = BTreeMap::new();
+        let numbers = BTreeMap::new();
         let mut tree = Self {
             nodes,
             ephemerals,
@@ -122,10 +124,7 @@ impl DataTree {
     /// The nodes from a path on, ordered by path: with their data, their stat, and whether they are
     /// containers.
     #[cfg(feature = "simulation")]
-    pub(crate) fn nodes_from(
-        &self,
-        path: &str,
-    ) -> impl Iterator<Item = (&str, &[u8], curator_client::Stat, bool)> {
+    pub(crate) fn nodes_from(&self, path: &str) -> impl Iterator<Item = (&str, &[u8], Stat, bool)> {
         self.nodes.range(path.to_owned()..).map(|(path, node)| {
             let data = node.data.as_deref().unwrap_or_default();
             (
@@ -160,7 +159,7 @@ impl DataTree {
                 .insert(path.to_owned());
         }
         if let Some(parent) = self.nodes.get_mut(key(parent)) {
-            parent.children.insert(path::name(path).to_owned());
+            parent.children.insert(name_of(path).to_owned());
         }
         self.nodes.insert(path.to_owned(), node);
     }
@@ -177,7 +176,7 @@ impl DataTree {
             }
         }
         if let Some(parent) = self.nodes.get_mut(key(parent)) {
-            parent.children.remove(path::name(path));
+            parent.children.remove(name_of(path));
         }
         Some(node)
     }
@@ -185,4 +184,73 @@ impl DataTree {
 
 fn key(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
+}
+
+impl DataTree {
+    /// For a missing node, `NoNode` without a check of permissions.
+    pub(crate) fn exists(&self, path: &str, identities: &[Id]) -> Result<Stat, Code> {
+        if path.contains('\0') {
+            return Err(Code::BadArguments);
+        }
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok(node.stat())
+    }
+
+    pub(crate) fn data(
+        &self,
+        path: &str,
+        identities: &[Id],
+    ) -> Result<(Option<Vec<u8>>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok((node.data.clone(), node.stat()))
+    }
+
+    pub(crate) fn children(
+        &self,
+        path: &str,
+        identities: &[Id],
+    ) -> Result<(Vec<String>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(&node.acl, permissions::READ, identities)?;
+        Ok((node.children.iter().cloned().collect(), node.stat()))
+    }
+
+    /// Only clients with the admin permission see the hashes.
+    pub(crate) fn acl(&self, path: &str, identities: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
+        let node = self.node(path)?;
+        acl::check(
+            &node.acl,
+            permissions::READ | permissions::ADMIN,
+            identities,
+        )?;
+        let administrator = acl::check(&node.acl, permissions::ADMIN, identities).is_ok();
+        let list = if administrator {
+            node.acl.clone()
+        } else {
+            acl::without_secrets(&node.acl)
+        };
+        Ok((list, node.stat()))
+    }
+
+    /// The number of descendants of a node.
+    pub(crate) fn all_children_number(&self, path: &str, identities: &[Id]) -> Result<usize, Code> {
+        acl::check(&self.node(path)?.acl, permissions::READ, identities)?;
+        if path == "/" {
+            return Ok(self.nodes.len() - 1);
+        }
+        let below = format!("{path}/");
+        let from = self.nodes.range(below.clone()..);
+        Ok(from
+            .take_while(|(path, _)| path.starts_with(&below))
+            .count())
+    }
+
+    /// Whether a client that has seen all transactions up to `zxid` has missed a change of the
+    /// data, and of the children. `None` if the node does not exist.
+    pub(crate) fn changed_since(&self, path: &str, zxid: i64) -> Option<(bool, bool)> {
+        let state = self.node(path).ok()?.state;
+        Some((state.mzxid > zxid, state.pzxid > zxid))
+    }
 }

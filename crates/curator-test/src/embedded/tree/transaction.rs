@@ -106,14 +106,15 @@ impl DataTree {
 }
 
 fn failure(undone: usize, code: Code, all: usize) -> Vec<Reply> {
-    let result = |index: usize| match index.cmp(&undone) {
-        std::cmp::Ordering::Less => Reply::Error { code: 0 },
-        std::cmp::Ordering::Equal => Reply::Error {
-            code: code.number(),
-        },
-        std::cmp::Ordering::Greater => Reply::Error {
-            code: Code::RuntimeInconsistency.number(),
-        },
-    };
-    (0..all).map(result).collect()
+    (0..all)
+        .map(|index| match index.cmp(&undone) {
+            std::cmp::Ordering::Less => Reply::Error { code: 0 },
+            std::cmp::Ordering::Equal => Reply::Error {
+                code: code.number(),
+            },
+            std::cmp::Ordering::Greater => Reply::Error {
+                code: Code::RuntimeInconsistency.number(),
+            },
+        })
+        .collect()
 }

@@ -3,7 +3,8 @@
 use curator_client::codec::Operation as _;
 
 use super::{
-    Context, DataTree, Event, Lifetime, path,
+    Context, DataTree, Event, Lifetime,
+    node::{parent_of_old, validate_path},
     transaction::{Applied, Undo},
 };
 use crate::embedded::{
@@ -51,16 +52,18 @@ impl DataTree {
     /// Deletes the ephemeral nodes of an ended session, ordered by path.
     pub(crate) fn kill_session(&mut self, session_id: i64, zxid: i64) -> Vec<Event> {
         let paths = self.ephemerals_of(session_id);
-        let remove = |path: String| {
-            self.remove(&path, zxid)
-                .map(|applied| applied.events)
-                .unwrap_or_default()
-        };
-        paths.into_iter().flat_map(remove).collect()
+        paths
+            .into_iter()
+            .flat_map(|path| {
+                self.remove(&path, zxid)
+                    .map(|applied| applied.events)
+                    .unwrap_or_default()
+            })
+            .collect()
     }
 
     fn delete(&mut self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
-        let parent = self.node(path::parent_of_old(path)?)?;
+        let parent = self.node(parent_of_old(path)?)?;
         acl::check(&parent.acl, permissions::DELETE, context.identities)?;
         let node = self.node(path)?;
         next_version(node.state.version, version)?;
@@ -73,7 +76,7 @@ impl DataTree {
     /// For the server itself: checks no permission, and deletes any childless node that is not
     /// ephemeral.
     fn delete_container(&mut self, path: &str, context: &Context<'_>) -> Result<Applied, Code> {
-        path::parent_of_old(path)?;
+        parent_of_old(path)?;
         let node = self.node(path)?;
         if !node.children.is_empty() {
             return Err(Code::NotEmpty);
@@ -85,9 +88,10 @@ impl DataTree {
     }
 
     fn remove(&mut self, path: &str, zxid: i64) -> Result<Applied, Code> {
-        let parent_path = path::parent_of_old(path)?;
+        let parent_path = parent_of_old(path)?;
         let parent = self.node_mut(parent_path)?;
-        let (before, parent_acl) = (parent.state, parent.acl.clone());
+        let before = parent.state;
+        let parent_acl = parent.acl.clone();
         parent.state.pzxid = zxid;
         let node = self.unlink(parent_path, path).ok_or(Code::NoNode)?;
         let events = vec![
@@ -122,7 +126,7 @@ impl DataTree {
         version: i32,
         context: &Context<'_>,
     ) -> Result<Applied, Code> {
-        path::validate(path)?;
+        validate_path(path)?;
         let node = self.node_mut(path)?;
         acl::check(&node.acl, permissions::WRITE, context.identities)?;
         let before = node.state;
@@ -134,14 +138,12 @@ impl DataTree {
             path: path.to_owned(),
             acl: node.acl.clone(),
         }];
-        let (result, undo) = (
-            Reply::SetData { stat: node.stat() },
-            Undo::Changed {
-                path: path.to_owned(),
-                data,
-                before,
-            },
-        );
+        let result = Reply::SetData { stat: node.stat() };
+        let undo = Undo::Changed {
+            path: path.to_owned(),
+            data,
+            before,
+        };
         Ok(Applied {
             result,
             events,
@@ -157,7 +159,7 @@ impl DataTree {
         version: i32,
         context: &Context<'_>,
     ) -> Result<Applied, Code> {
-        path::validate(path)?;
+        validate_path(path)?;
         let acl = acl::fix_up(acl, context.identities)?;
         let node = self.node_mut(path)?;
         acl::check(&node.acl, permissions::ADMIN, context.identities)?;
@@ -171,7 +173,7 @@ impl DataTree {
     }
 
     fn check(&self, path: &str, version: i32, context: &Context<'_>) -> Result<Applied, Code> {
-        path::validate(path)?;
+        validate_path(path)?;
         let node = self.node(path)?;
         acl::check(&node.acl, permissions::READ, context.identities)?;
         next_version(node.state.version, version)?;

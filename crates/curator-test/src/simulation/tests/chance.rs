@@ -9,9 +9,11 @@ async fn write_under_faults(simulation: &Simulation) -> BTreeSet<String> {
     let confirmed = RefCell::new(BTreeSet::new());
     let processes = ["a", "b", "c"].map(|name| simulation.process(name));
     let work = |process: &Process, first: usize| {
-        let (process, confirmed) = (process.clone(), &confirmed);
+        let process = process.clone();
+        let confirmed = &confirmed;
         async move {
-            let (mut round, mut client) = (first, None::<Client>);
+            let mut round = first;
+            let mut client = None::<Client>;
             while simulation.elapsed() < Duration::from_secs(60) {
                 round += 3;
                 let path = format!("/{round:06}");
@@ -26,7 +28,7 @@ async fn write_under_faults(simulation: &Simulation) -> BTreeSet<String> {
                     let path = format!("{path}-{number}");
                     match client.create(&path, false).await {
                         Some(reply) if reply.error == 0 => {
-                            drop(confirmed.borrow_mut().insert(path))
+                            confirmed.borrow_mut().insert(path);
                         }
                         Some(reply) => assert!([-127, -110].contains(&reply.error), "{reply:?}"),
                         None => break,

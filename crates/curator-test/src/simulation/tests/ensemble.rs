@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The number of the leader, and those of the others.
+/// The numbers of the leader and of the others.
 fn roles(simulation: &Simulation) -> (usize, Vec<usize>) {
     let leader = simulation.leader().unwrap();
     (leader, (1..=3).filter(|server| *server != leader).collect())

@@ -45,7 +45,8 @@ async fn a_full_queue_refuses_a_request() {
 #[tokio::test]
 async fn a_process_is_cut_off_from_one_server_only() {
     let simulation = Simulation::builder().seed(4).servers(3).start();
-    let (a, b) = (simulation.process("a"), simulation.process("b"));
+    let a = simulation.process("a");
+    let b = simulation.process("b");
     let mut client = Client::new(&a, 1).await.unwrap();
     simulation.partition(&a, 1);
     assert!(client.ping().await.is_none());
@@ -136,7 +137,8 @@ async fn the_longest_times_are_no_error() {
 #[tokio::test]
 #[should_panic(expected = "the process a belongs to another simulation")]
 async fn a_fault_of_a_process_of_another_simulation_panics() {
-    let (one, other) = (Simulation::new(1), Simulation::new(2));
+    let one = Simulation::new(1);
+    let other = Simulation::new(2);
     one.partition(&other.process("a"), 1);
 }
 
@@ -310,7 +312,8 @@ async fn a_server_that_stopped_long_ago_refuses_at_once() {
     assert!(Client::new(simulation.main(), 1).await.is_none());
     assert!(simulation.elapsed() > ms(0));
     pass(60_000).await;
-    let (now, trace) = (simulation.elapsed(), simulation.trace_hash());
+    let now = simulation.elapsed();
+    let trace = simulation.trace_hash();
     assert!(Client::new(simulation.main(), 1).await.is_none());
     assert_eq!(
         (simulation.elapsed(), simulation.trace_hash()),

@@ -101,7 +101,7 @@ async fn a_note_belongs_to_the_simulation_of_its_thread() {
     assert!(one.trace().ends_with("note: first\n"));
 }
 
-/// Set in a process in which the tests below fail.
+/// Set in a process where the tests below fail.
 const FAILS: &str = "FAILS_ON_PURPOSE";
 
 #[tokio::test(start_paused = true)]
@@ -115,11 +115,11 @@ async fn fails_on_purpose() {
 #[test]
 fn fails_on_purpose_in_a_run() {
     simulate(7, async |_| {
-        assert!(env::var_os(FAILS).is_none(), "the message")
+        assert!(env::var_os(FAILS).is_none(), "the message");
     });
 }
 
-/// Runs a test in a process in which it fails. Returns what it prints.
+/// Runs a test in a process where it fails. Returns what it prints.
 fn output_of(test: &str) -> String {
     let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
     let mut command = Command::new(env::current_exe().unwrap());

@@ -1,13 +1,10 @@
-//! What happens in a world, in the order of time.
+//! What happens in a world, in the order of time, and what its servers send to each other.
 
 use std::collections::BTreeMap;
 
-use super::{
-    ProcessId, ServerId,
-    message::{Forwarded, Message},
-};
+use super::{ProcessId, ServerId};
 use crate::{
-    embedded::{ConnectionId, Millis},
+    embedded::{Body, Change, Code, ConnectionId, Millis},
     traffic::Note,
 };
 
@@ -89,7 +86,7 @@ pub(crate) enum Undo {
     },
 }
 
-/// The events to come, by time and then in the order in which they were added.
+/// The events to come, by time; of one time, the first that was added comes first.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     events: BTreeMap<(Millis, u64), Event>,
@@ -116,4 +113,53 @@ impl Queue {
     pub(crate) fn next(&self) -> Option<Millis> {
         self.events.first_key_value().map(|((at, _), _)| *at)
     }
+}
+
+/// A request that a server forwards to the leader.
+#[derive(Debug)]
+pub(crate) enum Forwarded {
+    /// The session is the client's, with its timeout; none for a new session and for the operator.
+    Change {
+        origin: Option<Origin>,
+        session: Option<(i64, Millis)>,
+        change: Change,
+    },
+    Sync {
+        origin: Origin,
+        session: i64,
+    },
+    Resume {
+        origin: Origin,
+        session: i64,
+        timeout: Millis,
+    },
+    /// Sessions that were active, with their timeouts.
+    Active(BTreeMap<i64, Millis>),
+}
+
+/// Who waits for a change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) server: ServerId,
+    pub(crate) link: ConnectionId,
+    pub(crate) ticket: u64,
+}
+
+/// A leader's message.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// This entry of the log is committed.
+    Apply(usize),
+    /// The end of a wait, after everything that was committed before.
+    Done(ConnectionId, u64, Outcome),
+    /// The session has moved to another connection.
+    Moved(ConnectionId),
+}
+
+/// How a wait ends.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Result(Result<Body, Code>),
+    Synced,
+    Session(Option<i64>),
 }

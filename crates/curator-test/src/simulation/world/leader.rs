@@ -2,8 +2,8 @@
 
 use super::{
     Event, ServerId, World,
-    message::{Forwarded, Message, Origin, Outcome},
-    role::Role,
+    event::{Forwarded, Message, Origin, Outcome},
+    roles::Role,
     server::Server,
 };
 use crate::embedded::{Change, Entry, Write};
@@ -139,7 +139,7 @@ impl World {
                 timeout,
             } => {
                 let is_alive = processor.sessions.touch(session, timeout, now);
-                if processor.sessions.is_over(session) && !leader.closing.contains(&session) {
+                if processor.sessions.has_ended(session) && !leader.closing.contains(&session) {
                     // Its client is about to know.
                     processor.sessions.expire_soon(session, now);
                 }
@@ -161,11 +161,11 @@ impl World {
     }
 
     fn propose(&mut self, l: ServerId, origin: Option<Origin>, change: Change) {
-        let (epoch, is_sent, now) = (self.epoch, self.has_majority(l), self.clock());
-        let (wait, is_alone) = (
-            self.server_latency() + self.server_latency(),
-            self.servers.len() == 1,
-        );
+        let epoch = self.epoch;
+        let is_sent = self.has_majority(l);
+        let now = self.clock();
+        let wait = self.server_latency() + self.server_latency();
+        let is_alone = self.servers.len() == 1;
         let Role::Leading(leader) = &mut self.servers[l].role else {
             return;
         };
@@ -281,7 +281,8 @@ impl World {
 
     /// Proposes the end of expired sessions.
     pub(super) fn expire(&mut self, l: ServerId, epoch: u32) {
-        let (now, late) = (self.now, self.lateness());
+        let now = self.now;
+        let late = self.lateness();
         let Server {
             processor,
             role: Role::Leading(leader),

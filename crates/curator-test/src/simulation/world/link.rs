@@ -265,7 +265,8 @@ impl World {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
-        let (process, server) = (link.process, link.server);
+        let process = link.process;
+        let server = link.server;
         let is_up = self.servers[server].is_up && !self.processes[process].is_refused;
         link.is_open = is_up;
         if is_up {

@@ -162,10 +162,8 @@ impl World {
             return;
         };
         link.silent = Some(change);
-        let (process, server) = (
-            &self.processes[link.process].name,
-            &self.servers[link.server].name,
-        );
+        let process = &self.processes[link.process].name;
+        let server = &self.servers[link.server].name;
         self.trace.line(
             self.now,
             format_args!("the connection of {process} to {server} is silent"),

@@ -3,12 +3,11 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `event` | what happens, in the order of time |
+//! | `event` | what happens, in the order of time; what servers send to each other |
 //! | `link` | the connections of clients |
 //! | `server` | one server: its clients, and its tree, which may lag |
 //! | `leader` | the order of changes, and the expiry of sessions |
-//! | `message` | what servers send to each other |
-//! | `role`, `roles` | who leads and who follows |
+//! | `roles` | who leads and who follows |
 //! | `outage` | faults that a test or chance calls |
 //! | `mischief` | faults by chance |
 //! | `operator` | what a test sees of the servers, and changes there |
@@ -17,12 +16,10 @@
 mod event;
 mod leader;
 mod link;
-mod message;
 mod mischief;
 mod operator;
 mod outage;
 mod passing;
-mod role;
 mod roles;
 mod server;
 
@@ -64,7 +61,7 @@ pub(crate) const PORT: u16 = 2181;
 /// `curator_client::simulation`.
 pub(crate) const START: i64 = 1_767_225_600_000;
 
-/// Makes the chance of the world differ from that of its clients, which have the same seed.
+/// Makes the chance of the world differ from its clients' chance, which has the same seed.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What stays the same during a simulation.
@@ -83,7 +80,7 @@ pub(crate) struct Config {
     pub(crate) lag: (Millis, Millis),
     /// How long an election takes.
     pub(crate) election: (Millis, Millis),
-    /// After how many ticks servers give up each other.
+    /// After how many ticks without a message servers leave each other.
     pub(crate) sync_limit: u64,
     pub(crate) trace_limit: usize,
     pub(crate) faults: Faults,
@@ -244,7 +241,7 @@ impl World {
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::Connect(id) | Event::ToServer(id, _) | Event::ToClient(id, _) => {
-                self.arrive(id, event)
+                self.arrive(id, event);
             }
             Event::Forward { from, to, .. } | Event::Tell { from, to, .. } => {
                 if self.is_parted(from, to) {
@@ -316,8 +313,10 @@ impl World {
         };
         link.asked.push_back((xid, info.op()));
         *self.counts.entry((link.process, info.op())).or_default() += 1;
-        let (process, server) = (&self.processes[link.process].name, &self.servers[s].name);
-        let (op, path) = (Op(info.op()), info.path().unwrap_or_default());
+        let process = &self.processes[link.process].name;
+        let server = &self.servers[s].name;
+        let op = Op(info.op());
+        let path = info.path().unwrap_or_default();
         self.trace.line(
             self.now,
             format_args!("{process} -> {server} #{xid} {op} {path}"),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ProcessId, ServerId, World, message::Forwarded, role::Role, server::Server};
+use super::{ProcessId, ServerId, World, event::Forwarded, roles::Role, server::Server};
 use crate::{
-    embedded::{Acl, Change, ConnectionId, Id, Millis, Processor, Write, words},
+    embedded::{Acl, Change, Id, Millis, Processor, Write, words},
     simulation::node::Node,
 };
 
@@ -22,8 +22,9 @@ pub(crate) struct Taken {
 impl World {
     /// The server with the most recent data: the leader, if there is one.
     fn latest(&self) -> ServerId {
-        let latest = || (0..self.servers.len()).max_by_key(|s| self.servers[*s].applied);
-        self.leader().or_else(latest).unwrap_or_default()
+        self.leader()
+            .or_else(|| (0..self.servers.len()).max_by_key(|s| self.servers[*s].applied))
+            .unwrap_or_default()
     }
 
     /// The nodes of clients, by path.
@@ -81,18 +82,17 @@ impl World {
 
     /// The sessions of the open connections of a process.
     pub(crate) fn sessions_of(&self, process: ProcessId) -> Vec<i64> {
-        let session = |id: &ConnectionId| {
-            let server = self.link(*id)?.server;
-            self.servers[server]
-                .processor
-                .connections
-                .get(id)?
-                .session
-                .map(|session| session.id)
-        };
         self.open_links(|link| link.process == process)
             .iter()
-            .filter_map(session)
+            .filter_map(|id| {
+                let server = self.link(*id)?.server;
+                self.servers[server]
+                    .processor
+                    .connections
+                    .get(id)?
+                    .session
+                    .map(|session| session.id)
+            })
             .collect()
     }
 
@@ -166,12 +166,11 @@ impl World {
     /// node.
     pub(crate) fn delete(&mut self, path: &str) -> bool {
         let below = format!("{path}/");
-        let is_it = |its: &String| its == path || its.starts_with(&below);
         let paths: Vec<_> = self
             .nodes()
             .into_iter()
             .map(|(path, _)| path)
-            .filter(is_it)
+            .filter(|its| its == path || its.starts_with(&below))
             .collect();
         self.trace
             .line(self.now, format_args!("the operator deletes {path}"));
@@ -203,7 +202,8 @@ impl World {
             self.now,
             format_args!("the operator takes the access to {path}"),
         );
-        let (path, number) = (path.to_owned(), self.ticket());
+        let path = path.to_owned();
+        let number = self.ticket();
         self.taken.push(Taken {
             number,
             path: path.clone(),
@@ -232,7 +232,8 @@ impl World {
         }
         if let Some(taken) = self.taken.iter_mut().find(|taken| taken.number == number) {
             taken.is_given = true;
-            let (path, acl) = (taken.path.clone(), taken.acl.clone());
+            let path = taken.path.clone();
+            let acl = taken.acl.clone();
             self.trace.line(
                 self.now,
                 format_args!("the operator gives the access to {path} back"),
@@ -342,7 +343,7 @@ impl World {
         self.timeouts_changed
     }
 
-    /// Whether the bounds of timeouts are those of the start.
+    /// Whether the bounds of timeouts are as at the start.
     pub(super) fn has_its_timeouts(&self) -> bool {
         self.settings.session_timeouts == self.config.settings.session_timeouts
     }
@@ -358,7 +359,7 @@ impl World {
     /// Grants shorter timeouts, within the bounds. Returns the number of the change.
     pub(super) fn shorten_timeouts(&mut self) -> u64 {
         let (min, max) = self.config.settings.session_timeouts;
-        // What a client can rely on: a deposed leader gives up in time.
+        // What a client can rely on: a deposed leader stops leading in time.
         let least = self
             .config
             .settings

@@ -158,7 +158,8 @@ impl World {
     pub(crate) fn part(&mut self, process: ProcessId, s: ServerId) -> u64 {
         let change = self.ticket();
         if self.partitions.insert((process, s), change).is_none() {
-            let (process, server) = (&self.processes[process].name, &self.servers[s].name);
+            let process = &self.processes[process].name;
+            let server = &self.servers[s].name;
             self.trace
                 .line(self.now, format_args!("{process} cannot reach {server}"));
         }
@@ -173,7 +174,8 @@ impl World {
 
     pub(crate) fn rejoin(&mut self, process: ProcessId, s: ServerId) {
         if self.partitions.remove(&(process, s)).is_some() {
-            let (process, server) = (&self.processes[process].name, &self.servers[s].name);
+            let process = &self.processes[process].name;
+            let server = &self.servers[s].name;
             self.trace
                 .line(self.now, format_args!("{process} can reach {server}"));
             self.release();
@@ -223,10 +225,8 @@ impl World {
         if self.break_link(id)
             && let Some(link) = self.links.get(&id)
         {
-            let (process, server) = (
-                &self.processes[link.process].name,
-                &self.servers[link.server].name,
-            );
+            let process = &self.processes[link.process].name;
+            let server = &self.servers[link.server].name;
             self.trace.line(
                 self.now,
                 format_args!("the connection of {process} to {server} is cut"),
@@ -281,7 +281,7 @@ impl World {
                 self.resume_server(server);
             }
             Undo::Start { server, change } if self.servers[server].power == change => {
-                self.boot(server)
+                self.boot(server);
             }
             Undo::Reconnect {
                 process,

@@ -128,10 +128,8 @@ impl World {
 
     fn trace_fault(&mut self, id: ConnectionId, what: &str) {
         if let Some(link) = self.link(id) {
-            let (process, server) = (
-                &self.processes[link.process].name,
-                &self.servers[link.server].name,
-            );
+            let process = &self.processes[link.process].name;
+            let server = &self.servers[link.server].name;
             self.trace.line(
                 self.now,
                 format_args!("the connection of {process} to {server} {what}"),

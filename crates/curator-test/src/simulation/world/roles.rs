@@ -3,22 +3,87 @@
 //! Nothing here asks at intervals: a timer is set only when something has changed. So a long outage
 //! takes no time.
 
-use super::{
-    Event, ServerId, World,
-    role::{Leader, Role},
-};
-use crate::embedded::Millis;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Event, ServerId, World};
+use crate::embedded::{ConnectionId, Millis};
+
+/// What a server takes itself for.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// It has no leader, and serves no client.
+    Looking,
+    Following {
+        leader: ServerId,
+        epoch: u32,
+    },
+    Leading(Leader),
+}
+
+impl Role {
+    pub(super) fn is_leading(&self) -> bool {
+        self.leading().is_some()
+    }
+
+    pub(super) fn leading(&self) -> Option<&Leader> {
+        if let Self::Leading(leader) = self {
+            Some(leader)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn leading_mut(&mut self) -> Option<&mut Leader> {
+        if let Self::Leading(leader) = self {
+            Some(leader)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn follows(&self, server: ServerId, its: u32) -> bool {
+        matches!(self, Self::Following { leader, epoch } if *leader == server && *epoch == its)
+    }
+}
+
+/// What only a leader knows.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    pub(crate) epoch: u32,
+    /// The connection that each session last used.
+    pub(super) owners: BTreeMap<i64, ConnectionId>,
+    /// The sessions whose end was proposed.
+    pub(super) closing: BTreeSet<i64>,
+    /// When it looks for expired sessions next.
+    pub(super) check: Option<Millis>,
+    /// When the last proposal is acknowledged.
+    pub(super) last_commit: Millis,
+    /// Acknowledgements that arrived while there was no majority.
+    pub(super) stalled: usize,
+}
+
+impl Leader {
+    pub(super) fn new(epoch: u32) -> Self {
+        Self {
+            epoch,
+            owners: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            check: None,
+            last_commit: 0,
+            stalled: 0,
+        }
+    }
+}
 
 impl World {
     /// The leader of the latest epoch, if it runs.
     pub(crate) fn leader(&self) -> Option<ServerId> {
-        let leads = |s: &ServerId| {
+        (0..self.servers.len()).find(|s| {
             self.servers[*s]
                 .role
                 .leading()
                 .is_some_and(|leader| leader.epoch == self.epoch)
-        };
-        (0..self.servers.len()).find(leads)
+        })
     }
 
     /// Whether two servers can talk to each other now.
@@ -77,12 +142,14 @@ impl World {
             let is_noticed = !self.is_silence(s);
             if is_unhappy && (!was || is_noticed) {
                 self.servers[s].attempt += u64::from(!was);
-                let (wait, attempt) = (self.patience(is_noticed), self.servers[s].attempt);
+                let wait = self.patience(is_noticed);
+                let attempt = self.servers[s].attempt;
                 self.queue
                     .add(self.now + wait, Event::GiveUp { server: s, attempt });
             }
             if !is_unhappy && let Some(leader) = self.servers[s].role.leading_mut() {
-                let (stalled, epoch) = (std::mem::take(&mut leader.stalled), leader.epoch);
+                let stalled = std::mem::take(&mut leader.stalled);
+                let epoch = leader.epoch;
                 for _ in 0..stalled {
                     self.queue.add(self.now, Event::Commit { leader: s, epoch });
                 }
@@ -112,12 +179,11 @@ impl World {
             Role::Looking => false,
             Role::Following { leader, .. } => is_silent(*leader),
             Role::Leading(leader) => {
-                let seems_to_follow = |other: &ServerId| {
-                    is_silent(*other) || self.servers[*other].role.follows(s, leader.epoch)
-                };
                 (0..self.servers.len())
                     .filter(|other| *other != s)
-                    .filter(seems_to_follow)
+                    .filter(|other| {
+                        is_silent(*other) || self.servers[*other].role.follows(s, leader.epoch)
+                    })
                     .count()
                     + 1
                     >= self.majority()
@@ -135,7 +201,7 @@ impl World {
         }
     }
 
-    /// A server gives up its leader, or a leader its office.
+    /// A server leaves its leader, or a leader stops leading.
     pub(super) fn give_up(&mut self, s: ServerId, attempt: u64) {
         let server = &self.servers[s];
         if server.attempt != attempt || !server.is_doubtful || !server.is_up {
@@ -248,7 +314,8 @@ impl World {
         server.attempt += 1;
         (server.is_doubtful, server.is_electing) = (false, false);
         (server.to_leader, server.from_leader) = (self.now, self.now);
-        let (server, leader) = (&self.servers[s].name, &self.servers[l].name);
+        let server = &self.servers[s].name;
+        let leader = &self.servers[l].name;
         self.trace
             .line(self.now, format_args!("{server} follows {leader}"));
     }

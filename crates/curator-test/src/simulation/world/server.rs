@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     Event, ServerId, World,
-    message::{Forwarded, Message, Origin, Outcome},
-    role::Role,
+    event::{Forwarded, Message, Origin, Outcome},
+    roles::Role,
 };
 use crate::embedded::{
     Arrived, Body, Change, Code, ConnectRequest, ConnectionId, Control, Incoming, Millis, Output,
@@ -113,7 +113,8 @@ impl World {
         let Some(link) = self.links.get(&id).filter(|link| link.is_open) else {
             return;
         };
-        let (s, process) = (link.server, link.process);
+        let s = link.server;
+        let process = link.process;
         if matches!(self.servers[s].role, Role::Looking) {
             self.trace.line(
                 self.now,
@@ -133,7 +134,8 @@ impl World {
             Some(Incoming::Handshake(request)) => self.handshake(s, id, &request),
             Some(Incoming::Request(arrived)) => self.request(s, id, arrived),
             None => {
-                let (process, server) = (&self.processes[process].name, &self.servers[s].name);
+                let process = &self.processes[process].name;
+                let server = &self.servers[s].name;
                 self.trace.line(
                     self.now,
                     format_args!("{process} -> {server} is turned away"),
@@ -316,13 +318,12 @@ impl World {
         let Some(queue) = self.servers[s].queues.get_mut(&id) else {
             return;
         };
-        let is_it = |waiting: &&mut Waiting| match waiting {
+        let Some(waiting) = queue.iter_mut().find(|waiting| match waiting {
             Waiting::Ordered { ticket: its, .. }
             | Waiting::Sync { ticket: its, .. }
             | Waiting::Session { ticket: its, .. } => *its == ticket,
             _ => false,
-        };
-        let Some(waiting) = queue.iter_mut().find(is_it) else {
+        }) else {
             return;
         };
         let before = std::mem::replace(waiting, Waiting::Frame(Vec::new()));
@@ -415,7 +416,7 @@ impl World {
                 Output::Close => self.close_link(id),
                 Output::Reply(frame) if self.cuts_reply(id, frame.frame()) => self.cut_link(id),
                 Output::Reply(frame) | Output::Event(frame) => {
-                    self.pass_to_client(id, frame.into_frame())
+                    self.pass_to_client(id, frame.into_frame());
                 }
             }
         }

@@ -1,15 +1,14 @@
-//! Grants new sessions, and resumes existing ones.
+//! Grants new sessions, resumes existing ones, and expires them; as time passes, also removes nodes.
 
 use curator_client::codec::{ConnectResponse, Reader, Trailing};
 
-use super::{Change, Now, Output, Processor};
+use super::{Change, Now, Output, Packets, Processor};
 use crate::{
     OpCode,
     embedded::{
-        codec::{ConnectRequest, handshake_frame},
-        connection::{Attached, ConnectionId},
-        request_info::RequestInfo,
-        sessions::Millis,
+        codec::{ConnectRequest, Write, handshake_frame},
+        faults::RequestInfo,
+        sessions::{Attached, ConnectionId, Millis},
     },
 };
 
@@ -68,7 +67,7 @@ impl Processor {
             return None;
         }
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.refused_session = self.sessions.is_over(session_id).then_some(session_id);
+            connection.refused_session = self.sessions.has_ended(session_id).then_some(session_id);
         }
         self.sessions
             .touch(session_id, timeout, now.monotonic)
@@ -103,6 +102,64 @@ impl Processor {
         self.send(id, Output::Reply(handshake_frame(&response)));
         if session.is_none() {
             self.close(id);
+        }
+    }
+}
+
+impl Processor {
+    /// Expires sessions, and removes containers and TTL nodes that are due.
+    pub(crate) fn tick(&mut self, now: Now) {
+        for session_id in self.sessions.expired(now.monotonic) {
+            self.expire(session_id, now);
+        }
+        if now.monotonic >= self.next_container_check {
+            self.next_container_check = now.monotonic + self.settings.container_check();
+            self.remove_containers(now);
+        }
+    }
+
+    /// When the next call of `tick` may have work to do.
+    pub(crate) fn next_tick(&self) -> Millis {
+        let expiry = self.sessions.next_expiry().unwrap_or(Millis::MAX);
+        expiry.min(self.next_container_check)
+    }
+
+    /// Ends a session now, if it exists. Its connection is closed without a message.
+    fn expire(&mut self, session_id: i64, now: Now) {
+        if self.sessions.exists(session_id) {
+            // Cannot fail.
+            drop(self.apply_next(Change::CloseSession { id: session_id }, now));
+            self.close_connection_of(session_id);
+        }
+    }
+
+    /// Ends a session for its client. Its nodes stay until it [expires](Self::expire). Returns
+    /// false if it does not exist, or had ended before.
+    pub(crate) fn end_for_client(&mut self, session_id: i64) -> bool {
+        let is_alive = self.sessions.end(session_id);
+        self.close_connection_of(session_id);
+        is_alive
+    }
+
+    /// Continues after a stop: restarts the timeouts of sessions, and the packet counts.
+    pub(crate) fn resume(&mut self, now: Now) {
+        self.packets = Packets::default();
+        self.sessions.touch_all(now.monotonic);
+        self.next_container_check = now.monotonic + self.settings.container_check();
+    }
+
+    fn remove_containers(&mut self, now: Now) {
+        for path in self.tree.removable(now.wall) {
+            let write = Write::DeleteContainer { path };
+            // Fails if it was the child of another one, which has changed with it.
+            drop(self.apply_next(
+                Change::Write {
+                    session_id: 0,
+                    identities: Vec::new(),
+                    write,
+                },
+                now,
+            ));
         }
     }
 }
