@@ -1,11 +1,9 @@
 //! The table of caches.
 
-use crate::Table;
-
-use super::cells::{table, times};
 use super::number::{NOTHING, number, optional, range};
-use crate::bench::document::Kind;
-use crate::bench::document::{Cache, Counts, EnvironmentResults, PeerResults};
+use super::tables::{table, times};
+use super::{Cache, Counts, EnvironmentResults, Kind, PeerResults};
+use crate::Table;
 
 /// The remark above the table.
 pub(super) const REMARK_ON_CACHES: &str = "In a table with the column `lag`, memory is per node, and all other numbers are for the whole case. `resident` is \
@@ -96,8 +94,7 @@ fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::document::{CaseResults, Round};
-    use crate::bench::peer::Peer;
+    use crate::bench::{CaseResults, Peer, Round};
 
     fn results(peer: Peer, nanoseconds: u64, cache: &Cache) -> PeerResults {
         let round = |memory| Round {

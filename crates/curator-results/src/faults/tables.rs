@@ -1,9 +1,10 @@
 //! The tables with a row for each part, nemesis, cache, counter or service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ByNemesis, CacheTally, CounterTally, Recoveries, ServiceTally, Tally, optional_count, seconds,
+    ByNemesis, CacheTally, CounterTally, Recoveries, ServiceTally, Tally, Terms, optional_count,
+    seconds,
 };
 use crate::Table;
 
@@ -118,6 +119,53 @@ pub(super) fn services(services: &BTreeMap<String, ServiceTally>) -> Table {
             ("longest after the end of its session", longest),
         ]
     }))
+}
+
+/// The two tables, with a row for each nemesis and a column for each kind of leader.
+pub(super) fn leaders(leaders: &ByNemesis<Terms>) -> [Table; 2] {
+    [
+        ("Terms that overlap", overlaps as fn(&Terms) -> String),
+        ("Time without a leader", leaderless),
+    ]
+    .map(|(title, text)| {
+        let kinds: BTreeSet<_> = leaders.values().flat_map(|kinds| kinds.keys()).collect();
+        let head = [title]
+            .into_iter()
+            .chain(kinds.iter().map(|kind| kind.as_str()));
+        let mut table = Table::new(&head.collect::<Vec<_>>());
+        for (nemesis, of) in leaders {
+            let cells = kinds
+                .iter()
+                .map(|kind| of.get(*kind).map_or("-".to_owned(), text));
+            table.row([nemesis.clone()].into_iter().chain(cells));
+        }
+        table
+    })
+}
+
+/// The number of overlaps and of terms; then the number of overlaps after an operator's delete.
+fn overlaps(of: &Terms) -> String {
+    let Terms {
+        terms,
+        overlaps,
+        without_node,
+        ..
+    } = of;
+    let operator = if *without_node == 0 {
+        String::new()
+    } else {
+        format!(", {without_node} after a delete")
+    };
+    format!("{overlaps} of {terms}{operator}")
+}
+
+/// The median and the maximum over all strikes and parts.
+fn leaderless(of: &Terms) -> String {
+    format!(
+        "{}, worst {}",
+        seconds(of.leaderless.median),
+        seconds(of.leaderless.worst)
+    )
 }
 
 #[cfg(test)]
