@@ -6,26 +6,24 @@
 //!
 //! Every client, ours included, runs in separate processes, which all get the same requests
 //! ([`protocol`]). The bench measures the time, by the worker's clock; processor time, context
-//! switches and memory as the system reports them ([`usage`]); requests, round trips and bytes at a
+//! switches and memory as the system reports them ([`process`]); requests, round trips and bytes at a
 //! proxy. The proxy adds time, so requests are counted in a separate run.
 //!
 //! | Module | |
 //! |---|---|
 //! | [`arguments`] | the command line |
-//! | [`run`] | runs all cases in all environments; the peers take turns |
+//! | [`run`] | runs all cases in all environments, and shows the progress |
+//! | [`turns`] | one case: the peers take turns |
 //! | [`runner`] | one peer in one case: starts its workers, runs the workload, counts the requests |
 //! | [`tree`] | the trees that caches load, and their changes |
 //! | [`environment`] | the servers, and the network delay between clients and servers |
-//! | [`process`] | a worker's process |
+//! | [`process`] | a worker's process, and the resources that it uses |
 //! | [`worker`] | the worker for our client and for `zookeeper-client`; the others are in `peers/` |
-//! | [`prepare`] | finds the peers; has `cargo xtask` fetch missing ones |
-//! | [`peer`] | the peers, and how their workers are started |
+//! | [`peer`] | the peers: how their workers are found or fetched, and started |
 //! | [`case`](mod@case) | the cases |
 //! | [`protocol`] | the lines between the bench and a worker |
-//! | [`usage`] | the resources that a process uses |
 //! | [`about`] | the machine and the versions |
 //! | [`plot`] | the plots; the tables are in the crate `curator-results` |
-//! | [`progress`] | the progress bar |
 
 mod about;
 mod arguments;
@@ -33,14 +31,12 @@ mod case;
 mod environment;
 mod peer;
 mod plot;
-mod prepare;
 mod process;
-mod progress;
 mod protocol;
 mod run;
 mod runner;
 mod tree;
-mod usage;
+mod turns;
 mod worker;
 
 use std::env;

@@ -8,17 +8,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use curator_results::bench::{Crowd, Round};
 use curator_test::{FaultProxy, OpCode};
-use tokio::time::{Instant, sleep};
 
-use self::counts::{by_name, counts_of, difference, last_change, minus, sent, without_probes};
-use crate::case::{Case, Kind, warm_up};
+use self::counts::reconnect;
+use crate::case::{Case, Kind};
 use crate::environment::Environment;
-use crate::process::Process;
+use crate::process::{Process, Usage};
 use crate::protocol::{Done, Operation, Request, Workload, nanoseconds};
 use crate::tree::Trees;
-use crate::usage::Usage;
-use curator_results::bench::{Counts, Crowd, Reconnect, Round};
 
 /// The session timeout of the workers. Long, so that no session expires while a crowd queues, or on
 /// a busy machine.
@@ -30,13 +28,6 @@ const COUNTING_DELAY: Duration = Duration::from_millis(5);
 /// [`START_DELAY_EACH`] for each process.
 const START_DELAY: Duration = Duration::from_millis(500);
 const START_DELAY_EACH: Duration = Duration::from_millis(20);
-/// A reconnect is complete when the client has sent no request for this long. With the retry policy
-/// of Curator's examples, its clients pause for up to three seconds before the second attempt.
-const QUIET: Duration = Duration::from_secs(4);
-/// The same before the connection is cut, where only requests in flight matter.
-const REST: Duration = Duration::from_secs(1);
-/// The time of a run with about one operation.
-const ONE_OPERATION: Duration = Duration::from_millis(1);
 /// How often the counts of a proxy are read.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -164,61 +155,6 @@ impl Runner {
         self.resident = None;
     }
 
-    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice,
-    /// the second time for longer, and the counts are subtracted: the requests that prepare it are
-    /// the same both times, as the servers of the bench keep empty directories.
-    pub(crate) async fn count(
-        &mut self,
-        workload: &Workload,
-        case: &Case,
-    ) -> anyhow::Result<Counts> {
-        if case.kind() == Kind::Cache {
-            self.run(&warm_up(workload)).await?;
-            return Ok(self
-                .run(workload)
-                .await?
-                .cache
-                .and_then(|cache| cache.counts)
-                .unwrap_or_default());
-        }
-        if case.kind() == Kind::Crowd {
-            self.run(&warm_up(workload)).await?;
-            let before = counts_of(self.proxy.as_ref(), 0);
-            let Round { operations, .. } = self.run(workload).await?;
-            let counts = difference(&counts_of(self.proxy.as_ref(), operations), &before);
-            return Ok(Counts {
-                round_trips: None,
-                ..counts
-            });
-        }
-        self.run(&Workload {
-            time: workload.time.min(ONE_OPERATION),
-            rounds: workload.rounds.min(1),
-            ..workload.clone()
-        })
-        .await?;
-        let (zero, mut operations) = (counts_of(self.proxy.as_ref(), 0), 0);
-        let mut counted = Vec::new();
-        for workload in lengths(workload) {
-            let before = counts_of(self.proxy.as_ref(), operations);
-            operations += self.run(&workload).await?.operations;
-            counted.push(difference(
-                &counts_of(self.proxy.as_ref(), operations),
-                &before,
-            ));
-        }
-        let counts = match &counted[..] {
-            [short, long] if long.operations > short.operations => difference(long, short),
-            // If the longer run completed no more operations than the shorter one, both are
-            // counted, with their preparation.
-            _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
-        };
-        Ok(Counts {
-            round_trips: counts.round_trips.filter(|_| case.processes == 1),
-            ..counts
-        })
-    }
-
     pub(crate) async fn end(self) {
         for process in self.processes {
             process.end().await;
@@ -267,37 +203,5 @@ impl Runner {
             process.send_request(&Request::Go).await?;
         }
         Ok(())
-    }
-}
-
-/// The same workload in two lengths: with two times, or two numbers of rounds.
-fn lengths(workload: &Workload) -> [Workload; 2] {
-    let long = Workload {
-        time: workload.time * 3,
-        rounds: workload.rounds * 3,
-        ..workload.clone()
-    };
-    [workload.clone(), long]
-}
-
-/// Cuts the connection while no request is in flight, and waits until the client sends nothing
-/// more.
-async fn reconnect(proxy: &FaultProxy) -> Reconnect {
-    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply
-    // would be a different case.
-    last_change(|| sent(proxy), Instant::now(), REST).await;
-    let (before, handshakes) = (by_name(proxy), proxy.handshakes());
-    let cut = Instant::now();
-    proxy.cut();
-    // If the client does not reconnect, the time limit of the case ends the wait.
-    while proxy.handshakes() == handshakes {
-        sleep(POLL).await;
-    }
-    let last = last_change(|| sent(proxy), Instant::now(), QUIET).await;
-    let mut requests = minus(&without_probes(by_name(proxy)), &before);
-    requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
-    Reconnect {
-        nanoseconds: nanoseconds(last - cut),
-        requests,
     }
 }

@@ -10,10 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use super::counts::{counts_of, difference, last_change, sent};
 use super::{POLL, Runner};
-use crate::process::Process;
+use crate::process::{Process, Switches, Usage};
 use crate::protocol::{Lock, Operation, Request, Workload, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
-use crate::usage::{Switches, Usage};
 use curator_results::bench::{Cache, Counts, Round};
 
 /// A load is complete when the cache has sent no request for this long.

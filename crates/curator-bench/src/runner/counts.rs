@@ -1,13 +1,112 @@
-//! Reads the counts of a proxy.
+//! Counts the requests of a case at a proxy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use curator_results::bench::{Counts, Reconnect, Round};
 use curator_test::FaultProxy;
 use tokio::time::{Instant, sleep};
 
-use super::POLL;
-use curator_results::bench::Counts;
+use super::{POLL, Runner};
+use crate::case::{Case, Kind, warm_up};
+use crate::protocol::{Workload, nanoseconds};
+
+/// A reconnect is complete when the client has sent no request for this long. With the retry policy
+/// of Curator's examples, its clients pause for up to three seconds before the second attempt.
+const QUIET: Duration = Duration::from_secs(4);
+/// The same before the connection is cut, where only requests in flight matter.
+const REST: Duration = Duration::from_secs(1);
+/// The time of a run with about one operation.
+const ONE_OPERATION: Duration = Duration::from_millis(1);
+
+impl Runner {
+    /// Counts the requests of an operation at the proxy. A case that lasts for a time runs twice,
+    /// the second time for longer, and the counts are subtracted: the requests that prepare it are
+    /// the same both times, as the servers of the bench keep empty directories.
+    pub(crate) async fn count(
+        &mut self,
+        workload: &Workload,
+        case: &Case,
+    ) -> anyhow::Result<Counts> {
+        if case.kind() == Kind::Cache {
+            self.run(&warm_up(workload)).await?;
+            return Ok(self
+                .run(workload)
+                .await?
+                .cache
+                .and_then(|cache| cache.counts)
+                .unwrap_or_default());
+        }
+        if case.kind() == Kind::Crowd {
+            self.run(&warm_up(workload)).await?;
+            let before = counts_of(self.proxy.as_ref(), 0);
+            let Round { operations, .. } = self.run(workload).await?;
+            let counts = difference(&counts_of(self.proxy.as_ref(), operations), &before);
+            return Ok(Counts {
+                round_trips: None,
+                ..counts
+            });
+        }
+        self.run(&Workload {
+            time: workload.time.min(ONE_OPERATION),
+            rounds: workload.rounds.min(1),
+            ..workload.clone()
+        })
+        .await?;
+        let (zero, mut operations) = (counts_of(self.proxy.as_ref(), 0), 0);
+        let mut counted = Vec::new();
+        for workload in lengths(workload) {
+            let before = counts_of(self.proxy.as_ref(), operations);
+            operations += self.run(&workload).await?.operations;
+            counted.push(difference(
+                &counts_of(self.proxy.as_ref(), operations),
+                &before,
+            ));
+        }
+        let counts = match &counted[..] {
+            [short, long] if long.operations > short.operations => difference(long, short),
+            // If the longer run completed no more operations than the shorter one, both are
+            // counted, with their preparation.
+            _ => difference(&counts_of(self.proxy.as_ref(), operations), &zero),
+        };
+        Ok(Counts {
+            round_trips: counts.round_trips.filter(|_| case.processes == 1),
+            ..counts
+        })
+    }
+}
+
+/// The same workload in two lengths: with two times, or two numbers of rounds.
+fn lengths(workload: &Workload) -> [Workload; 2] {
+    let long = Workload {
+        time: workload.time * 3,
+        rounds: workload.rounds * 3,
+        ..workload.clone()
+    };
+    [workload.clone(), long]
+}
+
+/// Cuts the connection while no request is in flight, and waits until the client sends nothing
+/// more.
+pub(super) async fn reconnect(proxy: &FaultProxy) -> Reconnect {
+    // All tasks have their nodes, but the last task may still be reading the queue: a lost reply
+    // would be a different case.
+    last_change(|| sent(proxy), Instant::now(), REST).await;
+    let (before, handshakes) = (by_name(proxy), proxy.handshakes());
+    let cut = Instant::now();
+    proxy.cut();
+    // If the client does not reconnect, the time limit of the case ends the wait.
+    while proxy.handshakes() == handshakes {
+        sleep(POLL).await;
+    }
+    let last = last_change(|| sent(proxy), Instant::now(), QUIET).await;
+    let mut requests = minus(&without_probes(by_name(proxy)), &before);
+    requests.insert("CreateSession".to_owned(), proxy.handshakes() - handshakes);
+    Reconnect {
+        nanoseconds: nanoseconds(last - cut),
+        requests,
+    }
+}
 
 /// The counts until now.
 pub(super) fn counts_of(proxy: Option<&FaultProxy>, operations: u64) -> Counts {
@@ -48,12 +147,12 @@ pub(super) async fn last_change(
     last
 }
 
-pub(super) fn without_probes(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn without_probes(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     requests.remove("Sync");
     requests
 }
 
-pub(super) fn by_name(proxy: &FaultProxy) -> BTreeMap<String, u64> {
+fn by_name(proxy: &FaultProxy) -> BTreeMap<String, u64> {
     proxy
         .requests()
         .into_iter()
@@ -76,10 +175,7 @@ pub(super) fn difference(later: &Counts, earlier: &Counts) -> Counts {
     }
 }
 
-pub(super) fn minus(
-    later: &BTreeMap<String, u64>,
-    earlier: &BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
+fn minus(later: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let less = |(op, count): (&String, &u64)| {
         (
             op.clone(),

@@ -7,9 +7,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::crowd;
-use super::locks::Step;
-use super::session::{BenchLock, Failure, Session};
+use super::{BenchLock, Failure, Session, Step, crowd};
 use crate::protocol::{Done, Operation, Workload, nanoseconds};
 
 /// The interval between checks whether all readers are in the queue.

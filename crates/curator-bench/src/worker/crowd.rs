@@ -1,14 +1,14 @@
 //! Runs the crowd cases: many tasks of one session wait for one lock, or each for a separate lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::locks::Step;
-use super::session::{BenchLock, Failure, Session};
+use super::{BenchLock, Failure, Session, Step};
 use crate::protocol::{Done, Lock, Reply, Workload, nanoseconds};
 
 /// The interval between checks whether all tasks wait, as in the workers in `peers/`.

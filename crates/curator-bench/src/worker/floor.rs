@@ -7,7 +7,7 @@ use curator_recipes::client::{CuratorClient, ZPath};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
-use super::session::{BenchLock, Failure, Session};
+use super::{BenchLock, Failure, Session};
 use crate::protocol::{Done, Workload, nanoseconds};
 
 /// The baseline of a cycle: creates and deletes a node, without locking.

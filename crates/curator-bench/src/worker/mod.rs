@@ -3,24 +3,22 @@
 mod cache;
 mod cases;
 mod crowd;
-mod discovery;
 mod floor;
-mod locks;
 mod ours;
-mod session;
 mod zookeeper_client;
 
+use self::ours::Ours;
+use self::zookeeper_client::ZooKeeperClient;
+
+use std::future::Future;
 use std::io::{self, BufRead, Lines, StdinLock, Write};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use self::locks::Locks;
-use self::ours::Ours;
-use self::session::{Failure, Session};
-use self::zookeeper_client::ZooKeeperClient;
-use crate::protocol::{Reply, Request, Workload};
+use crate::protocol::{Done, Lock, Operation, Reply, Request, Workload};
 
 /// A client that is linked into this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -126,4 +124,96 @@ fn write_reply(reply: &Reply) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{reply}")?;
     output.flush()
+}
+
+/// The locks and other recipes of a client.
+pub(super) trait Locks {
+    type Session: Session;
+
+    /// Returns the reason as an error if the client does not support the operation on the lock.
+    fn supports(operation: Operation, lock: Lock) -> Result<(), &'static str>;
+
+    fn run(
+        sessions: &[Self::Session],
+        workload: &Workload,
+    ) -> impl Future<Output = Result<Step, Failure>>;
+}
+
+/// A step of a run: the worker's reply after it, and what follows after the bench's `go`.
+pub(super) struct Step {
+    pub(super) reply: Reply,
+    pub(super) next: Option<Wait>,
+}
+
+impl Step {
+    /// The last step.
+    pub(super) fn done(done: Done) -> Self {
+        Self {
+            reply: Reply::Done(done),
+            next: None,
+        }
+    }
+
+    pub(super) fn then(
+        reply: Reply,
+        next: impl Future<Output = Result<Self, Failure>> + Send + 'static,
+    ) -> Self {
+        Self {
+            reply,
+            next: Some(Box::pin(next)),
+        }
+    }
+}
+
+pub(super) type Wait = Pin<Box<dyn Future<Output = Result<Step, Failure>> + Send>>;
+
+/// Why a case cannot be measured, for a reader of the results.
+pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A session.
+pub(super) trait Session: Clone + Send + Sync + 'static {
+    /// The maximal number of waiters of one session that have nodes in one queue; the others queue
+    /// within the client.
+    const MOST_IN_QUEUE: usize;
+
+    /// A handle that sends single requests, without retries or other work of the client.
+    type Raw: Clone + Send + Sync + 'static;
+
+    fn connect(
+        connect: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Self, Failure>> + Send;
+
+    /// The number of children of this node; 0 if it does not exist.
+    fn children(&self, path: &str) -> impl Future<Output = Result<usize, Failure>> + Send;
+
+    /// Creates a directory and its parents, unless they exist.
+    fn make_directory(&self, directory: &str) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    fn raw(&self) -> impl Future<Output = Result<Self::Raw, Failure>> + Send;
+
+    /// Creates an ephemeral, sequential node with this path prefix, and returns its path.
+    fn create(
+        raw: &Self::Raw,
+        prefix: &str,
+    ) -> impl Future<Output = Result<String, Failure>> + Send;
+
+    fn delete(raw: &Self::Raw, node: &str) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    fn close(self) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// A lock of one session on one path.
+///
+/// Each kind of lock is a separate type, so that a waiting task is as large as in a program that
+/// uses only that kind.
+pub(super) trait BenchLock: Send + Sync + Sized + 'static {
+    type Session: Session;
+    type Guard: Send + 'static;
+
+    fn new(session: &Self::Session, path: &str, workload: &Workload) -> Result<Self, Failure>;
+
+    fn lock(&self) -> impl Future<Output = Result<Self::Guard, Failure>> + Send;
+
+    fn unlock(guard: Self::Guard) -> impl Future<Output = Result<(), Failure>> + Send;
 }

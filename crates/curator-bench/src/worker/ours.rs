@@ -14,9 +14,7 @@ use curator_recipes::{
 };
 
 use super::floor::{self, Floor};
-use super::locks::{Locks, Step};
-use super::session::{BenchLock, Failure, Session};
-use super::{cache, cases, discovery};
+use super::{BenchLock, Failure, Locks, Session, Step, cache, cases};
 use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct Ours;
@@ -74,9 +72,9 @@ impl Locks for Ours {
                 cases::run::<InterProcessSemaphoreMutex>(sessions, workload).await
             }
             (_, Lock::Multi) => cases::run::<InterProcessMultiLock>(sessions, workload).await,
-            (_, Lock::Cache) => cache::prepare(sessions, workload),
+            (_, Lock::Cache) => cache::prepare_cache(sessions, workload),
             (_, Lock::Counter | Lock::Receipt) => cases::run::<Counter>(sessions, workload).await,
-            (_, Lock::Discovery) => discovery::prepare(sessions, workload).await,
+            (_, Lock::Discovery) => cache::prepare_discovery(sessions, workload).await,
             (Operation::Handover, Lock::Floor) => {
                 floor::handover(sessions, workload).await.map(Step::done)
             }

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient};
 
-use super::cases;
 use super::floor::Floor;
-use super::locks::{Locks, Step};
-use super::session::{BenchLock, Failure, Session};
+use super::{BenchLock, Failure, Locks, Session, Step, cases};
 use crate::protocol::{Lock, Operation, Workload};
 
 pub(super) struct ZooKeeperClient;
