@@ -11,7 +11,7 @@ import org.apache.zookeeper.data.Stat;
  * The work of `curator-jepsen worker` in the variant `plain`, with Java Curator's mutex.
  *
  * The first line of standard input is a `Work` as JSON (src/work.rs); at the end of the input, the worker finishes. It writes
- * the history that src/history.rs describes, and its sets are in the store of src/store_protocol.rs. Like most users, the
+ * the history that src/history.rs describes, and its sets are in the store of src/store/mod.rs. Like most users, the
  * worker does not check between acquire and release whether it still has the lock; the history contains what Curator would
  * report.
  */

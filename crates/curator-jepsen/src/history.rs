@@ -6,15 +6,14 @@
 
 use serde::{Deserialize, Serialize};
 
-mod cache;
-mod counter;
 mod files;
-mod service;
+mod recipes;
 
-pub use cache::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node};
-pub use counter::{COUNTERS, CounterKind, CounterSeen, RECEIPTS, Receipts};
 pub use files::Histories;
-pub use service::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen};
+pub use recipes::{
+    ALL_SERVICES, CACHE, CACHE_SLOW, CACHED, COUNTERS, CacheSeen, CounterKind, CounterSeen, Node,
+    RECEIPTS, Receipts, SERVICE, SERVICES, ServiceSeen,
+};
 
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

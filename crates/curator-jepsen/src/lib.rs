@@ -5,12 +5,10 @@ pub mod checker;
 pub mod history;
 pub mod nemesis;
 pub mod peer;
-mod recovery;
 pub mod report;
 pub mod run;
 mod scene;
 pub mod store;
-pub mod store_protocol;
 pub mod work;
 pub mod worker;
 

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::claims::Span;
 use super::findings::{Kind, Violation};
-use super::seen::Run;
+use super::run::{Run, Span};
 
 /// Finds holds that certainly begin while too little of a resource is free, because other holds
 /// certainly claim it (`Exclusivity`), or because it is still promised to them (`Promise`). Holds

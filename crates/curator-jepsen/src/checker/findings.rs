@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 pub use curator_results::faults::{CacheTally, CounterTally, ServiceTally, Tally};
 
-use super::parts;
-use crate::history::HoldId;
-use crate::work::Variant;
+use crate::history::{CACHE, CACHE_SLOW, CounterKind, HoldId, SERVICE};
+use crate::peer::Peer;
+use crate::work::{LockKind, Part, Variant};
 
 /// A hold of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +112,7 @@ impl Violation {
             // `Token` and `Fifo`: of two simultaneous holders, the holder with the smaller token
             // may re-enter after the other hold has ended.
             Kind::Exclusivity | Kind::Promise | Kind::Token | Kind::Fifo => true,
-            Kind::LostUpdate | Kind::ReadChanged => parts::variant(&self.part) == Variant::Guarded,
+            Kind::LostUpdate | Kind::ReadChanged => variant(&self.part) == Variant::Guarded,
             _ => false,
         }
     }
@@ -194,9 +194,8 @@ impl Findings {
                 .or_default()
                 .held_without_node += 1;
         }
-        let is_ours = |violation: &Violation| {
-            violation.kind == Kind::Malformed || parts::is_ours(&violation.part)
-        };
+        let is_ours =
+            |violation: &Violation| violation.kind == Kind::Malformed || is_ours(&violation.part);
         let (violations, of_peers) = found.into_iter().partition(is_ours);
         Self {
             began,
@@ -207,5 +206,76 @@ impl Findings {
             caches,
             ..Self::default()
         }
+    }
+}
+
+/// The part with this key; `None` for a peer's part, whose violations are counted, but do not fail
+/// the run.
+pub(crate) fn part(key: &str) -> Option<Part> {
+    let (lock, variant) = key.rsplit_once('-')?;
+    Some(Part {
+        lock: LockKind::from_str(lock, false).ok()?,
+        variant: Variant::from_str(variant, false).ok()?,
+    })
+}
+
+/// Whether a violation in the part with this key fails the run: in our locks, our cache, our
+/// counters or our service.
+pub(crate) fn is_ours(key: &str) -> bool {
+    part(key).is_some()
+        || [CACHE, CACHE_SLOW, SERVICE].contains(&key)
+        || CounterKind::of(key).is_some()
+}
+
+/// The kind of leader of a part, without its variant; `None` if the part has a lock.
+pub(crate) fn leaders(key: &str) -> Option<String> {
+    match part(key) {
+        Some(part) => part.lock.is_of_leaders().then(|| part.lock.to_string()),
+        None => Peer::CuratorLeaders
+            .keys()
+            .iter()
+            .find(|known| **known == key)
+            .map(ToString::to_string),
+    }
+}
+
+/// How the writes of a part are guarded. The parts of peers are `Plain`.
+pub(crate) fn variant(key: &str) -> Variant {
+    part(key).map_or(Variant::Plain, |part| part.variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_our_parts_are_parsed_and_keys_of_peers_are_not() {
+        for &lock in LockKind::value_variants() {
+            for &variant in Variant::value_variants() {
+                let our_part = Part { lock, variant };
+                assert_eq!(part(&our_part.key()), Some(our_part));
+            }
+        }
+        for peer in Peer::value_variants()
+            .iter()
+            .flat_map(|peer| peer.keys())
+            .copied()
+            .chain(["", "plain", "mutex"])
+        {
+            assert_eq!(part(peer), None, "{peer}");
+        }
+    }
+
+    #[test]
+    fn leader_recipes_are_recognized_in_every_variant() {
+        let leaders = |key| leaders(key).unwrap_or_default();
+        assert_eq!(
+            [leaders("leader-latch-plain"), leaders("leader-latch-token")],
+            ["leader-latch", "leader-latch"]
+        );
+        assert_eq!(
+            [leaders("curator-latch-session"), leaders("mutex-plain")],
+            ["curator-latch-session", ""]
+        );
     }
 }

@@ -75,7 +75,7 @@
 //! and owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would
 //! have been in the queue while the earlier hold owned the lock, and could not have been passed.
 //! `Reentry`: a loss or a release counts only if it was recorded before the acquire was called.
-//! `UnnoticedDelete`: see `notice.rs`. The rest follows from what the store and the guard promise.
+//! `UnnoticedDelete`: see `operator.rs`. The rest follows from what the store and the guard promise.
 //!
 //! A lock without violations may still be incorrect: the checker does not see what happens between
 //! two samples, and ignores holds that were never found valid.
@@ -107,31 +107,24 @@
 
 mod caches;
 mod capacity;
-mod claims;
 mod counters;
 mod findings;
-mod notice;
 mod operator;
 mod order;
-mod parts;
-mod readers;
 mod reentry;
+mod run;
 mod seen;
 mod services;
 mod sets;
 mod strikes;
-mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
-mod tokens;
-mod validity;
-mod write;
 
 pub use findings::{
     Aftermath, CacheAftermath, CacheTally, CounterTally, Findings, HoldKey, Kind, ServiceTally,
     Tally, Violation,
 };
-pub(crate) use parts::{leaders, part};
+pub(crate) use findings::{leaders, part};
 
 use crate::history::Event;
 use seen::Seen;
@@ -163,24 +156,24 @@ impl Checker {
         let mut found = Vec::new();
         let mut without_node = Vec::new();
         found.extend(run.malformed.iter().cloned());
-        let resources = claims::by_resource(&run);
+        let resources = run::claims_by_resource(&run);
         for (resource, spans) in &resources {
             capacity::check(&run, resource, spans, &mut found, &mut without_node);
-            order::check(&run, resource, spans, &mut found);
+            order::check_order(&run, resource, spans, &mut found);
         }
-        let leaders = terms::aftermaths(
+        let leaders = strikes::aftermaths(
             &run,
             resources.into_values().flatten(),
             &found,
             &without_node,
         );
-        tokens::check(&run, &mut found);
-        reentry::check(&run, &mut found);
-        notice::check(&run, &mut found);
+        order::check_uniqueness(&run, &mut found);
+        reentry::check_reentries(&run, &mut found);
+        operator::check_notice(&run, &mut found);
         let mut parts = run.tallies.clone();
-        validity::check(&run, &mut parts, &mut found);
-        sets::check(&run, sets, &mut parts, &mut found);
-        readers::check(&run, &mut parts, &mut found);
+        reentry::check_losses(&run, &mut parts, &mut found);
+        sets::check_writes(&run, sets, &mut parts, &mut found);
+        sets::check_reads(&run, &mut parts, &mut found);
         let strikes: Vec<_> = run.strikes.finish(u64::MAX).collect();
         let caches = std::mem::take(&mut run.caches).finish(&strikes, &mut found);
         let counters = std::mem::take(&mut run.counters).finish(&mut found);

@@ -1,15 +1,14 @@
 //! Checks re-entries: an acquire must be a re-entry if its owner holds the lock, and must not be
-//! one otherwise.
+//! one otherwise. Checks that a lost hold stays lost, and counts early losses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::claims;
-use super::findings::{Kind, Violation};
-use super::seen::{Claim, Hold, Run};
+use super::findings::{Kind, Tally, Violation, part};
+use super::run::{Claim, Hold, Run, certain};
 
 /// Finds re-entries without an earlier hold, and new acquires by an owner that certainly held the
 /// lock.
-pub(crate) fn check(run: &Run, found: &mut Vec<Violation>) {
+pub(crate) fn check_reentries(run: &Run, found: &mut Vec<Violation>) {
     let mut owners = HashMap::<_, Vec<&Hold>>::new();
     for hold in &run.holds {
         owners
@@ -89,7 +88,7 @@ fn new_acquire<'a>(
     mut candidates: impl Iterator<Item = &'a &'a Hold>,
 ) -> Option<Violation> {
     let is_held = |outer: &&Hold| {
-        let certain = claims::certain(run, outer);
+        let certain = certain(run, outer);
         outer.begin() <= hold.asked && certain.is_some_and(|certain| certain >= hold.begin())
     };
     let outer = candidates
@@ -116,5 +115,41 @@ fn violation(hold: &Hold, outer: Option<&Hold>, what: &str) -> Violation {
         at,
         holds,
         detail: format!("{key} {what}{outer}"),
+    }
+}
+
+/// Finds holds that were valid after they had been invalid, and counts holds that were lost before
+/// the latest `valid_until()` of their guard (the *promise* of the hold, see `mod.rs`).
+///
+/// Skips the holds of other ZooKeeper clients (peers): their validity depends on the connection, so
+/// it may return, and they give no promises.
+pub(crate) fn check_losses(
+    run: &Run,
+    parts: &mut BTreeMap<String, Tally>,
+    found: &mut Vec<Violation>,
+) {
+    for hold in run.holds.iter().filter(|hold| part(&hold.part).is_some()) {
+        if let Some(invalid) = hold.invalid.filter(|&invalid| invalid < hold.last_valid) {
+            let (key, at, part) = (hold.key, hold.last_valid, hold.part.to_string());
+            let detail = format!(
+                "{key} was lost at {}, and valid after {}",
+                run.time(invalid),
+                run.time(at)
+            );
+            found.push(Violation {
+                kind: Kind::Revived,
+                part,
+                at,
+                holds: vec![key],
+                detail,
+            });
+        }
+        // A loss that is reported after the owner started to release the hold does not count.
+        let is_early = hold
+            .invalid
+            .is_some_and(|at| at < hold.until && hold.releasing.is_none_or(|end| at < end));
+        if is_early && run.struck(hold.key) == u64::MAX {
+            parts.entry(hold.part.to_string()).or_default().lost_early += 1;
+        }
     }
 }

@@ -1,14 +1,11 @@
 //! Collects the events of a run into holds and writes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::caches::Caches;
-use super::counters::Counters;
-use super::findings::{HoldKey, Kind, Tally, Violation};
-use super::services::Services;
-use super::strikes::Strikes;
-use crate::history::{DELETE_NODES, Event, HoldId, Outcome, Phase, What};
+use super::findings::{HoldKey, Kind, Violation};
+use super::run::{Claim, Deletion, Hold, Period, Reading, Run, Write};
+use crate::history::{DELETE_NODES, Event, HoldId, Phase, What};
 
 /// The state that the events so far have built.
 #[derive(Debug, Default)]
@@ -20,110 +17,6 @@ pub(crate) struct Seen {
     /// The active nemeses, with the time at which each began.
     active: HashMap<String, u64>,
     run: Run,
-}
-
-/// The collected events of a whole run.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    /// The time of the first event.
-    pub(crate) began: u64,
-    /// The holds, in the order of their starts.
-    pub(crate) holds: Vec<Hold>,
-    /// The writes to each set, in the order of their replies.
-    pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
-    pub(crate) stops: HashMap<(u32, u32), Vec<Period>>,
-    /// The times in which an active nemesis may have delayed notifications to the clients, in the
-    /// order of their starts.
-    pub(crate) disturbances: Vec<Period>,
-    pub(crate) strikes: Strikes,
-    pub(crate) caches: Caches,
-    pub(crate) counters: Counters,
-    pub(crate) services: Services,
-    /// The session timeouts that the servers granted to our clients, in nanoseconds, by session.
-    pub(crate) timeouts: HashMap<i64, u64>,
-    /// The deletes by operators, by the session that the node belonged to.
-    pub(crate) deletions: HashMap<i64, Vec<Deletion>>,
-    pub(crate) tallies: BTreeMap<String, Tally>,
-    pub(crate) malformed: Vec<Violation>,
-    /// The holds that an operator may have ended, each with a time before the delete.
-    pub(crate) struck: HashMap<HoldKey, u64>,
-    /// The holds that have certainly lost a node, each with a time after the delete.
-    pub(crate) deleted: HashMap<HoldKey, u64>,
-}
-
-/// One guard, from its acquire to its release.
-#[derive(Debug, Default)]
-pub(crate) struct Hold {
-    pub(crate) key: HoldKey,
-    /// `None` until the event of its acquire.
-    pub(crate) acquired: Option<u64>,
-    pub(crate) part: Arc<str>,
-    pub(crate) owner: Arc<str>,
-    pub(crate) asked: u64,
-    pub(crate) session: i64,
-    pub(crate) claims: Vec<Claim>,
-    pub(crate) reentry: bool,
-    pub(crate) continues: Option<HoldId>,
-    /// A time before `is_valid()` last returned true, while it had not returned false yet.
-    pub(crate) valid: Option<u64>,
-    /// The latest promise.
-    pub(crate) until: u64,
-    /// When `is_valid()` first returned false.
-    pub(crate) invalid: Option<u64>,
-    /// A time before `is_valid()` last returned true.
-    pub(crate) last_valid: u64,
-    pub(crate) releasing: Option<u64>,
-    pub(crate) reads: Vec<Reading>,
-}
-
-/// A [`history::Claim`](crate::history::Claim) with an interned path.
-#[derive(Debug, Clone)]
-pub(crate) struct Claim {
-    pub(crate) resource: Arc<str>,
-    pub(crate) weight: u32,
-    pub(crate) capacity: u32,
-    pub(crate) token: Option<i64>,
-    pub(crate) place: Option<i64>,
-}
-
-/// A read of a set by a reader.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) set: Arc<str>,
-    pub(crate) before: u64,
-    pub(crate) at: u64,
-    pub(crate) elements: usize,
-    pub(crate) digest: u64,
-}
-
-/// A write to a set.
-#[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) key: HoldKey,
-    pub(crate) part: Arc<str>,
-    pub(crate) element: String,
-    pub(crate) checked: u64,
-    pub(crate) until: u64,
-    /// A time after the reply.
-    pub(crate) at: u64,
-    pub(crate) outcome: Outcome,
-}
-
-/// A time in which a process was stopped, or a nemesis was active.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Period {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-}
-
-/// A node of a lock that an operator has deleted.
-#[derive(Debug)]
-pub(crate) struct Deletion {
-    pub(crate) node: String,
-    pub(crate) created: i64,
-    pub(crate) before: u64,
-    pub(crate) at: u64,
-    pub(crate) is_confirmed: bool,
 }
 
 impl Seen {
@@ -414,51 +307,5 @@ fn malformed(at: u64, key: HoldKey, part: &str, what: &str) -> Violation {
         at,
         holds: vec![key],
         detail: format!("{key} {what}"),
-    }
-}
-
-impl Run {
-    /// A time before an operator may have deleted a node of this hold; `u64::MAX` without such a
-    /// delete.
-    pub(crate) fn struck(&self, key: HoldKey) -> u64 {
-        self.struck.get(&key).copied().unwrap_or(u64::MAX)
-    }
-
-    /// The start of each hold.
-    pub(crate) fn begins(&self) -> HashMap<HoldKey, u64> {
-        self.holds
-            .iter()
-            .map(|hold| (hold.key, hold.begin()))
-            .collect()
-    }
-
-    /// Formats a time of the history as seconds since the start of the run.
-    pub(crate) fn time(&self, at: u64) -> String {
-        crate::history::seconds(at.saturating_sub(self.began))
-    }
-}
-
-impl Hold {
-    /// A time after the acquire had returned.
-    pub(crate) fn begin(&self) -> u64 {
-        self.acquired.unwrap_or(u64::MAX)
-    }
-
-    /// Whether the other hold belongs to the same owner.
-    pub(crate) fn has_owner_of(&self, other: &Self) -> bool {
-        (self.key.worker, self.key.life, &self.owner)
-            == (other.key.worker, other.key.life, &other.owner)
-    }
-
-    /// Whether this is a new acquire: neither a re-entry nor a downgrade.
-    pub(crate) fn is_new_acquire(&self) -> bool {
-        !self.reentry && self.continues.is_none()
-    }
-}
-
-impl Claim {
-    /// Whether the hold excludes all other owners.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.weight >= self.capacity
     }
 }

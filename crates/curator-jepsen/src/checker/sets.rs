@@ -1,10 +1,10 @@
-//! Checks that the final sets contain all acknowledged elements, and no refused ones.
+//! Checks that the final sets contain all acknowledged elements, and no refused ones; and that a set
+//! does not change under a read lock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::findings::{HoldKey, Kind, Tally, Violation};
-use super::parts;
-use super::seen::{Run, Write};
+use super::findings::{HoldKey, Kind, Tally, Violation, variant};
+use super::run::{Hold, Reading, Run, Write, certain};
 use crate::history::Outcome;
 use crate::work::Variant;
 
@@ -13,7 +13,7 @@ use crate::work::Variant;
 pub type FinalSets = BTreeMap<String, Vec<String>>;
 
 /// Compares the writes with the final sets, and counts them.
-pub(crate) fn check(
+pub(crate) fn check_writes(
     run: &Run,
     sets: &FinalSets,
     parts: &mut BTreeMap<String, Tally>,
@@ -62,7 +62,7 @@ pub(crate) fn check(
                         .iter()
                         .find(|next| next.outcome == Outcome::Acknowledged);
                     let cause = unpreventable.explain(write, &begins);
-                    match (parts::variant(&write.part), cause) {
+                    match (variant(&write.part), cause) {
                         (Variant::Plain, _) => {}
                         (Variant::Guarded, Some(Cause::Stopped)) => tally.stopped += 1,
                         (Variant::Guarded, Some(Cause::Late)) => tally.late += 1,
@@ -94,9 +94,68 @@ pub(crate) fn check(
     }
 }
 
+/// Compares the reads of each set under one hold, if the hold was certain during the reads.
+pub(crate) fn check_reads(
+    run: &Run,
+    parts: &mut BTreeMap<String, Tally>,
+    found: &mut Vec<Violation>,
+) {
+    for hold in run.holds.iter().filter(|hold| hold.reads.len() > 1) {
+        let mut first = HashMap::<&str, &Reading>::new();
+        for read in hold.reads.iter().filter(|read| is_certain(run, hold, read)) {
+            let before = *first.entry(&read.set).or_insert(read);
+            if std::ptr::eq(before, read) {
+                continue;
+            }
+            let tally = parts.entry(hold.part.to_string()).or_default();
+            tally.reread += 1;
+            if (before.elements, before.digest) == (read.elements, read.digest) {
+                continue;
+            }
+            tally.changed += 1;
+            let is_excused = match variant(&hold.part) {
+                Variant::Plain => true,
+                Variant::Guarded => run.writes.get(&read.set).is_some_and(|writes| {
+                    Unpreventable::of(run, writes)
+                        .explain_change(before.before, read.at)
+                        .is_some()
+                }),
+                Variant::Transaction | Variant::Token => false,
+            };
+            if !is_excused {
+                let (key, at, part) = (hold.key, read.at, hold.part.to_string());
+                let detail = format!(
+                    "{key} has read {} with {} elements at {}, and with {} elements ({})",
+                    read.set,
+                    before.elements,
+                    run.time(before.at),
+                    read.elements,
+                    if before.elements == read.elements {
+                        "other elements"
+                    } else {
+                        "another number"
+                    },
+                );
+                found.push(Violation {
+                    kind: Kind::ReadChanged,
+                    part,
+                    at,
+                    holds: vec![key],
+                    detail,
+                });
+            }
+        }
+    }
+}
+
+/// Whether the hold was certain from before the request until after the reply.
+fn is_certain(run: &Run, hold: &Hold, read: &Reading) -> bool {
+    read.before >= hold.begin() && certain(run, hold).is_some_and(|certain| read.at <= certain)
+}
+
 /// Why a guard could not prevent a lost update. If several apply, the first is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Cause {
+enum Cause {
     /// A write of a process that the run had stopped between check and write.
     Stopped,
     /// A late write of a process that the run had not stopped.
@@ -107,12 +166,12 @@ pub(crate) enum Cause {
 
 /// The writes to a set that a guard cannot prevent.
 #[derive(Debug)]
-pub(crate) struct Unpreventable<'a> {
+struct Unpreventable<'a> {
     writes: Vec<(Cause, &'a Write)>,
 }
 
 impl<'a> Unpreventable<'a> {
-    pub(crate) fn of(run: &Run, writes: &'a [Write]) -> Self {
+    fn of(run: &Run, writes: &'a [Write]) -> Self {
         let causes = |write: &'a Write| {
             let causes = [
                 (Cause::Stopped, write.is_late() && write.was_stopped(run)),
@@ -139,7 +198,7 @@ impl<'a> Unpreventable<'a> {
 
     /// Why a set may have changed in this time: because of a write that may have been applied
     /// during it.
-    pub(crate) fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
+    fn explain_change(&self, from: u64, to: u64) -> Option<Cause> {
         self.find(|write| write.at >= from && write.checked <= to)
     }
 

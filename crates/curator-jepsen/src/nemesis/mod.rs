@@ -5,9 +5,6 @@
 //! Jepsen's.
 
 mod clients;
-mod clock;
-mod network;
-mod operator;
 mod servers;
 
 use std::fmt;
@@ -17,7 +14,7 @@ use clap::ValueEnum;
 use curator_test::Direction;
 use fastrand::Rng;
 
-pub use self::network::REQUESTS;
+pub use self::clients::REQUESTS;
 use crate::history::{Phase, What};
 use crate::scene::{Client, SESSION_TIMEOUT, Scene, now};
 use crate::work::display_name;
@@ -136,7 +133,7 @@ impl Nemesis {
             Self::PauseClientLong => 2.0 + random.f64() / 5.0,
             // Some of these faults last longer than a session timeout, others do not.
             Self::CutClient | Self::LoseRequests | Self::LoseAnswers => 0.2 + 1.8 * random.f64(),
-            Self::ClockRate => clock::LENGTH,
+            Self::ClockRate => clients::SLOW_CLOCKS,
             _ => 1.0 + random.f64(),
         };
         SESSION_TIMEOUT.mul_f64(factor)

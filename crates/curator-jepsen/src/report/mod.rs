@@ -1,18 +1,248 @@
-//! The report of a run as text: tables of numbers, and the violations with the events around them.
+//! The report of a run: it is checked from the files in its directory.
 
-mod around;
-mod directory;
-mod document;
-mod line;
-mod recovery;
+mod events;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod text;
-mod verdict;
 
-pub use around::Shown;
-pub use directory::{Final, check_directory};
-pub use document::Report;
-pub use recovery::{LeftoverCounts, Leftovers, Recovery};
-pub use summary::{kind, summary};
+pub use self::events::Shown;
+pub use self::summary::{kind, summary};
+
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use self::events::EventsNearViolations;
+use crate::checker::{Checker, FinalSets, Findings, Violation};
+use crate::history::Histories;
+
+/// The report of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The result of the checker.
+    pub findings: Findings,
+    /// Lines for the head: options, seed and versions of the run.
+    pub about: Vec<(String, String)>,
+    /// Parts without an acknowledged write by our clients, caches that were never compared with the
+    /// servers, counters without an acknowledged increment, and services whose caches were never
+    /// read: the run does not test them.
+    pub idle: Vec<String>,
+    /// The recovery after each nemesis.
+    pub recovery: Vec<Recovery>,
+    /// What was left after all clients had finished.
+    pub left: Option<Leftovers>,
+    /// The first violations of each kind, with the events around them.
+    pub shown: Vec<Shown>,
+}
+
+impl Report {
+    /// Whether there are no violations and no idle parts, and each of our clients recovered from
+    /// each nemesis with nothing left behind.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations() == 0 && self.idle.is_empty() && self.is_complete()
+    }
+
+    /// Whether there are violations, all of them of the kinds that slow clocks cause, and the run
+    /// is clean otherwise. See [`Violation::follows_from_slow_clocks`].
+    #[must_use]
+    pub fn is_of_slow_clocks(&self) -> bool {
+        let violations = &self.findings.violations;
+        !violations.is_empty()
+            && violations.iter().all(Violation::follows_from_slow_clocks)
+            && self.idle.is_empty()
+            && self.is_complete()
+    }
+
+    /// Whether each of our clients recovered from each nemesis, and certainly nothing was left
+    /// behind.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.recovery.iter().all(Recovery::is_complete)
+            && self.left.is_none_or(|left| left.is_nothing())
+    }
+
+    /// The number of violations by our recipes, including malformed histories.
+    #[must_use]
+    pub fn violations(&self) -> usize {
+        self.findings.violations.len()
+    }
+}
+
+/// The conductor's results at the end of a run: the file `final.json` of its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Final {
+    /// All sets, in the store and in nodes, after the last client has ended.
+    pub sets: FinalSets,
+    /// Lines for the head of the report: date, versions, seed, nemeses.
+    #[serde(default)]
+    pub about: Vec<(String, String)>,
+    /// The keys of the parts that our clients worked on: a lock in one variant, a cache, a counter
+    /// or a service. A part without a result is reported as idle.
+    #[serde(default)]
+    pub parts: Vec<String>,
+    /// The recovery after each nemesis.
+    #[serde(default)]
+    pub recovery: Vec<Recovery>,
+    /// The nodes, watches and unfinished clients that were left after our clients had been
+    /// requested to rest, and then to finish.
+    #[serde(default)]
+    pub left: Option<Leftovers>,
+}
+
+/// The name of the file.
+const FINAL: &str = "final.json";
+
+impl Final {
+    /// Writes the file into the directory of a run.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        fs::write(directory.join(FINAL), serde_json::to_vec_pretty(self)?)
+    }
+
+    fn read(directory: &Path) -> anyhow::Result<Self> {
+        let path = directory.join(FINAL);
+        let text = fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is malformed", path.display()))
+    }
+}
+
+/// Checks a run from the files in its directory: the histories, which are all files named
+/// `*.jsonl`, and `final.json`.
+///
+/// Reads the histories once, and again if there are violations, to collect the events around them.
+///
+/// # Errors
+///
+/// If a file is missing, cannot be read, or contains a line that is not an event. A run that cannot
+/// be checked is not clean.
+pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
+    let Final {
+        sets,
+        about,
+        parts,
+        recovery,
+        left,
+    } = Final::read(directory)?;
+    let mut checker = Checker::new();
+    for event in Histories::open(directory)? {
+        checker.see(&event?);
+    }
+    let findings = checker.finish(&sets);
+    let mut near = EventsNearViolations::new(&findings);
+    if !near.is_empty() {
+        for event in Histories::open(directory)? {
+            near.see(&event?);
+        }
+    }
+    let has_read_cache = |part: &String| {
+        findings
+            .caches
+            .iter()
+            .any(|caches| caches.part == *part && caches.tally.looks > 0)
+    };
+    let has_written = |part: &String| {
+        findings
+            .parts
+            .get(part)
+            .is_some_and(|tally| tally.acknowledged > 0)
+    };
+    let has_counted = |part: &String| {
+        findings
+            .counters
+            .get(part)
+            .is_some_and(|tally| tally.acknowledged > 0)
+    };
+    let has_read_service = |part: &String| {
+        findings
+            .services
+            .get(part)
+            .is_some_and(|tally| tally.looks > 0)
+    };
+    let is_idle = |part: &String| {
+        !has_written(part) && !has_read_cache(part) && !has_counted(part) && !has_read_service(part)
+    };
+    let idle = parts.into_iter().filter(is_idle).collect();
+    Ok(Report {
+        findings,
+        about,
+        idle,
+        recovery,
+        left,
+        shown: near.finish(),
+    })
+}
+
+/// The measurements after one nemesis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The name of the nemesis on the command line.
+    pub nemesis: String,
+    /// The time from the end of the nemesis until the first acquire of any of our clients; `None`
+    /// without an acquire within a minute.
+    pub first_acquire: Option<Duration>,
+    /// The time from the end of the nemesis until every part of each of our clients had acquired
+    /// its lock; `None` if a part did not acquire its lock within a minute.
+    pub all_progress: Option<Duration>,
+    /// The number of our clients with a part that did not acquire its lock within a minute.
+    #[serde(rename = "never")]
+    pub not_recovered: usize,
+    /// The number of nodes of locks, one session timeout later, whose session no running client has
+    /// reported within another session timeout and a little more.
+    pub nodes_left: usize,
+    /// The number of watches of such sessions, without watches on children; `None` if a server did
+    /// not reply.
+    pub watches_left: Option<usize>,
+}
+
+/// What is left after all our clients had to rest, and then to finish. In a clean run, all numbers
+/// but `unclosed` are 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftovers {
+    /// The number of our clients that did not rest or finish in time, or did not exit with status
+    /// 0.
+    pub clients: usize,
+    /// The number of our clients whose close of the session was not confirmed. Such a session
+    /// expires, so the run can be clean.
+    pub unclosed: usize,
+    /// Counted while our clients rest: they have released all locks, and their sessions are open.
+    pub at_rest: LeftoverCounts,
+    /// Counted after our clients have closed their sessions and ended.
+    pub at_end: LeftoverCounts,
+}
+
+/// The nodes and watches on the servers. They are counted repeatedly until both numbers are 0, or
+/// for a little longer than a session timeout; these are the last numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftoverCounts {
+    /// The nodes of our locks that belong to a session.
+    pub nodes: usize,
+    /// The watches on all servers, including watches on children; `None` if a server did not reply.
+    pub watches: Option<u64>,
+}
+
+impl Leftovers {
+    /// Whether all clients have finished, and certainly nothing is left.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.clients == 0
+            && [self.at_rest, self.at_end]
+                .iter()
+                .all(|it| it.nodes == 0 && it.watches == Some(0))
+    }
+}
+
+impl Recovery {
+    /// Whether every client recovered, and certainly nothing was left behind.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.not_recovered == 0 && self.nodes_left == 0 && self.watches_left == Some(0)
+    }
+}

@@ -6,8 +6,7 @@ use std::ops::AddAssign;
 use clap::ValueEnum;
 use curator_results::faults::{ByNemesis, Lost, Recoveries, Run, Summary, Terms, Times};
 
-use super::document::Report;
-use super::recovery::{LeftoverCounts, Leftovers, Recovery};
+use super::{LeftoverCounts, Leftovers, Recovery, Report};
 use crate::checker::{Aftermath, leaders, part};
 use crate::work::Variant;
 

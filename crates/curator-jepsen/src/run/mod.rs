@@ -2,27 +2,28 @@
 //! and checks the histories of the clients.
 
 mod about;
-mod directory;
+mod recovery;
 mod schedule;
-mod versions;
+
+pub use self::about::{curator_version, kazoo_version, locked_version, today, versions};
+pub use self::schedule::Choice;
+pub use crate::scene::Cast;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use fastrand::Rng;
+use tempfile::TempDir;
 use tokio::time::Instant;
 
-pub use self::schedule::Choice;
-pub use self::versions::{curator_version, kazoo_version, locked_version, today, versions};
-use self::{directory::Directory, schedule::Schedule};
+use self::schedule::Schedule;
 use crate::history::{CACHE, CounterKind, SERVICE};
 use crate::nemesis::Strike;
-use crate::recovery;
 use crate::report::{self, Final, Report};
-pub use crate::scene::Cast;
 use crate::scene::{SESSION_TIMEOUT, Scene, now};
 use crate::work::Part;
 
@@ -139,4 +140,54 @@ async fn strike(scene: &Scene, options: &Options) -> anyhow::Result<Vec<report::
         scene.look().await?;
     }
     Ok(recovery)
+}
+
+/// The directory of a run, which is empty at first.
+#[derive(Debug)]
+enum Directory {
+    /// The directory that the user has chosen.
+    Given(PathBuf),
+    /// A temporary directory. Dropping this value deletes it.
+    Temporary(TempDir),
+}
+
+impl Directory {
+    /// Creates the directory if it is missing.
+    fn prepare(given: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(directory) = given else {
+            return Ok(Self::Temporary(
+                tempfile::Builder::new()
+                    .prefix("curator-jepsen-")
+                    .tempdir()?,
+            ));
+        };
+        let failed = || format!("cannot use the directory {}", directory.display());
+        fs::create_dir_all(directory).with_context(failed)?;
+        // Its files would be checked with the run.
+        let is_empty = fs::read_dir(directory)
+            .with_context(failed)?
+            .next()
+            .is_none();
+        ensure!(is_empty, "{} is not empty", directory.display());
+        // An absolute path, as other processes may have another working directory.
+        Ok(Self::Given(directory.canonicalize().with_context(failed)?))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+
+    /// Deletes a temporary directory after a clean run; otherwise prints its path.
+    fn close(self, is_clean: bool) -> anyhow::Result<()> {
+        let kept = match self {
+            Self::Temporary(directory) if is_clean => return Ok(directory.close()?),
+            Self::Temporary(directory) => directory.keep(),
+            Self::Given(path) => path,
+        };
+        println!("the files of the run are in {}", kept.display());
+        Ok(())
+    }
 }

@@ -1,16 +1,17 @@
-//! Writes the conductor's history, and prints its messages to standard output.
+//! The conductor's history, its messages on standard output, and the progress of the clients, read
+//! from their growing histories.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use curator_recipes::client::ClockInstant;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Progress;
-use crate::history::{self, CONDUCTOR, Event, What};
+use crate::history::{self, CONDUCTOR, CacheSeen, CounterSeen, Event, Outcome, ServiceSeen, What};
 
 /// The conductor's history, the start of the run, and the progress in the clients' histories.
 #[derive(Debug)]
@@ -88,5 +89,287 @@ impl Journal {
     /// The progress of the clients. The lock must not be held across an await point.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Follows the history of each client's current life.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    followed: BTreeMap<u32, Followed>,
+    /// Events before this time do not count as progress.
+    mark: u64,
+    /// The time of the first progress after the mark, by client and part.
+    since: BTreeMap<(u32, String), u64>,
+    acquired: u64,
+    sessions: u64,
+}
+
+/// The history of one client, in its current life.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    path: PathBuf,
+    /// The number of bytes that have been read, in complete lines.
+    read: u64,
+    /// The latest session of each of its ZooKeeper clients: a peer's process may have several.
+    sessions: BTreeMap<Option<String>, i64>,
+    /// Whether the client rests.
+    pub(crate) rests: bool,
+    /// The number of the last comparison of caches for which the client has paused its writes, and
+    /// of the last comparison for which it has reported the content of its caches.
+    pub(crate) quiet: Option<u32>,
+    pub(crate) looked: Option<u32>,
+    /// Why the close of the client was not confirmed.
+    pub(crate) unclosed: Option<String>,
+}
+
+impl Progress {
+    /// Follows the history of the client's next life from now on.
+    pub(crate) fn follow(&mut self, client: u32, path: PathBuf) {
+        let followed = Followed {
+            path,
+            ..Followed::default()
+        };
+        self.followed.insert(client, followed);
+    }
+
+    /// Sets the mark: progress is counted from this time on, which must not be before the last
+    /// [`read`](Self::read).
+    pub(crate) fn mark(&mut self, at: u64) {
+        self.mark = at;
+        self.since.clear();
+    }
+
+    /// Reads the new events of the clients. Skips lines that cannot be parsed: the checker rejects
+    /// these.
+    pub(crate) fn read(&mut self) {
+        let mut events = Vec::new();
+        for (client, followed) in &mut self.followed {
+            for line in followed
+                .lines()
+                .lines()
+                .filter(|line| may_be_relevant(line))
+            {
+                if let Ok(event) = serde_json::from_str::<Event>(line) {
+                    events.push((*client, event));
+                }
+            }
+        }
+        for (client, Event { at, what, .. }) in events {
+            let Some(followed) = self.followed.get_mut(&client) else {
+                continue;
+            };
+            // The part that has made progress, and a time that must be after the mark.
+            let mut progressed = None;
+            match what {
+                // Re-entries and downgrades are not progress.
+                What::Acquired {
+                    part,
+                    reentry: false,
+                    continues: None,
+                    ..
+                } => {
+                    self.acquired += 1;
+                    progressed = Some((part, at));
+                }
+                What::Session {
+                    session, client, ..
+                } => {
+                    self.sessions += 1;
+                    followed.sessions.insert(client, session);
+                }
+                What::Cache {
+                    part,
+                    seen: CacheSeen::Snapshot { asked, look, .. },
+                } => {
+                    followed.looked = followed.looked.max(look);
+                    progressed = Some((part, asked));
+                }
+                What::Counter {
+                    part,
+                    seen:
+                        CounterSeen::Counted {
+                            outcome: Outcome::Acknowledged,
+                            ..
+                        },
+                } => {
+                    progressed = Some((part, at));
+                }
+                What::Service {
+                    part,
+                    seen: ServiceSeen::Registered { before, .. },
+                } => {
+                    progressed = Some((part, before));
+                }
+                What::Cache {
+                    seen: CacheSeen::Quiet { look },
+                    ..
+                } => followed.quiet = Some(look),
+                What::Resting => followed.rests = true,
+                What::Closed { error } => followed.unclosed = error,
+                _ => {}
+            }
+            if let Some((part, _)) = progressed.filter(|(_, after)| *after > self.mark) {
+                self.since.entry((client, part)).or_insert(at);
+            }
+        }
+    }
+
+    /// When a part of a client first made progress after the mark.
+    pub(crate) fn since_mark(&self, client: u32, part: &str) -> Option<u64> {
+        self.since.get(&(client, part.to_owned())).copied()
+    }
+
+    /// The number of acquires and of sessions so far.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (self.acquired, self.sessions)
+    }
+
+    /// The latest sessions of a client in its current life: most clients have one.
+    pub(crate) fn sessions(&self, client: u32) -> impl Iterator<Item = i64> {
+        self.followed
+            .get(&client)
+            .into_iter()
+            .flat_map(|followed| followed.sessions.values().copied())
+    }
+
+    /// The current life of a client.
+    pub(crate) fn followed(&self, client: u32) -> Option<&Followed> {
+        self.followed.get(&client)
+    }
+}
+
+impl Followed {
+    /// The complete lines that have not been read yet.
+    fn lines(&mut self) -> String {
+        let mut text = Vec::new();
+        // The file may be missing: its process creates it.
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.read))?;
+            file.read_to_end(&mut text)
+        });
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        if read.is_err() || whole == 0 {
+            return String::new();
+        }
+        self.read += whole as u64;
+        text.truncate(whole);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// Filters the few relevant lines, so that the others need not be parsed.
+fn may_be_relevant(line: &str) -> bool {
+    let relevant = [
+        "acquired",
+        "session",
+        "resting",
+        "closed",
+        "snapshot",
+        "quiet",
+        "counted",
+        "registered",
+    ];
+    relevant
+        .iter()
+        .any(|what| line.contains(&format!("\"{what}\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn progress_counts_only_complete_lines_after_the_mark() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("w0.0.jsonl");
+        let mut progress = Progress::default();
+        progress.follow(0, path.clone());
+        progress.read();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
+        let acquired = |at: u64, part: &str| {
+            format!(
+                r#"{{"at":{at},"worker":0,"life":0,"what":"acquired","hold":1,"part":"{part}","owner":"o","asked":1,"session":7,"claims":[],"reentry":false}}"#
+            )
+        };
+        progress.mark(10);
+        writeln!(
+            file,
+            r#"{{"at":3,"worker":0,"life":0,"what":"session","session":7}}"#
+        )
+        .unwrap();
+        writeln!(file, "{}", acquired(10, "a")).unwrap();
+        let (torn, rest) = (acquired(12, "b"), acquired(11, "a"));
+        write!(file, "{rest}\n{}", &torn[..40]).unwrap();
+        progress.read();
+        assert_eq!(
+            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (Some(11), None)
+        );
+        assert_eq!(
+            (progress.sessions(0).collect::<Vec<_>>(), progress.totals()),
+            (vec![7], (2, 1))
+        );
+        writeln!(file, "{}\n{}", &torn[40..], acquired(20, "a")).unwrap();
+        progress.read();
+        assert_eq!(
+            (progress.since_mark(0, "a"), progress.since_mark(0, "b")),
+            (Some(11), Some(12))
+        );
+        progress.mark(20);
+        progress.read();
+        assert_eq!(progress.since_mark(0, "a"), None);
+        // Re-entries and downgrades.
+        let again = acquired(21, "a").replace("\"reentry\":false", "\"reentry\":true");
+        let downgraded = acquired(22, "a").replace("\"reentry\"", "\"continues\":1,\"reentry\"");
+        writeln!(file, "{again}\n{downgraded}").unwrap();
+        progress.read();
+        assert_eq!(progress.since_mark(0, "a"), None);
+        writeln!(file, "{}", acquired(23, "a")).unwrap();
+        progress.read();
+        assert_eq!(
+            (
+                progress.since_mark(0, "a"),
+                progress.followed(0).unwrap().rests
+            ),
+            (Some(23), false)
+        );
+        writeln!(file, r#"{{"at":24,"worker":0,"life":0,"what":"resting"}}"#).unwrap();
+        progress.read();
+        assert_eq!(
+            (
+                progress.followed(0).unwrap().rests,
+                progress.followed(0).unwrap().unclosed.as_deref()
+            ),
+            (true, None)
+        );
+        writeln!(
+            file,
+            r#"{{"at":25,"worker":0,"life":0,"what":"closed","error":"unconfirmed"}}"#
+        )
+        .unwrap();
+        progress.read();
+        assert_eq!(
+            progress.followed(0).unwrap().unclosed.as_deref(),
+            Some("unconfirmed")
+        );
+        // Its next life has no session yet.
+        progress.follow(0, directory.path().join("w0.1.jsonl"));
+        assert_eq!(
+            (
+                progress.sessions(0).count(),
+                progress.followed(0).unwrap().rests
+            ),
+            (0, false)
+        );
     }
 }

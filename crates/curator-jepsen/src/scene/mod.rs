@@ -1,17 +1,18 @@
 //! The participants of a run: the ensemble, the store, the clients and the network between them.
 
 mod client;
-mod counters;
-mod finish;
 mod journal;
-mod look;
-mod nodes;
+mod operator;
+mod orders;
 mod process;
-mod progress;
-mod remains;
-mod tied;
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use self::client::Client;
+pub use self::journal::boottime_offset;
+pub(crate) use self::journal::{Followed, Journal, now};
+pub use self::operator::counter_value;
+pub use self::process::{Process, exec_tied};
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -20,17 +21,9 @@ use anyhow::{Context as _, bail};
 use curator_recipes::client::{CuratorClient, Error as ClientError, RetryNTimes};
 use curator_test::TestingCluster;
 use fastrand::Rng;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
-pub(crate) use self::client::Client;
-pub use self::counters::counter_value;
-pub use self::journal::boottime_offset;
-pub(crate) use self::journal::{Journal, now};
-pub(crate) use self::nodes::LockNode;
-pub use self::process::Process;
-pub(crate) use self::progress::{Followed, Progress};
-pub use self::tied::exec_tied;
-use crate::history::{CACHED, SERVICES};
+use crate::history::CACHED;
 use crate::peer::Peer;
 use crate::store::Store;
 use crate::work::{Part, Transport, Work};
@@ -267,78 +260,5 @@ impl Scene {
         living
             .flat_map(|client| progress.sessions(client.number()))
             .collect()
-    }
-
-    /// All nodes of our locks that belong to a session.
-    pub(crate) async fn lock_nodes(&self) -> anyhow::Result<Vec<LockNode>> {
-        self.request("the nodes of the locks", async || {
-            nodes::lock_nodes(&self.operator, self.parts()).await
-        })
-        .await
-    }
-
-    /// The nodes of one of our locks.
-    pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> anyhow::Result<Vec<LockNode>> {
-        let part = random.choice(self.parts().collect::<Vec<_>>());
-        let nodes = async || nodes::lock_nodes(&self.operator, part.iter().cloned()).await;
-        self.request("the nodes of a lock", nodes).await
-    }
-
-    /// Deletes a node, as an operator may, and records it in the history.
-    pub(crate) async fn delete(&self, node: &LockNode, limit: Duration) -> bool {
-        nodes::delete(&self.operator, node, limit, &self.journal).await
-    }
-
-    /// The watches that the servers keep, without those on children: the node and the session of
-    /// each. `None` if a server does not reply. Without watches of caches, as these use a second
-    /// session of the client, which is not reported.
-    pub(crate) async fn node_watches(&self) -> Option<Vec<(String, i64)>> {
-        let mut found = Vec::new();
-        for member in self.cluster.members() {
-            let mut watches = member.watches_by_path().await.ok()?;
-            watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
-            let each = |(path, by): (String, Vec<i64>)| {
-                by.into_iter().map(move |session| (path.clone(), session))
-            };
-            found.extend(watches.into_iter().flat_map(each));
-        }
-        Some(found)
-    }
-
-    /// The sets in the store, and the sets in nodes.
-    pub(crate) async fn sets(&self) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-        let nodes = async || {
-            crate::worker::node_sets(&self.operator)
-                .await
-                .map_err(|error| error.to_string())
-        };
-        let mut sets = self.request("the sets in nodes", nodes).await?;
-        sets.extend(self.store.sets());
-        Ok(sets)
-    }
-
-    fn parts(&self) -> impl Iterator<Item = String> {
-        self.ours().take(1).flat_map(Client::parts)
-    }
-
-    /// Repeats a request until it succeeds. The conductor's session may have to be re-established
-    /// first.
-    async fn request<T, E: ToString>(
-        &self,
-        what: &str,
-        send: impl AsyncFn() -> Result<T, E>,
-    ) -> anyhow::Result<T> {
-        let end = Instant::now() + WAIT_LIMIT;
-        loop {
-            let why = match timeout_at(end, send()).await {
-                Ok(Ok(result)) => return Ok(result),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "no reply".to_owned(),
-            };
-            if Instant::now() >= end {
-                bail!("cannot read {what} from the ensemble within a minute: {why}");
-            }
-            sleep(POLL).await;
-        }
     }
 }

@@ -1,7 +1,9 @@
-//! A client's process.
+//! A client's process, which is killed when its parent ends, even if the parent is killed.
 
 use std::fs::{self, File};
+use std::io;
 use std::io::Write;
+use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 
@@ -129,4 +131,24 @@ impl Drop for Process {
         // If this fails, the process is killed when this process ends.
         drop(self.kill());
     }
+}
+
+/// Replaces this process with another program. The program is killed (SIGKILL) when the thread that
+/// started this process ends, at the latest with the process `parent`, to which the thread belongs.
+/// It is killed even while it is stopped (SIGSTOP). Returns only if the program cannot be executed.
+///
+/// Works on Linux only. On other systems, the program is not killed.
+pub fn exec_tied(parent: u32, command: &mut Command) -> io::Error {
+    #[cfg(target_os = "linux")]
+    if let Err(error) =
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+    {
+        return error.into();
+    }
+    // If the parent has ended before the signal was requested, this process already has another
+    // parent.
+    if parent_id() != parent {
+        return io::Error::other(format!("the parent, process {parent}, has ended"));
+    }
+    command.exec()
 }

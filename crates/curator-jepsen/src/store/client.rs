@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::store_protocol::{Answer, Request};
+use super::{Answer, Request};
 
 /// A client of the store, with one request at a time. It connects on demand.
 #[derive(Debug)]

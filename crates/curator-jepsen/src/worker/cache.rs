@@ -1,9 +1,11 @@
-//! Keeps a cache, and records its events and its content.
+//! Keeps a cache, and records its events and its content. Also reads from the servers the nodes that
+//! caches copy.
 
 use std::future::ready;
 use std::pin::pin;
 use std::time::Duration;
 
+use curator_recipes::client::{self, CuratorClient};
 use curator_recipes::{
     CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Latest, Snapshot,
 };
@@ -11,8 +13,8 @@ use tokio::task::unconstrained;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::Context;
-use super::history_file::now;
-use crate::history::{CACHE, CACHE_SLOW, CacheSeen, Node, What};
+use super::history::now;
+use crate::history::{CACHE, CACHE_SLOW, CACHED, CacheSeen, Node, What};
 use crate::work::CacheOrder;
 
 /// The interval at which the slow consumer reads an event: too long to keep up.
@@ -209,4 +211,36 @@ fn node_of(node: &CachedNode) -> Node {
         mzxid: stat.mzxid,
         data,
     }
+}
+
+/// Syncs, and reads all nodes that caches copy. Must be called while no client writes.
+///
+/// # Errors
+///
+/// Errors of the client, when its retry policy gives up.
+///
+/// # Cancel safety
+///
+/// Only reads: a dropped future has no effect.
+pub async fn cached_nodes(client: &CuratorClient) -> client::Result<Vec<Node>> {
+    client.sync(CACHED).await?;
+    let (mut nodes, mut paths) = (Vec::new(), vec![CACHED.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let (data, stat) = match client.get_data(&path).await {
+            Ok(read) => read,
+            // The node may be missing, even the root.
+            Err(client::Error::NoNode { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let children = client.get_children(&path).await?;
+        paths.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+        let data = String::from_utf8_lossy(&data).into_owned();
+        nodes.push(Node {
+            path,
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            data,
+        });
+    }
+    Ok(nodes)
 }

@@ -7,14 +7,12 @@ use curator_recipes::client::CuratorClient;
 use fastrand::Rng;
 use tokio::time::{sleep, timeout};
 
-use super::guarded::Guarded;
-use super::held::Held;
-use super::history_file::{HistoryFile, now};
+use super::held::{Guarded, Held};
+use super::history::{HistoryFile, now};
 use super::lock::family;
 use super::node_sets::{self, NodeSet};
 use crate::history::{Claim, HoldId, Outcome, What};
-use crate::store::{StoreClient, StoreError};
-use crate::store_protocol::{Answer, Request};
+use crate::store::{Answer, Request, StoreClient, StoreError};
 use crate::work::{Part, Variant, Work};
 
 /// How long a read or a write of a set may take. Only a stopped or disconnected process exceeds it.

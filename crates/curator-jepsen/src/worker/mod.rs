@@ -9,18 +9,14 @@
 
 mod cache;
 mod cache_writer;
-mod cached_nodes;
 mod counter;
-mod guarded;
 mod held;
-mod history_file;
+mod history;
 mod leaders;
 mod lock;
 mod lock_set;
 mod node_sets;
 mod part;
-mod part_history;
-mod sampler;
 mod service;
 
 use std::future::pending;
@@ -37,10 +33,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::cache::CacheTask;
+pub use self::cache::cached_nodes;
 use self::cache_writer::CacheWriter;
-pub use self::cached_nodes::cached_nodes;
 use self::counter::CounterTask;
-use self::history_file::HistoryFile;
+use self::history::HistoryFile;
 pub use self::node_sets::node_sets;
 use self::part::PartTask;
 use self::service::ServiceTask;

@@ -8,11 +8,9 @@ use tokio::time::sleep;
 
 use super::Context;
 use super::held::Held;
-use super::history_file::now;
+use super::history::{PartHistory, Sampler, now};
 use super::lock::{Access, Grant, Lock};
 use super::lock_set::LockSet;
-use super::part_history::PartHistory;
-use super::sampler::Sampler;
 use crate::history::{Claim, HoldId};
 use crate::work::Part;
 

@@ -10,7 +10,7 @@ use curator_recipes::client::CuratorClient;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Context;
-use super::history_file::now;
+use super::history::now;
 use crate::history::{ALL_SERVICES, SERVICE, SERVICES, ServiceSeen, What};
 
 /// The interval at which the registration and the caches are checked.

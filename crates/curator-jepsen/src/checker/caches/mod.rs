@@ -2,34 +2,27 @@
 //!
 //! | [`Kind`] | What is found |
 //! |---|---|
-//! | `Replay` | an event of a stream that is inconsistent with the events before it: `replay.rs` |
-//! | `Backwards` | a state that is older than one reported before: `backwards.rs` |
-//! | `Differs` | while all clients pause their writes, the content of a cache differs from the nodes of the servers: `differs.rs` |
-//! | `StreamDiffers` | while all clients pause their writes, the replay of a stream differs from the content of its cache: `differs.rs` |
-//! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `current.rs` |
+//! | `Replay` | an event of a stream that is inconsistent with the events before it: `stream.rs` |
+//! | `Backwards` | a state that is older than one reported before: `stream.rs` |
+//! | `Differs` | while all clients pause their writes, the content of a cache differs from the nodes of the servers: `tree.rs` |
+//! | `StreamDiffers` | while all clients pause their writes, the replay of a stream differs from the content of its cache: `stream.rs` |
+//! | `Stale` | a cache is not current long after an outage, or its stream has not reported that it is: `stream.rs` |
 //! | `NotCaughtUp` | the snapshot of `caught_up` lacks an earlier write: `caught_up.rs` |
 //!
 //! After each strike, once all clients are connected again, the conductor makes them pause their
 //! writes, and requests the content of their caches; then it reads the nodes from the servers. A
 //! stream belongs to one life of a process.
 
-mod backwards;
 mod caught_up;
-mod current;
-mod differs;
-mod nodes;
-mod replay;
-mod writes;
+mod stream;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::backwards::Newest;
-use self::current::Currency;
-use self::nodes::{Nodes, Snapshot, by_path};
-use self::replay::Replay;
-use self::writes::Writes;
-use super::findings::{CacheAftermath, CacheTally, Kind, Violation};
-use super::parts;
+use self::caught_up::Writes;
+use self::stream::{STALE, Stream};
+use self::tree::{Snapshot, Tree, by_path};
+use super::findings::{CacheAftermath, CacheTally, Kind, Violation, is_ours};
 use super::strikes::Strike;
 use crate::history::CacheSeen;
 
@@ -45,26 +38,6 @@ pub(super) struct Caches {
     found: Vec<Found>,
 }
 
-#[derive(Debug, Default)]
-struct Stream {
-    replay: Replay,
-    newest: Newest,
-    currency: Currency,
-    /// The times of the stream's events, and of its resyncs.
-    events: Vec<u64>,
-    resyncs: Vec<u64>,
-    snapshots: Vec<Snapshot>,
-}
-
-/// One comparison: the nodes on the servers, and the contents of the caches.
-#[derive(Debug, Default)]
-struct Tree {
-    /// When the nodes were read, and from which processes snapshots were requested; `None` if the
-    /// run ended before that.
-    read: Option<(u64, Vec<u32>, Nodes)>,
-    snapshots: BTreeMap<StreamKey, Nodes>,
-}
-
 /// A violation by a cache, of ours or of a peer.
 #[derive(Debug)]
 struct Found {
@@ -75,9 +48,6 @@ struct Found {
     nodes: usize,
     detail: String,
 }
-
-/// The detail of a violation: a cache was stale for too long.
-const STALE: &str = "is not current, although no nemesis is active";
 
 impl Caches {
     /// Records an event. Events of one process arrive in their order.
@@ -140,7 +110,7 @@ impl Caches {
         for (key, stream) in self
             .streams
             .iter()
-            .filter(|((_, _, part), _)| parts::is_ours(part))
+            .filter(|((_, _, part), _)| is_ours(part))
         {
             for (at, detail) in caught_up::check(&stream.snapshots, &self.writes) {
                 self.found.push(Found {
@@ -227,118 +197,6 @@ impl Caches {
             tally,
         }
     }
-}
-
-impl Stream {
-    fn see(&mut self, at: u64, key: &StreamKey, seen: &CacheSeen) -> Vec<Found> {
-        match seen {
-            CacheSeen::State { .. } | CacheSeen::Ready => {}
-            CacheSeen::Resync { .. } => self.resyncs.push(at),
-            _ => self.events.push(at),
-        }
-        let stale = self
-            .currency
-            .see(at, seen)
-            .map(|since| (Kind::Stale, STALE.to_owned(), since));
-        let misfit = self.replay.see(seen);
-        // Peers may report a replaced node as a change.
-        let misfit = misfit.or_else(|| replay::replaced(seen).filter(|_| parts::is_ours(&key.2)));
-        let misfit = misfit.map(|detail| (Kind::Replay, detail, at));
-        let backwards = self
-            .newest
-            .see(seen)
-            .into_iter()
-            .map(|detail| (Kind::Backwards, detail, at));
-        let found = misfit.into_iter().chain(backwards).chain(stale);
-        found
-            .map(|(kind, detail, at)| Found {
-                kind,
-                at,
-                key: key.clone(),
-                nodes: 1,
-                detail,
-            })
-            .collect()
-    }
-
-    /// Checks a snapshot that the conductor has requested, without the nodes on the servers.
-    fn check_snapshot(&mut self, snapshot: &Snapshot, key: &StreamKey) -> Vec<Found> {
-        let stale = self
-            .currency
-            .check(snapshot)
-            .map(|detail| (Kind::Stale, 1, detail.to_owned()));
-        let differences = differs::differences(&self.replay.nodes, &snapshot.nodes);
-        let stream = (!differences.is_empty()).then(|| {
-            (
-                Kind::StreamDiffers,
-                differences.len(),
-                describe("stream", &differences),
-            )
-        });
-        let found = stale.into_iter().chain(stream);
-        found
-            .map(|(kind, nodes, detail)| Found {
-                kind,
-                at: snapshot.at,
-                key: key.clone(),
-                nodes,
-                detail,
-            })
-            .collect()
-    }
-}
-
-impl Tree {
-    /// For each stream from which a snapshot was requested: the time, the part, and the violation,
-    /// if any.
-    fn compare(&self, streams: &BTreeSet<&StreamKey>) -> Vec<(u64, String, Option<Found>)> {
-        let Some((at, asked, nodes)) = &self.read else {
-            return Vec::new();
-        };
-        // The conductor has requested the snapshot from the last life of each process.
-        let last: BTreeMap<(u32, &str), &StreamKey> = streams
-            .iter()
-            .map(|key| ((key.0, key.2.as_str()), *key))
-            .filter(|((worker, _), _)| asked.contains(worker))
-            .collect();
-        let found = |key: &StreamKey| {
-            let of = |(worker, _, part): &StreamKey| *worker == key.0 && *part == key.2;
-            let Some((key, snapshot)) = self.snapshots.iter().find(|(it, _)| of(it)) else {
-                let detail = "has not reported its content".to_owned();
-                return Some(Found {
-                    kind: Kind::Stale,
-                    at: *at,
-                    key: key.clone(),
-                    nodes: 1,
-                    detail,
-                });
-            };
-            let differences = differs::differences(snapshot, nodes);
-            let detail = describe("content", &differences);
-            let found = || Found {
-                kind: Kind::Differs,
-                at: *at,
-                key: key.clone(),
-                nodes: differences.len(),
-                detail,
-            };
-            (!differences.is_empty()).then(found)
-        };
-        last.values()
-            .map(|key| (*at, key.2.clone(), found(key)))
-            .collect()
-    }
-}
-
-/// The number of differences, and the first three.
-fn describe(what: &str, differences: &[String]) -> String {
-    let first = differences
-        .iter()
-        .take(3)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join("; ");
-    format!("{what} differs in {} nodes: {first}", differences.len())
 }
 
 impl Found {

@@ -31,7 +31,7 @@ const UNOWNED: Duration = SESSION_TIMEOUT.saturating_add(SLACK);
 /// # Cancel safety
 ///
 /// Only reads: a dropped future has no effect.
-pub(crate) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow::Result<Recovery> {
+pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow::Result<Recovery> {
     let begin = Instant::now();
     scene.journal.progress().mark(healed);
     let idle = loop {
