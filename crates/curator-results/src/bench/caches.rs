@@ -83,12 +83,13 @@ fn total_counts(results: &PeerResults) -> [String; 3] {
 /// The memory per node, from the first round, as later rounds reuse memory. Shown only for loads:
 /// the other cases use the same trees.
 fn memory(results: &PeerResults, nodes: f64, bytes: fn(&Cache) -> Option<u64>) -> String {
-    let first = results
+    let bytes = results
         .rounds
         .first()
         .and_then(|round| round.cache.as_ref())
-        .filter(|cache| cache.events == 0);
-    optional(first.and_then(bytes).map(|bytes| bytes as f64 / nodes))
+        .filter(|cache| cache.events == 0)
+        .and_then(bytes);
+    optional(bytes.map(|bytes| bytes as f64 / nodes))
 }
 
 #[cfg(test)]
@@ -129,16 +130,11 @@ mod tests {
             kind: Kind::Cache,
             peers,
         };
-        let table = caches(&environment(vec![case])).markdown();
-        let cells = |line: &str| {
-            line.split('|')
-                .map(|cell| cell.trim().to_owned())
-                .collect::<Vec<_>>()
-        };
-        table
+        caches(&environment(vec![case]))
+            .markdown()
             .lines()
             .filter(|line| line.contains(name))
-            .map(cells)
+            .map(|line| line.split('|').map(|cell| cell.trim().to_owned()).collect())
             .collect()
     }
 

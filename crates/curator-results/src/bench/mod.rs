@@ -70,7 +70,7 @@ pub struct PeerResults {
 pub enum Kind {
     /// The number of operations in a given time.
     Timed,
-    /// The time in which a crowd of waiters joins the queue, and in which it drains.
+    /// The time until a crowd of waiters has joined the queue, and until the queue has drained.
     Crowd,
     /// The time until a cache contains a tree or its changes, or until all instances of a service
     /// are registered or found.
@@ -83,7 +83,7 @@ pub struct Round {
     /// The number of operations: waiters of a crowd, nodes or changes of a cache, instances of a
     /// discovery.
     pub operations: u64,
-    /// The duration by the worker's clock; with several processes, that of the slowest process.
+    /// The duration by the worker's clock; with several processes, of the slowest one.
     pub nanoseconds: u64,
     /// The processor time.
     pub processor: u64,
@@ -112,7 +112,7 @@ pub struct Floor {
 }
 
 /// The measurements of a crowd besides the time of the drain, which is the round's time. The
-/// round's other values include the time in which the waiters join the queue.
+/// round's other values include the time until all waiters have joined the queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Crowd {
     /// The time until all tasks waited.
@@ -188,11 +188,9 @@ impl CaseResults {
     /// The shortest median time per operation of all peers except ours.
     #[must_use]
     pub fn best_peer(&self) -> Option<f64> {
-        let others = self
-            .peers
+        self.peers
             .iter()
-            .filter(|results| results.peer != Peer::Ours);
-        others
+            .filter(|results| results.peer != Peer::Ours)
             .filter_map(|results| Some(results.time()?.median))
             .min_by(f64::total_cmp)
     }
@@ -224,11 +222,9 @@ impl PeerResults {
             .rounds
             .iter()
             .filter_map(|round| round.floor)
-            .filter(|floor| floor.operations > 0);
-        Some(
-            Spread::of(floors.map(|floor| floor.nanoseconds as f64 / floor.operations as f64))?
-                .median,
-        )
+            .filter(|floor| floor.operations > 0)
+            .map(|floor| floor.nanoseconds as f64 / floor.operations as f64);
+        Some(Spread::of(floors)?.median)
     }
 
     /// Nanoseconds of processor time per operation.
@@ -264,8 +260,12 @@ impl PeerResults {
     }
 
     fn per_operation(&self, what: impl Fn(&Round) -> u64) -> Option<Spread> {
-        let rounds = self.rounds.iter().filter(|round| round.operations > 0);
-        Spread::of(rounds.map(|round| what(round) as f64 / round.operations as f64))
+        let rounds = self
+            .rounds
+            .iter()
+            .filter(|round| round.operations > 0)
+            .map(|round| what(round) as f64 / round.operations as f64);
+        Spread::of(rounds)
     }
 }
 

@@ -18,8 +18,10 @@ impl Spread {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
-        let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+        let least = *values.first()?;
+        let most = *values.last()?;
+        let low = values[(values.len() - 1) / 2];
+        let high = values[values.len() / 2];
         Some(Self {
             median: f64::midpoint(low, high),
             least,
@@ -78,10 +80,12 @@ pub(super) fn optional(value: Option<f64>) -> String {
 
 /// The smallest and the greatest value.
 pub(super) fn range(spread: Option<Spread>, scale: f64) -> String {
-    let text = |Spread { least, most, .. }| {
-        format!("{} to {}", number(least * scale), number(most * scale))
-    };
-    spread.map_or_else(|| NOTHING.to_owned(), text)
+    spread.map_or_else(
+        || NOTHING.to_owned(),
+        |Spread { least, most, .. }| {
+            format!("{} to {}", number(least * scale), number(most * scale))
+        },
+    )
 }
 
 #[cfg(test)]

@@ -39,12 +39,11 @@ pub fn markdown(document: &Document) -> String {
     }
     let mut text = about.markdown();
     for (peer, remark) in REMARKS {
-        let is_measured = |case: &CaseResults| case.of(peer).is_some();
         if document
             .environments
             .iter()
             .flat_map(|environment| &environment.cases)
-            .any(is_measured)
+            .any(|case| case.of(peer).is_some())
         {
             text += &format!("\n{remark}\n");
         }
@@ -87,7 +86,8 @@ pub fn markdown(document: &Document) -> String {
 /// The table of cases that repeat an operation for a time. Each number is for one operation.
 fn timed(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Timed, |case, results| {
-        let (time, median) = (results.time(), results.time().map(|time| time.median));
+        let time = results.time();
+        let median = time.map(|time| time.median);
         let [requests, round_trips, sent, received] =
             counts_per_operation(results.counts.as_ref(), case.kind);
         vec![
@@ -120,7 +120,8 @@ fn timed(environment: &EnvironmentResults) -> Table {
 fn crowds(environment: &EnvironmentResults) -> Table {
     table(environment, Kind::Crowd, |case, results| {
         let waiters = results.rounds.first().map_or(0, |round| round.operations) as f64;
-        let (drain, median) = (results.time(), results.time().map(|drain| drain.median));
+        let drain = results.time();
+        let median = drain.map(|drain| drain.median);
         let [requests, _, _, received] = counts_per_operation(results.counts.as_ref(), case.kind);
         let of_crowd =
             |what: fn(&Crowd) -> Option<u64>| results.of_crowd(what).map(|spread| spread.median);
@@ -212,15 +213,19 @@ pub(super) fn table(
     kind: Kind,
     cells: impl Fn(&CaseResults, &PeerResults) -> Vec<(&'static str, String)>,
 ) -> Table {
-    let cases = environment.cases.iter().filter(|case| case.kind == kind);
-    let results = cases.flat_map(|case| case.peers.iter().map(move |results| (case, results)));
-    Table::of_cells(results.map(|(case, results)| {
-        let names = vec![
-            ("case", case.name.clone()),
-            ("client", results.peer.to_string()),
-        ];
-        [names, cells(case, results), vec![("note", note(results))]].concat()
-    }))
+    let rows = environment
+        .cases
+        .iter()
+        .filter(|case| case.kind == kind)
+        .flat_map(|case| case.peers.iter().map(move |results| (case, results)))
+        .map(|(case, results)| {
+            let names = vec![
+                ("case", case.name.clone()),
+                ("client", results.peer.to_string()),
+            ];
+            [names, cells(case, results), vec![("note", note(results))]].concat()
+        });
+    Table::of_cells(rows)
 }
 
 /// The ratio `dividend / divisor`: how many times as large the first number is.
@@ -238,8 +243,13 @@ fn note(results: &PeerResults) -> String {
         .counts_note
         .as_ref()
         .map(|why| format!("not counted: {why}"));
-    let notes: Vec<_> = results.note.iter().cloned().chain(counts).collect();
-    notes.join("; ")
+    results
+        .note
+        .iter()
+        .cloned()
+        .chain(counts)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[cfg(test)]
@@ -339,11 +349,13 @@ mod tests {
 
     fn row<'a>(markdown: &'a str, case: &str, peer: &str) -> Vec<&'a str> {
         let start = format!("| {case} | {peer} |");
-        let line = markdown
+        markdown
             .lines()
             .find(|line| line.starts_with(&start))
-            .unwrap();
-        line.split('|').map(str::trim).collect()
+            .unwrap()
+            .split('|')
+            .map(str::trim)
+            .collect()
     }
 
     #[test]

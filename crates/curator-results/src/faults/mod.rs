@@ -256,8 +256,8 @@ pub struct ServiceTally {
     /// How often such a read returned an instance whose session had ended longer ago than the
     /// bound.
     pub dead: u64,
-    /// The longest time, in nanoseconds, for which an instance was returned after the certain end
-    /// of its session.
+    /// For how many nanoseconds, at most, an instance was returned after the certain end of its
+    /// session.
     #[serde(skip_serializing_if = "is_zero")]
     pub longest: u64,
 }

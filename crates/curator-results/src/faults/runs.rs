@@ -58,10 +58,11 @@ pub(super) fn about(runs: &[Run]) -> Table {
 
 /// One row for each run, with the facts that differ. A column without known values is omitted.
 pub(super) fn table(runs: &[Run]) -> Table {
-    let different = facts(runs)
+    let different: Vec<_> = facts(runs)
         .into_iter()
-        .filter(|(_, values)| values.len() > 1);
-    let different: Vec<_> = different.map(|(what, _)| what).collect();
+        .filter(|(_, values)| values.len() > 1)
+        .map(|(what, _)| what)
+        .collect();
     let lost: BTreeSet<_> = runs
         .iter()
         .flat_map(|run| run.lost.keys().map(String::as_str))
@@ -79,16 +80,14 @@ pub(super) fn table(runs: &[Run]) -> Table {
         .iter()
         .map(|column| format!("{column}: lost"))
         .collect();
-    let head = different
+    let head: Vec<_> = different
         .iter()
         .copied()
         .chain(["strikes"])
-        .chain(heads.iter().map(String::as_str));
-    let mut table = Table::new(
-        &head
-            .chain(["violations", "not recovered", "left", "clean"])
-            .collect::<Vec<_>>(),
-    );
+        .chain(heads.iter().map(String::as_str))
+        .chain(["violations", "not recovered", "left", "clean"])
+        .collect();
+    let mut table = Table::new(&head);
     for run in runs {
         let facts = different
             .iter()
@@ -165,12 +164,10 @@ mod tests {
             let peer = peer.map(|version| ("kazoo".to_owned(), version.to_owned()));
             let about = [("commit", "abc"), ("seed", seed)]
                 .map(|(what, value)| (what.to_owned(), value.to_owned()));
-            let lost = [("kazoo-plain", 0, 3), ("plain", 1, 8)];
-            let lost = lost
+            let lost = [("kazoo-plain", 0, 3), ("plain", 1, 8)]
                 .map(|(name, lost, acknowledged)| (name.to_owned(), Lost { lost, acknowledged }));
-            let about = about.into_iter().chain(peer).collect();
             Run {
-                about,
+                about: about.into_iter().chain(peer).collect(),
                 lost: lost.into(),
                 strikes,
                 violations: Some(0),

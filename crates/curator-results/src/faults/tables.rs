@@ -61,25 +61,22 @@ pub(super) fn recovery(recovery: &BTreeMap<String, Recoveries>) -> Table {
 
 /// The effects of each nemesis on each kind of cache.
 pub(super) fn caches(caches: &ByNemesis<CacheTally>) -> Table {
-    let rows = caches.iter().flat_map(|(nemesis, parts)| {
-        parts
-            .iter()
-            .map(move |(part, tally)| (nemesis, part, tally))
-    });
-    Table::of_cells(rows.map(|(nemesis, part, tally)| {
-        vec![
-            ("Caches", nemesis.clone()),
-            ("of", part.clone()),
-            ("contents compared", tally.looks.to_string()),
-            ("differed", tally.differing.to_string()),
-            ("in nodes", tally.nodes.to_string()),
-            ("streams differed", tally.streams.to_string()),
-            ("not current", tally.silent.to_string()),
-            ("events", tally.events.to_string()),
-            ("backwards", tally.backwards.to_string()),
-            ("did not fit", tally.misfits.to_string()),
-            ("resyncs", tally.resyncs.to_string()),
-        ]
+    Table::of_cells(caches.iter().flat_map(|(nemesis, parts)| {
+        parts.iter().map(move |(part, tally)| {
+            vec![
+                ("Caches", nemesis.clone()),
+                ("of", part.clone()),
+                ("contents compared", tally.looks.to_string()),
+                ("differed", tally.differing.to_string()),
+                ("in nodes", tally.nodes.to_string()),
+                ("streams differed", tally.streams.to_string()),
+                ("not current", tally.silent.to_string()),
+                ("events", tally.events.to_string()),
+                ("backwards", tally.backwards.to_string()),
+                ("did not fit", tally.misfits.to_string()),
+                ("resyncs", tally.resyncs.to_string()),
+            ]
+        })
     }))
 }
 
@@ -129,10 +126,11 @@ pub(super) fn leaders(leaders: &ByNemesis<Terms>) -> [Table; 2] {
     ]
     .map(|(title, text)| {
         let kinds: BTreeSet<_> = leaders.values().flat_map(|kinds| kinds.keys()).collect();
-        let head = [title]
+        let head: Vec<_> = [title]
             .into_iter()
-            .chain(kinds.iter().map(|kind| kind.as_str()));
-        let mut table = Table::new(&head.collect::<Vec<_>>());
+            .chain(kinds.iter().map(|kind| kind.as_str()))
+            .collect();
+        let mut table = Table::new(&head);
         for (nemesis, of) in leaders {
             let cells = kinds
                 .iter()
