@@ -65,8 +65,8 @@ fn version_of(
     prepared: &Prepared,
     version: impl Fn(&std::ffi::OsStr) -> Option<String>,
 ) -> String {
-    let value = variable(peer).and_then(|variable| prepared.get(variable));
-    value
+    variable(peer)
+        .and_then(|variable| prepared.get(variable))
         .and_then(|value| version(value))
         .unwrap_or_else(|| UNKNOWN.to_owned())
 }
@@ -83,11 +83,12 @@ fn go_version(program: &str) -> Option<String> {
 /// The versions of the module and of Go, from the output of `go version -m`.
 fn go_module(text: &str) -> Option<String> {
     let go = text.lines().next()?.rsplit(' ').next()?;
-    let mut words = text
+    let version = text
         .lines()
         .find(|line| line.split_whitespace().nth(1) == Some(GO_MODULE))?
-        .split_whitespace();
-    Some(format!("{}, {go}", words.nth(2)?))
+        .split_whitespace()
+        .nth(2)?;
+    Some(format!("{version}, {go}"))
 }
 
 fn read(path: &str) -> String {
@@ -100,12 +101,9 @@ fn first_line(path: &str) -> String {
 
 /// The value of the first line with this name, as in `model name : a processor`.
 fn value_of(text: &str, name: &str) -> String {
-    let mut lines = text
-        .lines()
+    text.lines()
         .filter_map(|line| line.split_once(':'))
-        .filter(|(key, _)| key.trim() == name);
-    lines
-        .next()
+        .find(|(key, _)| key.trim() == name)
         .map_or(UNKNOWN, |(_, value)| value.trim())
         .to_owned()
 }

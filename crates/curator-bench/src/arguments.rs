@@ -120,8 +120,10 @@ const QUICK: Duration = Duration::from_millis(300);
 
 fn kind(text: &str) -> Result<ServerKind, String> {
     const KINDS: [ServerKind; 2] = [ServerKind::Embedded, ServerKind::Real];
-    let known = KINDS.into_iter().find(|kind| kind.name() == text);
-    known.ok_or_else(|| format!("give one of {}", KINDS.map(ServerKind::name).join(", ")))
+    KINDS
+        .into_iter()
+        .find(|kind| kind.name() == text)
+        .ok_or_else(|| format!("give one of {}", KINDS.map(ServerKind::name).join(", ")))
 }
 
 /// The directory of the program. Unlike the directory for temporary files, it is seldom in memory.
@@ -136,9 +138,8 @@ impl RunArguments {
     pub(crate) fn options(&self, program: PathBuf) -> Result<Options, String> {
         let time = Duration::try_from_secs_f64(self.seconds)
             .ok()
-            .filter(|time| !time.is_zero());
-        let time =
-            time.ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
+            .filter(|time| !time.is_zero())
+            .ok_or_else(|| format!("--seconds is {}: give a positive number", self.seconds))?;
         let mut environments = Vec::new();
         environments.extend((!self.no_loopback).then_some(EnvironmentKind::Loopback));
         environments.extend(
@@ -184,8 +185,10 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<Options, String> {
         let arguments = ["curator-bench"].iter().chain(arguments);
-        let arguments = Arguments::try_parse_from(arguments).map_err(|error| error.to_string())?;
-        arguments.run.options("program".into())
+        Arguments::try_parse_from(arguments)
+            .map_err(|error| error.to_string())?
+            .run
+            .options("program".into())
     }
 
     #[test]

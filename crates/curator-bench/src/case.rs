@@ -63,28 +63,9 @@ const QUICK_WAITERS: usize = 50;
 const QUICK_TREE: usize = 1_000;
 const QUICK_INSTANCES: usize = 100;
 
-/// All cases, in the order in which they run. `quick` makes them small.
+/// All cases, in the order they run. `quick` makes them small.
 pub(crate) fn all(quick: bool) -> Vec<Case> {
-    let sessions = |number: usize| {
-        if quick {
-            number.min(QUICK_SESSIONS)
-        } else {
-            number
-        }
-    };
-    let crowd = |number: usize| {
-        if quick {
-            number.min(QUICK_WAITERS)
-        } else {
-            number
-        }
-    };
-    let case = |name: String, workload: Workload| Case {
-        name,
-        processes: 1,
-        workload,
-    };
-    let new = |operation, lock| Workload::new(operation, lock, "");
+    let sessions = |number: usize| at_most(number, QUICK_SESSIONS, quick);
     let mut cases = Vec::new();
     for (lock, members) in CYCLES {
         let name = if members > 0 {
@@ -92,85 +73,79 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
         } else {
             format!("cycle-{lock}")
         };
-        cases.push(case(
+        cases.push(Case::new(
             name,
             Workload {
                 members,
-                ..new(Operation::Cycle, lock)
+                ..workload(Operation::Cycle, lock)
             },
         ));
     }
     for lock in [Lock::Mutex, Lock::Write] {
-        cases.push(case(
+        cases.push(Case::new(
             format!("reentry-{lock}"),
-            new(Operation::Reentry, lock),
+            workload(Operation::Reentry, lock),
         ));
     }
     for tasks in DISTINCT.map(sessions) {
-        cases.push(case(
+        cases.push(Case::new(
             format!("distinct-{tasks}"),
             Workload {
                 tasks,
-                ..new(Operation::Distinct, Lock::Mutex)
+                ..workload(Operation::Distinct, Lock::Mutex)
             },
         ));
     }
     for sessions in HANDOVER.map(sessions) {
-        cases.push(case(
+        cases.push(Case::new(
             format!("handover-{sessions}"),
             Workload {
                 sessions,
-                ..new(Operation::Handover, Lock::Mutex)
+                ..workload(Operation::Handover, Lock::Mutex)
             },
         ));
     }
-    let floor = Workload {
-        sessions: sessions(FLOOR_SESSIONS),
-        ..new(Operation::Handover, Lock::Floor)
-    };
-    cases.push(case("handover-floor".to_owned(), floor));
+    cases.push(Case::new(
+        "handover-floor".to_owned(),
+        Workload {
+            sessions: sessions(FLOOR_SESSIONS),
+            ..workload(Operation::Handover, Lock::Floor)
+        },
+    ));
     for processes in HANDOVER.map(sessions) {
-        let workload = Workload {
-            sessions: 1,
-            ..new(Operation::Handover, Lock::Mutex)
-        };
         cases.push(Case {
             name: format!("handover-processes-{processes}"),
             processes,
-            workload,
+            workload: Workload {
+                sessions: 1,
+                ..workload(Operation::Handover, Lock::Mutex)
+            },
         });
     }
-    let fleet = Workload {
-        sessions: sessions(FLEET),
-        ..new(Operation::Handover, Lock::Mutex)
-    };
-    cases.push(case(format!("fleet-{}", fleet.sessions), fleet));
-    let readers = Workload {
-        sessions: sessions(READERS),
-        rounds: 10,
-        ..new(Operation::Readers, Lock::Read)
-    };
-    cases.push(case(format!("readers-{}", readers.sessions), readers));
-    let crowds = |waiters: usize| {
-        let crowd = move |(each, name): (bool, &str)| {
-            case(
-                format!("{name}-{waiters}"),
-                Workload {
-                    waiters,
-                    each,
-                    ..new(Operation::Crowd, Lock::Mutex)
-                },
-            )
-        };
-        [(false, "crowd"), (true, "crowd-each")].map(crowd)
-    };
-    let [few, many] = CROWDS.map(crowd);
+    let fleet = sessions(FLEET);
+    cases.push(Case::new(
+        format!("fleet-{fleet}"),
+        Workload {
+            sessions: fleet,
+            ..workload(Operation::Handover, Lock::Mutex)
+        },
+    ));
+    let readers = sessions(READERS);
+    cases.push(Case::new(
+        format!("readers-{readers}"),
+        Workload {
+            sessions: readers,
+            rounds: 10,
+            ..workload(Operation::Readers, Lock::Read)
+        },
+    ));
+    let [few, many] = CROWDS.map(|waiters| at_most(waiters, QUICK_WAITERS, quick));
     cases.extend(crowds(few));
-    cases.push(case(
+    cases.push(Case::new(
         format!("reconnect-{few}"),
         Workload {
             waiters: few,
-            ..new(Operation::Reconnect, Lock::Mutex)
+            ..workload(Operation::Reconnect, Lock::Mutex)
         },
     ));
     // The last of the lock cases, as so many long lists of children may crash a server.
@@ -184,26 +159,41 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     cases
 }
 
+/// The number, which is limited in a smoke run.
+fn at_most(number: usize, most: usize, quick: bool) -> usize {
+    if quick { number.min(most) } else { number }
+}
+
+fn workload(operation: Operation, lock: Lock) -> Workload {
+    Workload::new(operation, lock, "")
+}
+
+/// The cases of a crowd: its waiters wait for one lock, or each for a separate lock.
+fn crowds(waiters: usize) -> [Case; 2] {
+    [(false, "crowd"), (true, "crowd-each")].map(|(each, name)| {
+        Case::new(
+            format!("{name}-{waiters}"),
+            Workload {
+                waiters,
+                each,
+                ..workload(Operation::Crowd, Lock::Mutex)
+            },
+        )
+    })
+}
+
 /// The cases of a cache. They come after the lock cases, as their trees stay on the server.
 fn caches(quick: bool) -> Vec<Case> {
-    let tree = |number: usize| {
-        if quick {
-            number.min(QUICK_TREE)
-        } else {
-            number
-        }
-    };
+    let tree = |number: usize| at_most(number, QUICK_TREE, quick);
     let case = |operation: Operation, number: usize, nodes: usize, marked: usize| {
-        let workload = Workload {
-            nodes,
-            marked,
-            ..Workload::new(operation, Lock::Cache, "")
-        };
-        Case {
-            name: format!("{operation}-{number}"),
-            processes: 1,
-            workload,
-        }
+        Case::new(
+            format!("{operation}-{number}"),
+            Workload {
+                nodes,
+                marked,
+                ..workload(operation, Lock::Cache)
+            },
+        )
     };
     let [_, followed, _] = TREES.map(tree);
     let changes = tree(STORM);
@@ -232,15 +222,17 @@ fn counters(processes: usize) -> impl Iterator<Item = Case> {
     [Lock::Counter, Lock::Receipt]
         .into_iter()
         .flat_map(move |lock| {
-            let workload = Workload {
-                sessions: 1,
-                ..Workload::new(Operation::Increment, lock, "")
-            };
-            let many = format!("increment-{lock}-{processes}");
-            [(format!("increment-{lock}"), 1), (many, processes)].map(|(name, processes)| Case {
+            [
+                (format!("increment-{lock}"), 1),
+                (format!("increment-{lock}-{processes}"), processes),
+            ]
+            .map(|(name, processes)| Case {
                 name,
                 processes,
-                workload: workload.clone(),
+                workload: Workload {
+                    sessions: 1,
+                    ..workload(Operation::Increment, lock)
+                },
             })
         })
 }
@@ -249,16 +241,14 @@ fn counters(processes: usize) -> impl Iterator<Item = Case> {
 fn discoveries(nodes: usize) -> [Case; 2] {
     // `find` has two sessions: one registers the instances, the other finds them.
     [(Operation::Register, 1), (Operation::Find, 2)].map(|(operation, sessions)| {
-        let workload = Workload {
-            nodes,
-            sessions,
-            ..Workload::new(operation, Lock::Discovery, "")
-        };
-        Case {
-            name: format!("{operation}-{nodes}"),
-            processes: 1,
-            workload,
-        }
+        Case::new(
+            format!("{operation}-{nodes}"),
+            Workload {
+                nodes,
+                sessions,
+                ..workload(operation, Lock::Discovery)
+            },
+        )
     })
 }
 
@@ -301,6 +291,15 @@ pub(crate) fn warm_up(workload: &Workload) -> Workload {
 }
 
 impl Case {
+    /// A case for one process.
+    fn new(name: String, workload: Workload) -> Self {
+        Self {
+            name,
+            processes: 1,
+            workload,
+        }
+    }
+
     /// Whether the bench requests the case from a peer. The worker reports cases that it does not
     /// support.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {

@@ -1,4 +1,4 @@
-//! The environments in which cases run: servers, and the network delay between clients and servers.
+//! The environments that cases run in: servers, and the network delay between clients and servers.
 
 use std::fmt;
 use std::fs;
@@ -149,18 +149,18 @@ fn worker_threads() -> String {
 async fn ensemble(members: usize, disk: &Path) -> anyhow::Result<Environment> {
     let builder = TestingCluster::builder()
         .tick_time(TICK)
-        .data_directory(disk);
-    let builder = JAVA
-        .into_iter()
-        .fold(builder, TestingClusterBuilder::java_option);
-    let builder = builder
+        .data_directory(disk)
         .system_property("zookeeper.forceSync", "yes")
         .system_property(WORKER_THREADS, worker_threads())
         .system_property(
             "znode.container.checkIntervalMs",
             CONTAINER_CHECK.as_millis().to_string(),
         );
-    let cluster = builder.start(members).await?;
+    let cluster = JAVA
+        .into_iter()
+        .fold(builder, TestingClusterBuilder::java_option)
+        .start(members)
+        .await?;
     let leader = cluster.leader().await?;
     let member = (0..members)
         .find(|member| *member != leader)
@@ -205,8 +205,10 @@ impl Environment {
     /// delay.
     pub(crate) async fn trees(&self) -> anyhow::Result<Arc<Trees>> {
         let server = self.server().to_string();
-        let connect = || async { Trees::connect(&server).await.map(Arc::new) };
-        self.trees.get_or_try_init(connect).await.cloned()
+        self.trees
+            .get_or_try_init(async || Trees::connect(&server).await.map(Arc::new))
+            .await
+            .cloned()
     }
 
     /// Restarts servers that do not reply, as a crowd may crash a server. Returns whether it
@@ -254,11 +256,12 @@ fn file_system(directory: &Path) -> String {
 /// The kind of the mount with the longest path that contains the directory; of two with the same
 /// path, the later one.
 fn kind_of<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
-    let mounts = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        Some((words.next()?, words.next()?))
-    });
     mounts
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            Some((words.next()?, words.next()?))
+        })
         .filter(|(path, _)| directory.starts_with(path))
         .max_by_key(|(path, _)| path.len())
         .map(|(_, kind)| kind)

@@ -6,8 +6,8 @@
 //!
 //! Every client, ours included, runs in separate processes, which all get the same requests
 //! ([`protocol`]). The bench measures the time, by the worker's clock; processor time, context
-//! switches and memory as the system reports them ([`process`]); requests, round trips and bytes at a
-//! proxy. The proxy adds time, so requests are counted in a separate run.
+//! switches and memory as the system reports them ([`process`]); requests, round trips and bytes at
+//! a proxy. The proxy adds time, so requests are counted in a separate run.
 //!
 //! | Module | |
 //! |---|---|
@@ -113,13 +113,13 @@ fn measure(options: &run::Options, json: Option<&Path>) -> anyhow::Result<Docume
     allow_many_files().context("cannot allow so many open files")?;
     // A worker is killed when the thread that started it ends, so the main thread starts the
     // workers.
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
-    let runtime = runtime.context("cannot start a runtime")?;
-    runtime.block_on(run::run(options, |document| {
-        json.map_or(Ok(()), |file| save(document, file))
-    }))
+        .build()
+        .context("cannot start a runtime")?
+        .block_on(run::run(options, |document| {
+            json.map_or(Ok(()), |file| save(document, file))
+        }))
 }
 
 /// Raises the limit of open files as far as the system permits.

@@ -87,7 +87,7 @@ pub(crate) fn command(peer: Peer, program: &Path, prepared: &Prepared) -> anyhow
     Ok(command)
 }
 
-/// The workspace in which this program was built.
+/// The workspace this program was built in.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Reads the locations from the environment; for missing ones, runs `cargo xtask`, which finds or
@@ -125,12 +125,12 @@ fn run_xtask(peer: Option<Peer>, prepared: &mut Prepared) -> anyhow::Result<()> 
     let mut command = Command::new(cargo);
     command
         .args(["run", "--quiet", "--package", "xtask", "--", "environment"])
-        .args(peer.map(prepared_as));
-    command
+        .args(peer.map(prepared_as))
         .current_dir(Path::new(WORKSPACE))
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
-    let mut child = command.stdout(Stdio::piped()).spawn().context(FAILED)?;
+    let mut child = command.spawn().context(FAILED)?;
     let read = child.stdout.take().map_or(Ok(()), |output| {
         read_variables(BufReader::new(output), prepared)
     });
@@ -179,14 +179,12 @@ mod tests {
         let mut prepared = Prepared::default();
         let line = |peer: Peer, prepared: &Prepared| {
             let command = command(peer, Path::new("/bench"), prepared)?;
-            let words = [command.get_program()]
+            let words: Vec<_> = [command.get_program()]
                 .into_iter()
-                .chain(command.get_args());
-            anyhow::Ok(
-                words
-                    .map(|word| word.to_string_lossy().into_owned())
-                    .collect::<Vec<_>>(),
-            )
+                .chain(command.get_args())
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            anyhow::Ok(words)
         };
         assert_eq!(
             line(Peer::Ours, &prepared).unwrap(),

@@ -142,34 +142,34 @@ struct Group {
 }
 
 fn groups(environment: &EnvironmentResults, subject: &Subject) -> Vec<Group> {
-    let is_shown = |case: &&CaseResults| {
-        subject
-            .cases
-            .iter()
-            .any(|begin| case.name.starts_with(begin))
-    };
-    let group = |case: &CaseResults| {
-        let values = case
-            .peers
-            .iter()
-            .map(|results| (results.peer, (subject.value)(results)));
-        let (there, missing): (Vec<_>, Vec<_>) = values.partition(|(_, value)| value.is_some());
-        let bars = there
-            .into_iter()
-            .filter_map(|(peer, value)| Some((peer, value?)))
-            .collect();
-        Group {
-            label: label(&case.name),
-            bars,
-            missing: missing.into_iter().map(|(peer, _)| peer).collect(),
-        }
-    };
     environment
         .cases
         .iter()
-        .filter(is_shown)
-        .map(group)
+        .filter(|case| {
+            subject
+                .cases
+                .iter()
+                .any(|begin| case.name.starts_with(begin))
+        })
+        .map(|case| Group::of(case, subject))
         .collect()
+}
+
+impl Group {
+    fn of(case: &CaseResults, subject: &Subject) -> Self {
+        let mut group = Self {
+            label: label(&case.name),
+            bars: Vec::new(),
+            missing: Vec::new(),
+        };
+        for results in &case.peers {
+            match (subject.value)(results) {
+                Some(value) => group.bars.push((results.peer, value)),
+                None => group.missing.push(results.peer),
+            }
+        }
+        group
+    }
 }
 
 /// The part of a case's name that differs within its plot.
@@ -201,13 +201,12 @@ fn plot(
 ) -> Drawing {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(|error| error.to_string())?;
-    let values = groups
+    let (most, least) = groups
         .iter()
         .flat_map(|group| &group.bars)
-        .map(|(_, spread)| spread);
-    let (most, least) = values.fold((0.0_f64, f64::MAX), |(most, least), spread| {
-        (most.max(spread.most), least.min(spread.least))
-    });
+        .fold((0.0_f64, f64::MAX), |(most, least), (_, spread)| {
+            (most.max(spread.most), least.min(spread.least))
+        });
     let (bottom, top) = match subject.scale {
         Scale::Linear => (0.0, most * 1.1),
         Scale::Logarithmic => (
@@ -266,7 +265,8 @@ fn plot(
         }
         for (peer, spread) in &group.bars {
             let middle = middle_of(at, *peer);
-            let (left, right) = (middle - width * 0.45, middle + width * 0.45);
+            let left = middle - width * 0.45;
+            let right = middle + width * 0.45;
             let median = height_of(spread.median);
             let failed = |error: &dyn std::fmt::Display| error.to_string();
             if subject.scale == Scale::Linear {
@@ -276,7 +276,8 @@ fn plot(
                 let point = Circle::new((middle, median), 6, colour(*peer).filled());
                 chart.draw_series([point]).map_err(|error| failed(&error))?;
             }
-            let (low, high) = (height_of(spread.least), height_of(spread.most));
+            let low = height_of(spread.least);
+            let high = height_of(spread.most);
             let whisker =
                 PathElement::new(vec![(middle, low), (middle, high)], INK.stroke_width(1));
             chart

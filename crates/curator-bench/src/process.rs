@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
-use crate::protocol::{Done, Reply, Request, Workload};
+use crate::protocol::{Reply, Request, Workload};
 
 /// How long a worker may take to close its sessions before it is killed. Sessions that stay open
 /// expire.
@@ -74,9 +74,10 @@ impl Process {
     }
 
     pub(crate) async fn send_request(&mut self, request: &Request) -> anyhow::Result<()> {
-        let line = format!("{request}\n");
-        let sent = self.input.write_all(line.as_bytes()).await;
-        sent.map_err(|_| self.ended())
+        self.input
+            .write_all(format!("{request}\n").as_bytes())
+            .await
+            .map_err(|_| self.ended())
     }
 
     /// The worker's next reply. `error` and `no` are returned as errors.
@@ -95,39 +96,15 @@ impl Process {
         }
     }
 
-    pub(crate) async fn done(&mut self) -> anyhow::Result<Done> {
-        match self.reply().await? {
-            Reply::Done(done) => Ok(done),
-            other => Err(other.instead_of("done")),
-        }
-    }
-
-    pub(crate) async fn held(&mut self) -> anyhow::Result<()> {
-        match self.reply().await? {
-            Reply::Held => Ok(()),
-            other => Err(other.instead_of("held")),
-        }
-    }
-
-    pub(crate) async fn queued(&mut self) -> anyhow::Result<Duration> {
-        match self.reply().await? {
-            Reply::Queued { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
-            other => Err(other.instead_of("queued")),
-        }
-    }
-
-    pub(crate) async fn loaded(&mut self) -> anyhow::Result<Duration> {
-        match self.reply().await? {
-            Reply::Loaded { nanoseconds } => Ok(Duration::from_nanos(nanoseconds)),
-            other => Err(other.instead_of("loaded")),
-        }
-    }
-
-    pub(crate) async fn current(&mut self) -> anyhow::Result<u64> {
-        match self.reply().await? {
-            Reply::Current { events } => Ok(events),
-            other => Err(other.instead_of("current")),
-        }
+    /// The content of the worker's next reply. `content` returns `None` for any other reply than
+    /// the one with this name, which is an error.
+    pub(crate) async fn expect_reply<T>(
+        &mut self,
+        name: &'static str,
+        content: impl FnOnce(&Reply) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let reply = self.reply().await?;
+        content(&reply).ok_or_else(|| reply.instead_of(name))
     }
 
     /// Fails if the worker does not support the workload.
@@ -166,8 +143,10 @@ impl Process {
             .log
             .seek(SeekFrom::Start(0))
             .and_then(|_| self.log.read_to_end(&mut output));
-        let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_OUTPUT)..]);
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = String::from_utf8_lossy(&output[output.len().saturating_sub(SHOWN_OUTPUT)..])
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         let output = if read.is_err() || text.is_empty() {
             String::new()
         } else {
@@ -305,10 +284,10 @@ fn processor(stat: &str) -> Option<Duration> {
 
 /// A field of `/proc/<pid>/status`.
 fn field(status: &str, name: &str) -> u64 {
-    let line = status
+    status
         .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
 }
 
@@ -325,19 +304,21 @@ mod tests {
     }
 
     fn usage(threads: &[(u32, u64)], resident: u64) -> Usage {
-        let switches = |&(number, voluntary): &(u32, u64)| {
-            (
-                number,
-                Switches {
-                    voluntary,
-                    involuntary: 2 * voluntary,
-                },
-            )
-        };
-        let threads = threads.iter().map(switches).collect();
         Usage {
             processor: Duration::from_secs(1),
-            threads,
+            threads: threads
+                .iter()
+                .map(|&(number, voluntary)| {
+                    let involuntary = 2 * voluntary;
+                    (
+                        number,
+                        Switches {
+                            voluntary,
+                            involuntary,
+                        },
+                    )
+                })
+                .collect(),
             resident,
         }
     }

@@ -164,7 +164,7 @@ impl Operation {
 }
 
 impl Workload {
-    /// A workload without a time, in which all numbers are 0.
+    /// A workload without a time: all its numbers are 0.
     pub(crate) fn new(operation: Operation, lock: Lock, path: impl Into<String>) -> Self {
         Self {
             operation,

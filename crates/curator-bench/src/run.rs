@@ -58,28 +58,24 @@ pub(crate) async fn run(
             Ok(environment) => environment,
             // The results of earlier environments are kept.
             Err(error) if !is_first => {
-                let description = format!("its servers could not be started: {error:#}");
-                let (name, left_out, cases) = (kind.to_string(), Vec::new(), Vec::new());
                 document.environments.push(EnvironmentResults {
-                    name,
-                    description,
-                    left_out,
-                    cases,
+                    name: kind.to_string(),
+                    description: format!("its servers could not be started: {error:#}"),
+                    left_out: Vec::new(),
+                    cases: Vec::new(),
                 });
                 continue;
             }
             Err(error) => return Err(error),
         };
-        let (name, description) = (environment.name.clone(), environment.description.clone());
-        let left_out = if is_first || options.is_selection {
-            Vec::new()
-        } else {
-            left_out(options)
-        };
         document.environments.push(EnvironmentResults {
-            name,
-            description,
-            left_out,
+            name: environment.name.clone(),
+            description: environment.description.clone(),
+            left_out: if is_first || options.is_selection {
+                Vec::new()
+            } else {
+                left_out(options)
+            },
             cases: Vec::new(),
         });
         if is_real(kind) && options.time >= Duration::from_secs(1) {
@@ -104,8 +100,10 @@ pub(crate) async fn run(
 fn left_out(options: &Options) -> Vec<String> {
     let mut left_out = Vec::new();
     for case in &options.cases {
-        let all = options.peers.iter().filter(|peer| case.is_for(**peer));
-        let missing: Vec<_> = all
+        let missing: Vec<_> = options
+            .peers
+            .iter()
+            .filter(|peer| case.is_for(**peer))
             .filter(|peer| !case.is_for_slow_round_trips(**peer))
             .map(ToString::to_string)
             .collect();

@@ -15,7 +15,7 @@ use self::counts::reconnect;
 use crate::case::{Case, Kind};
 use crate::environment::Environment;
 use crate::process::{Process, Usage};
-use crate::protocol::{Done, Operation, Request, Workload, nanoseconds};
+use crate::protocol::{Done, Operation, Reply, Request, Workload, nanoseconds};
 use crate::tree::Trees;
 
 /// The session timeout of the workers. Long, so that no session expires while a crowd queues, or on
@@ -121,7 +121,9 @@ impl Runner {
         let mut crowd = None;
         if matches!(workload.operation, Operation::Crowd | Operation::Reconnect) {
             for process in &mut self.processes {
-                process.held().await?;
+                process
+                    .expect_reply("held", |reply| matches!(reply, Reply::Held).then_some(()))
+                    .await?;
             }
             // The holder's memory is not measured.
             before = self.usage()?;
@@ -132,7 +134,12 @@ impl Runner {
         }
         let mut all = Done::default();
         for process in &mut self.processes {
-            let done = process.done().await?;
+            let done = process
+                .expect_reply("done", |reply| match reply {
+                    Reply::Done(done) => Some(*done),
+                    _ => None,
+                })
+                .await?;
             all.operations += done.operations;
             all.nanoseconds = all.nanoseconds.max(done.nanoseconds);
         }
@@ -181,7 +188,12 @@ impl Runner {
     async fn crowd(&mut self, workload: &Workload, resident: u64) -> anyhow::Result<Crowd> {
         let mut crowd = Crowd::default();
         for process in &mut self.processes {
-            crowd.queueing = nanoseconds(process.queued().await?);
+            crowd.queueing = process
+                .expect_reply("queued", |reply| match reply {
+                    Reply::Queued { nanoseconds } => Some(*nanoseconds),
+                    _ => None,
+                })
+                .await?;
         }
         crowd.memory = self.usage()?.resident.saturating_sub(resident);
         if let (Operation::Reconnect, Some(proxy), Some(process)) =

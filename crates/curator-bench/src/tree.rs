@@ -44,7 +44,7 @@ impl Trees {
         })
     }
 
-    /// A new mark, by which the worker recognizes the last changes of a run.
+    /// A new mark. The worker recognizes the last changes of a run by it.
     pub(crate) fn next_mark(&self) -> u64 {
         self.marks.fetch_add(1, Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Runs one case in one environment: all peers warm up, take turns, and have their requests counted.
+//! Runs one case in one environment: all peers warm up, take turns, and have their requests
+//! counted.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,16 +23,16 @@ const CACHE_REPEAT_LIMIT: Duration = Duration::from_secs(30);
 const SERVER_WARM_UP: Duration = Duration::from_secs(10);
 /// The minimal warm-up of a client with a just-in-time compiler, on a fast server.
 const COMPILER_WARM_UP: Duration = Duration::from_secs(8);
-/// The factor by which such a client runs more rounds in its warm-up, in cases that consist of
+/// How many times as many rounds such a client runs in its warm-up, in cases that consist of
 /// rounds.
 const COMPILER_ROUNDS: usize = 5;
 /// The minimal warm-up of such a client if the network or the disk is the bottleneck.
 const SLOW_COMPILER_WARM_UP: Duration = Duration::from_secs(3);
-/// The factor by which the limit is extended for `curator-shared`, whose crowd takes two minutes,
-/// and for kazoo's cache of 100,000 nodes.
+/// Multiplies the limit for `curator-shared`, whose crowd takes two minutes, and for kazoo's cache
+/// of 100,000 nodes.
 const EXTENSION: u32 = 4;
 const MANY_NODES: usize = 100_000;
-/// The time after which a server has deleted the nodes of a client that was killed.
+/// The time until a server has deleted the nodes of a client that was killed.
 const NODES_DELETED: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 /// How long all processes of a case may take to start. 64 Java virtual machines on two cores need
 /// most of it.
@@ -65,15 +66,10 @@ impl Bench<'_> {
         is_first: bool,
     ) -> Option<CaseResults> {
         let mut parts = Vec::new();
-        let is_run = |peer: Peer| {
-            is_first || self.options.is_selection || case.is_for_slow_round_trips(peer)
-        };
-        for peer in self
-            .options
-            .peers
-            .iter()
-            .filter(|peer| case.is_for(**peer) && is_run(**peer))
-        {
+        let runs_whole_case = is_first || self.options.is_selection;
+        for peer in self.options.peers.iter().filter(|peer| {
+            case.is_for(**peer) && (runs_whole_case || case.is_for_slow_round_trips(**peer))
+        }) {
             self.progress
                 .show(&environment.name, &case.name, *peer, "warms up");
             let mut part = Part {
@@ -107,8 +103,8 @@ impl Bench<'_> {
                 runner.end().await;
             }
             // Requests are counted in one environment, as they do not depend on it. Hand-overs
-            // between processes are not counted, as they send the same requests as those between
-            // sessions; the rounds have counted a reconnect.
+            // between processes are not counted, as they send the same requests as hand-overs
+            // between sessions; the rounds have counted a reconnect.
             let has_same_requests =
                 case.processes > 1 && case.workload.operation == Operation::Handover;
             let is_counted =
@@ -167,10 +163,8 @@ impl Bench<'_> {
         {
             // Also warms up with whole trees: they do not change the heap that such a peer reports
             // for a later tree.
-            let (begin, whole) = (
-                Instant::now(),
-                with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer),
-            );
+            let begin = Instant::now();
+            let whole = with_peer(self.timed(&case.workload, &format!("/bench/{case}")), peer);
             while begin.elapsed() < COMPILER_WARM_UP {
                 self.limited(peer, &whole, runner.run(&whole)).await?;
             }
@@ -228,7 +222,8 @@ impl Bench<'_> {
         let Some(mut runner) = part.runner.take() else {
             return;
         };
-        let (begin, peer) = (Instant::now(), part.results.peer);
+        let begin = Instant::now();
+        let peer = part.results.peer;
         match self
             .limited(peer, workload, self.measure(&mut runner, peer, workload))
             .await

@@ -30,7 +30,9 @@ fn operation(case: &str) -> String {
 fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).display().to_string();
-    let (json, markdown, svg) = (file("run.json"), file("run.md"), file("plots"));
+    let json = file("run.json");
+    let markdown = file("run.md");
+    let svg = file("plots");
     let cases = [
         "--cases",
         "cycle-floor,cycle-mutex,cycle-semaphore-mutex,cycle-multi,reentry-mutex,distinct,handover,fleet,readers,crowd,\
@@ -44,7 +46,8 @@ fn a_smoke_run_measures_and_counts_every_kind_of_case_and_draws_all_plots() {
     assert!(is_done, "{text}");
 
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-    let (mut measured, mut counted) = (BTreeSet::new(), BTreeSet::new());
+    let mut measured = BTreeSet::new();
+    let mut counted = BTreeSet::new();
     for case in document["places"][0]["cases"].as_array().unwrap() {
         let name = case["name"].as_str().unwrap();
         let ours = results_of(&document, name, "ours");

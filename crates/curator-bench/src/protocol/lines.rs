@@ -134,9 +134,8 @@ impl FromStr for Reply {
     type Err = ProtocolError;
 
     fn from_str(line: &str) -> Result<Self, ProtocolError> {
-        let (words, rest) = (Words::of(line), || {
-            line.split_once(' ').map_or("", |(_, rest)| rest).to_owned()
-        });
+        let words = Words::of(line);
+        let rest = || line.split_once(' ').map_or("", |(_, rest)| rest).to_owned();
         match words.first {
             "ok" => Ok(Self::Ok),
             "yes" => Ok(Self::Yes),

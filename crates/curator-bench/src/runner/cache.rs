@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::counts::{counts_of, difference, last_change, sent};
 use super::{POLL, Runner};
 use crate::process::{Process, Switches, Usage};
-use crate::protocol::{Lock, Operation, Request, Workload, nanoseconds};
+use crate::protocol::{Lock, Operation, Reply, Request, Workload, nanoseconds};
 use crate::tree::{CHANGES, Trees, path};
 use curator_results::bench::{Cache, Counts, Round};
 
@@ -50,14 +50,22 @@ impl Runner {
         process
             .send_request(&Request::Run(workload.clone()))
             .await?;
-        process.held().await?;
-        let (before, start) = (process.usage()?, counts_of(proxy, 0));
+        process
+            .expect_reply("held", |reply| matches!(reply, Reply::Held).then_some(()))
+            .await?;
+        let before = process.usage()?;
+        let start = counts_of(proxy, 0);
         let resident = *self.resident.get_or_insert(before.resident);
         process.send_request(&Request::Go).await?;
-        let loading = process.loaded().await?;
+        let loading = process
+            .expect_reply("loaded", |reply| match reply {
+                Reply::Loaded { nanoseconds } => Some(*nanoseconds),
+                _ => None,
+            })
+            .await?;
         let used = process.usage()?;
         let mut cache = Cache {
-            loading: nanoseconds(loading),
+            loading,
             memory: used.resident.saturating_sub(resident),
             ..Cache::default()
         };
@@ -66,12 +74,18 @@ impl Runner {
             Operation::CacheLoad | Operation::Register | Operation::Find
         ) {
             cache.counts = counts_at_rest(proxy, workload.nodes, &start).await;
-            part(workload.nodes, loading, used - before)
+            let time = Duration::from_nanos(loading);
+            part(workload.nodes, time, used - before)
         } else {
             follow(process, proxy, &workload, trees, &mut cache).await?
         };
         process.send_request(&Request::Go).await?;
-        cache.heap = process.done().await?.heap;
+        cache.heap = process
+            .expect_reply("done", |reply| match reply {
+                Reply::Done(done) => Some(done.heap),
+                _ => None,
+            })
+            .await?;
         Ok(Round {
             operations: part.operations as u64,
             nanoseconds: nanoseconds(part.time),
@@ -121,7 +135,8 @@ async fn storm(
     trees: &Trees,
     cache: &mut Cache,
 ) -> anyhow::Result<Part> {
-    let (before, start) = (process.usage()?, counts_of(proxy, 0));
+    let before = process.usage()?;
+    let start = counts_of(proxy, 0);
     let begin = Instant::now();
     let written = async {
         trees
@@ -147,11 +162,9 @@ async fn reconnect(
     trees: &Trees,
     cache: &mut Cache,
 ) -> anyhow::Result<Part> {
-    let (before, start, handshakes) = (
-        process.usage()?,
-        counts_of(Some(proxy), 0),
-        proxy.handshakes(),
-    );
+    let before = process.usage()?;
+    let start = counts_of(Some(proxy), 0);
+    let handshakes = proxy.handshakes();
     // The events of the changes are lost, so the cache must read the nodes again.
     proxy.black_hole(Direction::ToClient);
     trees
@@ -184,7 +197,13 @@ async fn reconnect(
 
 /// The number of events that the cache has reported, and when it contained all changes.
 async fn current(process: &mut Process) -> anyhow::Result<(u64, Instant)> {
-    Ok((process.current().await?, Instant::now()))
+    let events = process
+        .expect_reply("current", |reply| match reply {
+            Reply::Current { events } => Some(*events),
+            _ => None,
+        })
+        .await?;
+    Ok((events, Instant::now()))
 }
 
 /// Waits until the client sends no more requests. Returns the counts since `start`.

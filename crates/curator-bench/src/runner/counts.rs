@@ -53,7 +53,8 @@ impl Runner {
             ..workload.clone()
         })
         .await?;
-        let (zero, mut operations) = (counts_of(self.proxy.as_ref(), 0), 0);
+        let zero = counts_of(self.proxy.as_ref(), 0);
+        let mut operations = 0;
         let mut counted = Vec::new();
         for workload in lengths(workload) {
             let before = counts_of(self.proxy.as_ref(), operations);
@@ -92,7 +93,8 @@ pub(super) async fn reconnect(proxy: &FaultProxy) -> Reconnect {
     // All tasks have their nodes, but the last task may still be reading the queue: a lost reply
     // would be a different case.
     last_change(|| sent(proxy), Instant::now(), REST).await;
-    let (before, handshakes) = (by_name(proxy), proxy.handshakes());
+    let before = by_name(proxy);
+    let handshakes = proxy.handshakes();
     let cut = Instant::now();
     proxy.cut();
     // If the client does not reconnect, the time limit of the case ends the wait.
@@ -136,12 +138,14 @@ pub(super) async fn last_change(
     begin: Instant,
     rest: Duration,
 ) -> Instant {
-    let (mut before, mut last) = (number(), begin);
+    let mut before = number();
+    let mut last = begin;
     while last.elapsed() < rest {
         sleep(POLL).await;
         let now = number();
         if now != before {
-            (before, last) = (now, Instant::now());
+            before = now;
+            last = Instant::now();
         }
     }
     last
@@ -176,15 +180,12 @@ pub(super) fn difference(later: &Counts, earlier: &Counts) -> Counts {
 }
 
 fn minus(later: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let less = |(op, count): (&String, &u64)| {
-        (
-            op.clone(),
-            count.saturating_sub(earlier.get(op).copied().unwrap_or(0)),
-        )
-    };
     later
         .iter()
-        .map(less)
+        .map(|(op, count)| {
+            let before = earlier.get(op).copied().unwrap_or(0);
+            (op.clone(), count.saturating_sub(before))
+        })
         .filter(|(_, count)| *count > 0)
         .collect()
 }

@@ -1,6 +1,6 @@
-//! Runs the cases of a cache and of service discovery with our client: a cache loads a tree, follows
-//! changes, and reconnects after a cut of its connection; a discovery registers instances, and finds
-//! them.
+//! Runs the cases of a cache and of service discovery with our client: a cache loads a tree,
+//! follows changes, and reconnects after a cut of its connection; a discovery registers instances,
+//! and finds them.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use curator_discovery::{DiscoveryError, Registration, ServiceDiscovery, ServiceInstance};
 use curator_recipes::client::{CuratorClient, ZPath};
-use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, Snapshot};
+use curator_recipes::{CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache};
 use tokio::task::JoinSet;
 
 use super::cases::session;
@@ -20,7 +20,8 @@ pub(super) fn prepare_cache(
     sessions: &[CuratorClient],
     workload: &Workload,
 ) -> Result<Step, Failure> {
-    let (client, workload) = (session(sessions, 0)?.clone(), workload.clone());
+    let client = session(sessions, 0)?.clone();
+    let workload = workload.clone();
     Ok(Step::then(Reply::Held, load(client, workload)))
 }
 
@@ -72,7 +73,8 @@ async fn follow(
 ) -> Result<Step, Failure> {
     let mark = format!("{:020}", workload.mark);
     let is_marked = |node: &CachedNode| node.data().starts_with(mark.as_bytes());
-    let (mut marked, mut count) = (HashSet::<ZPath>::new(), 0);
+    let mut marked = HashSet::<ZPath>::new();
+    let mut count = 0;
     while marked.len() < workload.marked {
         match events.next().await {
             Some(CacheEvent::Created(new) | CacheEvent::Changed { new, .. }) => {
@@ -99,8 +101,11 @@ async fn follow(
         .state()
         .wait_for(|state| *state == CacheState::Current)
         .await?;
-    let shown = |snapshot: &Snapshot| snapshot.iter().filter(|node| is_marked(node)).count();
-    let shown = shown(&cache.snapshot());
+    let shown = cache
+        .snapshot()
+        .iter()
+        .filter(|node| is_marked(node))
+        .count();
     if shown != workload.marked {
         return Err(format!("the cache shows {shown} of {} changes", workload.marked).into());
     }
@@ -125,10 +130,8 @@ pub(super) async fn prepare_discovery(
     sessions: &[CuratorClient],
     workload: &Workload,
 ) -> Result<Step, Failure> {
-    let (nodes, services) = (
-        workload.nodes,
-        ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?,
-    );
+    let nodes = workload.nodes;
+    let services = ServiceDiscovery::new(session(sessions, 0)?, &workload.path)?;
     if workload.operation == Operation::Register {
         let wait = async move {
             let begin = Instant::now();
@@ -178,14 +181,14 @@ async fn register(
     services: &ServiceDiscovery,
     nodes: usize,
 ) -> Result<Vec<Registration>, DiscoveryError> {
-    let instance = |number| {
-        ServiceInstance::new(SERVICE)
-            .id(format!("{number:08}"))
-            .address("10.0.0.1")
-            .port(8080)
-    };
     let registered: Vec<_> = (0..nodes)
-        .map(|number| services.register(instance(number)))
+        .map(|number| {
+            let instance = ServiceInstance::new(SERVICE)
+                .id(format!("{number:08}"))
+                .address("10.0.0.1")
+                .port(8080);
+            services.register(instance)
+        })
         .collect::<Result<_, _>>()?;
     for registration in &registered {
         registration.registered().await?;

@@ -54,7 +54,8 @@ async fn once<L: BenchLock>(lock: &L) -> Result<(), Failure> {
 
 /// Repeats the cycle until the time has elapsed.
 async fn repeat<L: BenchLock>(lock: &L, time: Duration) -> Result<Done, Failure> {
-    let (begin, mut operations) = (Instant::now(), 0);
+    let begin = Instant::now();
+    let mut operations = 0;
     loop {
         once(lock).await?;
         operations += 1;
@@ -65,19 +66,22 @@ async fn repeat<L: BenchLock>(lock: &L, time: Duration) -> Result<Done, Failure>
 }
 
 async fn cycle<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
-    let (lock, time) = (L::new(session, &workload.path, workload)?, workload.time);
-    let task = tokio::spawn(async move {
+    let lock = L::new(session, &workload.path, workload)?;
+    let time = workload.time;
+    tokio::spawn(async move {
         once(&lock).await?;
         repeat(&lock, time).await
-    });
-    task.await?
+    })
+    .await?
 }
 
 async fn reentry<L: BenchLock>(session: &L::Session, workload: &Workload) -> Result<Done, Failure> {
-    let (lock, time) = (L::new(session, &workload.path, workload)?, workload.time);
-    let task = tokio::spawn(async move {
+    let lock = L::new(session, &workload.path, workload)?;
+    let time = workload.time;
+    tokio::spawn(async move {
         let outer = lock.lock().await?;
-        let (begin, mut operations) = (Instant::now(), 0);
+        let begin = Instant::now();
+        let mut operations = 0;
         while begin.elapsed() < time {
             for _ in 0..REENTRIES_PER_READING {
                 once(&lock).await?;
@@ -87,18 +91,20 @@ async fn reentry<L: BenchLock>(session: &L::Session, workload: &Workload) -> Res
         let done = Done::new(operations, begin.elapsed());
         L::unlock(outer).await?;
         Ok(done)
-    });
-    task.await?
+    })
+    .await?
 }
 
 async fn distinct<L: BenchLock>(
     session: &L::Session,
     workload: &Workload,
 ) -> Result<Done, Failure> {
-    let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(workload.tasks)));
+    let mut tasks = JoinSet::new();
+    let ready = Arc::new(Barrier::new(workload.tasks));
     for task in 0..workload.tasks {
         let lock = L::new(session, &format!("{}/{task}", workload.path), workload)?;
-        let (ready, time) = (Arc::clone(&ready), workload.time);
+        let ready = Arc::clone(&ready);
+        let time = workload.time;
         tasks.spawn(async move {
             once(&lock).await?;
             ready.wait().await;
@@ -121,18 +127,21 @@ async fn handover<L: BenchLock>(
         tokio::spawn(async move { once(&first).await }).await??;
     }
     wait_for_start(workload.start).await;
-    let (mut tasks, ready) = (JoinSet::new(), Arc::new(Barrier::new(sessions.len())));
+    let mut tasks = JoinSet::new();
+    let ready = Arc::new(Barrier::new(sessions.len()));
     for session in sessions {
         let lock = L::new(session, &workload.path, workload)?;
-        let (ready, time) = (Arc::clone(&ready), workload.time);
+        let ready = Arc::clone(&ready);
+        let time = workload.time;
         tasks.spawn(async move {
             ready.wait().await;
-            let (end, mut operations) = (Instant::now() + time, 0);
+            let end = Instant::now() + time;
+            let mut operations = 0;
             loop {
                 let guard = lock.lock().await?;
-                let is_over = Instant::now() >= end;
+                let has_ended = Instant::now() >= end;
                 L::unlock(guard).await?;
-                if is_over {
+                if has_ended {
                     return Ok(Done::new(operations, time));
                 }
                 operations += 1;

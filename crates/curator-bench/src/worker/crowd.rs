@@ -34,7 +34,9 @@ pub(super) async fn queue<L: BenchLock>(
     };
     let held = hold(holding, &paths, workload.lock).await?;
     let raw = holding.raw().await?;
-    let (waiting, holding, workload) = (waiting.clone(), holding.clone(), workload.clone());
+    let waiting = waiting.clone();
+    let holding = holding.clone();
+    let workload = workload.clone();
     let wait = async move {
         wait::<L, _>(
             &waiting,
@@ -67,10 +69,12 @@ where
     L::Session: Session<Raw = R>,
     R: Clone + Send + Sync + 'static,
 {
-    let (begin, begun) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let begin = Instant::now();
+    let begun = Arc::new(AtomicUsize::new(0));
     let mut waiters = JoinSet::new();
     for path in paths.iter().cycle().take(workload.waiters) {
-        let (lock, begun) = (L::new(waiting, path, workload)?, Arc::clone(&begun));
+        let lock = L::new(waiting, path, workload)?;
+        let begun = Arc::clone(&begun);
         waiters.spawn(async move {
             begun.fetch_add(1, Relaxed);
             L::unlock(lock.lock().await?).await
@@ -107,9 +111,11 @@ async fn hold<S: Session>(
     };
     let mut holders = Tasks::new();
     for first in 0..PARALLEL.min(paths.len()) {
-        let (session, paths) = (session.clone(), Arc::clone(paths));
+        let session = session.clone();
+        let paths = Arc::clone(paths);
         holders.spawn(async move {
-            let (raw, mut nodes) = (session.raw().await?, Vec::new());
+            let raw = session.raw().await?;
+            let mut nodes = Vec::new();
             for path in paths.iter().skip(first).step_by(PARALLEL) {
                 session.make_directory(path).await?;
                 nodes.push(S::create(&raw, &format!("{path}/{name}")).await?);
@@ -128,7 +134,8 @@ async fn wait_for_children<S: Session>(
 ) -> Result<(), Failure> {
     let mut checks = Tasks::new();
     for first in 0..PARALLEL.min(paths.len()) {
-        let (session, paths) = (session.clone(), Arc::clone(paths));
+        let session = session.clone();
+        let paths = Arc::clone(paths);
         checks.spawn(async move {
             for path in paths.iter().skip(first).step_by(PARALLEL) {
                 while session.children(path).await? < nodes {

@@ -24,21 +24,22 @@ impl<S: Session> BenchLock for Floor<S> {
     type Guard = (S::Raw, String);
 
     fn new(session: &S, path: &str, _: &Workload) -> Result<Self, Failure> {
-        let prefix = format!("{path}/node-");
         Ok(Self {
             session: session.clone(),
             directory: path.to_owned(),
-            prefix,
+            prefix: format!("{path}/node-"),
             raw: OnceCell::new(),
         })
     }
 
     async fn lock(&self) -> Result<Self::Guard, Failure> {
-        let prepare = || async {
-            self.session.make_directory(&self.directory).await?;
-            self.session.raw().await
-        };
-        let raw = self.raw.get_or_try_init(prepare).await?;
+        let raw = self
+            .raw
+            .get_or_try_init(async || {
+                self.session.make_directory(&self.directory).await?;
+                self.session.raw().await
+            })
+            .await?;
         Ok((raw.clone(), S::create(raw, &self.prefix).await?))
     }
 
@@ -59,10 +60,14 @@ pub(super) async fn handover(
     workload: &Workload,
 ) -> Result<Done, Failure> {
     let mut all = Done::default();
-    let creating = sessions.first().ok_or("no session is open")?;
-    creating.make_directory(&workload.path).await?;
+    sessions
+        .first()
+        .ok_or("no session is open")?
+        .make_directory(&workload.path)
+        .await?;
     while Duration::from_nanos(all.nanoseconds) < workload.time {
-        let (mut chain, mut before) = (JoinSet::new(), None::<String>);
+        let mut chain = JoinSet::new();
+        let mut before = None::<String>;
         let mut first = None;
         for client in sessions.iter().cycle().take(CHAIN) {
             let raw = client.raw().await?;

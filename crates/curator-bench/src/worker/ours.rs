@@ -112,10 +112,12 @@ impl Session for CuratorClient {
     }
 
     async fn make_directory(&self, directory: &str) -> Result<(), Failure> {
-        let create = CuratorClient::create(self)
+        match CuratorClient::create(self)
             .with_mode(CreateMode::Persistent)
-            .creating_parent_containers();
-        match create.for_path(directory, b"").await {
+            .creating_parent_containers()
+            .for_path(directory, b"")
+            .await
+        {
             Ok(_) | Err(Error::NodeExists { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -129,13 +131,12 @@ impl Session for CuratorClient {
     }
 
     async fn create((session, acl): &Self::Raw, prefix: &str) -> Result<String, Failure> {
-        let (path, data, acl) = (ZPath::on_server(prefix)?, [].into(), Arc::clone(acl));
         let created = session
             .create(&NodeSpec {
-                path,
-                data,
+                path: ZPath::on_server(prefix)?,
+                data: [].into(),
                 mode: CreateMode::EphemeralSequential,
-                acl,
+                acl: Arc::clone(acl),
             })
             .await?;
         Ok(created.path.to_string())
