@@ -30,8 +30,8 @@ pub(crate) enum Program {
     /// completed read. Otherwise ends with 1; with 2 if the arguments are invalid, and with 3 if
     /// the run could not be completed.
     Run(RunArguments),
-    /// Checks a run again, from the files in its directory. The status is that of `run` without
-    /// `--expect-violations`.
+    /// Checks a run again, from the files in its directory. The status is the same as for `run`
+    /// without `--expect-violations`.
     Check {
         /// The directory.
         directory: PathBuf,
@@ -153,20 +153,20 @@ fn all_or<T: ValueEnum>(text: &str) -> Result<Several<T>, String> {
     if text == "none" {
         return Ok(Several(Vec::new()));
     }
-    let read = |name: &str| {
-        T::from_str(name, false).map_err(|_| {
-            let known = T::value_variants()
-                .iter()
-                .filter_map(ValueEnum::to_possible_value);
-            let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
-            format!(
-                "unknown name {name:?}; give some of {}, or all, or none",
-                known.join(", ")
-            )
-        })
-    };
     text.split(',')
-        .map(read)
+        .map(|name| {
+            T::from_str(name, false).map_err(|_| {
+                let known: Vec<_> = T::value_variants()
+                    .iter()
+                    .filter_map(ValueEnum::to_possible_value)
+                    .map(|value| value.get_name().to_owned())
+                    .collect();
+                format!(
+                    "unknown name {name:?}; give some of {}, or all, or none",
+                    known.join(", ")
+                )
+            })
+        })
         .collect::<Result<_, _>>()
         .map(Several)
 }
@@ -183,30 +183,32 @@ pub(crate) fn nemeses() -> String {
 impl RunArguments {
     /// The options of the run, with a random seed if no seed was given.
     pub(crate) fn options(&self, program: PathBuf) -> Options {
-        let part = |lock, variant| Part { lock, variant };
-        let parts = self.lock.0.iter().flat_map(|lock| {
-            self.variant
-                .0
-                .iter()
-                .map(move |variant| part(*lock, *variant))
-        });
         let cast = Cast {
             program,
             clients: self.clients,
             transport: self.transport,
             peers: self.peers.clone(),
-            parts: parts.collect(),
+            parts: self
+                .lock
+                .0
+                .iter()
+                .flat_map(|&lock| {
+                    self.variant
+                        .0
+                        .iter()
+                        .map(move |&variant| Part { lock, variant })
+                })
+                .collect(),
             caches: self.cache,
             counters: self.counter,
             services: self.service,
             // Short, so that it can be typed.
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
         };
-        let (duration, nemeses) = (Duration::from_secs(self.seconds), self.nemesis.clone());
         Options {
             cast,
-            duration,
-            nemeses,
+            duration: Duration::from_secs(self.seconds),
+            nemeses: self.nemesis.clone(),
             directory: self.directory.clone(),
         }
     }

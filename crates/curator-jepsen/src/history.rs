@@ -1,4 +1,4 @@
-//! The events that each process records, one per line, in the order in which they happened there.
+//! The events that each process records, one per line, in the order they happened there.
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share. An event is
 //! written as one line of JSON with one `write`, so a process that is killed loses no recorded

@@ -16,7 +16,7 @@ use crate::arguments::{Arguments, Program, RunArguments, nemeses};
 
 /// The exit status if the run was not clean, or expected violations were not found.
 const NOT_CLEAN: u8 = 1;
-/// The exit status if the run could not be completed. That for invalid arguments is 2, by
+/// The exit status if the run could not be completed. With invalid arguments, it is 2, by
 /// convention.
 const FAILED: u8 = 3;
 
@@ -37,10 +37,9 @@ fn main() -> ExitCode {
         } => match summarize(&directories) {
             Ok(summary) => {
                 print!("{}", summary.markdown());
-                let published = json
-                    .zip(section)
-                    .map_or(Ok(()), |(file, section)| publish(summary, &file, section));
-                published.map_or_else(|error| failed(&error.into()), |()| ExitCode::SUCCESS)
+                json.zip(section)
+                    .map_or(Ok(()), |(file, section)| publish(summary, &file, section))
+                    .map_or_else(|error| failed(&error.into()), |()| ExitCode::SUCCESS)
             }
             Err(error) => failed(&error),
         },
@@ -60,11 +59,9 @@ fn main() -> ExitCode {
 fn summarize(directories: &[PathBuf]) -> anyhow::Result<Summary> {
     let reports = directories
         .iter()
-        .map(|directory| report::check_directory(directory));
-    Ok(report::summary(
-        &reports.collect::<Result<Vec<_>, _>>()?,
-        report::kind,
-    ))
+        .map(|directory| report::check_directory(directory))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(report::summary(&reports, report::kind))
 }
 
 /// Replaces this section of the file. Creates the file if it is missing.
@@ -83,10 +80,10 @@ fn conduct(arguments: &RunArguments) -> anyhow::Result<Report> {
     let options: Options = arguments.options(program);
     // A client is killed when the thread that started it ends, so the main thread starts the
     // clients.
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
-    runtime.block_on(run::run(&options))
+        .build()?
+        .block_on(run::run(&options))
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {

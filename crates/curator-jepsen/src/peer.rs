@@ -86,13 +86,11 @@ impl Peer {
         let [leaders, others] =
             [true, false].map(|wanted| locks.iter().any(|lock| lock.is_of_leaders() == wanted));
         match self {
-            Self::Curator => {
-                let both = [(Self::Curator, others), (Self::CuratorLeaders, leaders)];
-                both.into_iter()
-                    .filter(|(_, is_wanted)| *is_wanted)
-                    .map(|(peer, _)| peer)
-                    .collect()
-            }
+            Self::Curator => [(Self::Curator, others), (Self::CuratorLeaders, leaders)]
+                .into_iter()
+                .filter(|(_, is_wanted)| *is_wanted)
+                .map(|(peer, _)| peer)
+                .collect(),
             _ => vec![self],
         }
     }

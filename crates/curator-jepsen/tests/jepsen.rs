@@ -145,23 +145,23 @@ fn a_run_has_no_violation_and_all_clients_recover() {
     } = run(&arguments);
     assert_eq!((status, again), (Some(0), Some(0)), "{text}");
     // Without these events, the checker could not find an unnoticed delete.
-    let of_ours = |event: &&Event| event.worker < 5 && matches!(event.what, What::Session { .. });
-    let has_timeout = |event: &Event| {
-        matches!(
-            event.what,
-            What::Session {
-                timeout_ms: Some(_),
-                ..
-            }
-        )
-    };
-    assert!(events.iter().filter(of_ours).count() >= 5, "{text}");
-    assert!(events.iter().filter(of_ours).all(has_timeout), "{text}");
-    let deletes = events.iter().filter_map(|event| match event.what {
-        What::Deleted { is_confirmed, .. } => Some(is_confirmed),
-        _ => None,
-    });
-    let deletes: Vec<bool> = deletes.collect();
+    let timeouts: Vec<Option<u64>> = events
+        .iter()
+        .filter(|event| event.worker < 5)
+        .filter_map(|event| match event.what {
+            What::Session { timeout_ms, .. } => Some(timeout_ms),
+            _ => None,
+        })
+        .collect();
+    assert!(timeouts.len() >= 5, "{text}");
+    assert!(timeouts.iter().all(Option::is_some), "{text}");
+    let deletes: Vec<bool> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Deleted { is_confirmed, .. } => Some(is_confirmed),
+            _ => None,
+        })
+        .collect();
     assert!(deletes.is_empty() || deletes.contains(&true), "{text}");
     assert!(report.left.is_some_and(|left| left.is_nothing()), "{text}");
     assert!(
@@ -233,17 +233,17 @@ fn runs(id: u32) -> bool {
 
 /// The children of a process.
 fn children(parent: u32) -> Vec<u32> {
-    let is_child = |id: &u32| state_and_parent(*id).is_some_and(|(_, of)| of == parent);
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(is_child)
+        .filter(|id| state_and_parent(*id).is_some_and(|(_, of)| of == parent))
         .collect()
 }
 
 #[tokio::test]
 async fn killing_a_run_ends_all_its_processes_even_stopped_ones() {
-    let begun = tokio::task::spawn_blocking(|| {
+    let started = tokio::task::spawn_blocking(|| {
         let directory = TempDir::new().unwrap();
         let mut command = program();
         command.args([
@@ -267,8 +267,9 @@ async fn killing_a_run_ends_all_its_processes_even_stopped_ones() {
         run.kill().unwrap();
         run.wait().unwrap();
         started
-    });
-    let started = begun.await.unwrap();
+    })
+    .await
+    .unwrap();
     // Five clients, and the watchdogs of three servers.
     assert_eq!(started.len(), 5 + 3);
     until(async || !started.iter().any(|id| runs(*id))).await;

@@ -121,21 +121,23 @@ async fn a_cache_reports_its_events_and_contents(peer: Peer) {
         .connect()
         .await
         .unwrap();
-    let is_ready = |event: &Event| {
-        matches!(
-            event.what,
-            What::Cache {
-                seen: CacheSeen::Ready,
-                ..
-            }
-        )
-    };
     workers[1]
-        .until(|history| history.iter().any(is_ready))
+        .until(|history| {
+            history.iter().any(|event| {
+                matches!(
+                    event.what,
+                    What::Cache {
+                        seen: CacheSeen::Ready,
+                        ..
+                    }
+                )
+            })
+        })
         .await;
     let tree = look(&mut workers, &client, 0).await;
     let [ours, theirs] = workers;
-    let (ours, theirs) = (ours.finish().await, theirs.finish().await);
+    let ours = ours.finish().await;
+    let theirs = theirs.finish().await;
     assert_eq!(sessions(&theirs).len(), 1);
     let findings = check(
         &[ours, theirs, vec![tree]].concat(),
@@ -172,10 +174,12 @@ async fn increment_with_our_client(client: &CuratorClient, peer: Peer) {
     for _ in 0..OURS {
         if peer == Peer::CuratorCounters {
             let again = RetryNTimes::new(1_000, Duration::from_millis(1)).unwrap();
-            let counter = DistributedAtomicLong::new(client, &path)
+            DistributedAtomicLong::new(client, &path)
                 .unwrap()
-                .with_retry_policy(again);
-            counter.increment().await.unwrap();
+                .with_retry_policy(again)
+                .increment()
+                .await
+                .unwrap();
         } else {
             let count = SharedCount::new(client, &path, 0).unwrap();
             until(async || {
@@ -257,8 +261,12 @@ async fn an_instance_with_curator_vanishes_at_a_reconnect_but_not_one_of_ours() 
     let mut watching = start_ours(1, server.connect_string());
     let mut theirs = start(&run, Peer::CuratorServices, 2, proxies[1].connect_string());
     let count = |history: &[Event], part: &str, is: fn(&ServiceSeen) -> bool| {
-        let is_one = |event: &&Event| matches!(&event.what, What::Service { part: of, seen } if of == part && is(seen));
-        history.iter().filter(is_one).count()
+        history
+            .iter()
+            .filter(|event| {
+                matches!(&event.what, What::Service { part: of, seen } if of == part && is(seen))
+            })
+            .count()
     };
     let inserted = |seen: &ServiceSeen| matches!(seen, ServiceSeen::Inserted { .. });
     let registered = |seen: &ServiceSeen| matches!(seen, ServiceSeen::Registered { .. });

@@ -76,21 +76,18 @@ fn excesses(spans: &[Span<'_>], capacity: u32, end: impl Fn(&Span<'_>) -> u64) -
 
 /// The sum of the greatest claim of each owner.
 fn claimed(spans: &[Span<'_>], open: &[usize]) -> u64 {
-    let counts = |position: usize, index: usize| {
-        let (span, mut others) = (spans[index], open.iter().enumerate());
-        // Of the spans of one owner, only the first of those with the greatest weight counts.
-        !others.any(|(other_position, &other)| {
-            let other = spans[other];
-            let heavier = (other.claim.weight, position) > (span.claim.weight, other_position);
-            other_position != position && other.hold.has_owner_of(span.hold) && heavier
-        })
-    };
-    let counted = open
-        .iter()
+    open.iter()
         .enumerate()
-        .filter(|(position, index)| counts(*position, **index));
-    counted
-        .map(|(_, &index)| u64::from(spans[index].claim.weight))
+        .map(|(position, &index)| (position, spans[index]))
+        .filter(|(position, span)| {
+            // Of the spans of one owner, only the first one with the greatest weight counts.
+            !open.iter().enumerate().any(|(other_position, &other)| {
+                let other = spans[other];
+                let heavier = (other.claim.weight, *position) > (span.claim.weight, other_position);
+                other_position != *position && other.hold.has_owner_of(span.hold) && heavier
+            })
+        })
+        .map(|(_, span)| u64::from(span.claim.weight))
         .sum()
 }
 
@@ -104,39 +101,42 @@ impl Excess {
         kind: Kind,
     ) -> Violation {
         let newcomer = spans[self.newcomer];
-        let others = self.others.iter().map(|&other| {
-            let Span {
-                hold,
-                claim,
-                certain,
-                promised,
-                believed,
-                ..
-            } = spans[other];
-            let until = if certain > newcomer.start {
-                format!("certainly until {}", run.time(certain))
-            } else if promised > newcomer.start {
-                format!("promised until {}", run.time(promised))
-            } else {
-                format!("without its node until {}", run.time(believed))
-            };
-            format!("{} by {}, {until}", claim.weight, hold.key)
-        });
-        let others: Vec<_> = others.collect();
-        let (weight, key, claimed) = (newcomer.claim.weight, newcomer.hold.key, self.claimed);
-        let detail = format!(
-            "{key} claims {weight} of {capacity} of {resource}, while others claim {}: {claimed} in total",
-            others.join("; ")
-        );
-        let holds = std::iter::once(key)
-            .chain(self.others.iter().map(|&other| spans[other].hold.key))
+        let others: Vec<_> = self
+            .others
+            .iter()
+            .map(|&other| {
+                let Span {
+                    hold,
+                    claim,
+                    certain,
+                    promised,
+                    believed,
+                    ..
+                } = spans[other];
+                let until = if certain > newcomer.start {
+                    format!("certainly until {}", run.time(certain))
+                } else if promised > newcomer.start {
+                    format!("promised until {}", run.time(promised))
+                } else {
+                    format!("without its node until {}", run.time(believed))
+                };
+                format!("{} by {}, {until}", claim.weight, hold.key)
+            })
             .collect();
         Violation {
             kind,
             part: newcomer.hold.part.to_string(),
             at: newcomer.start,
-            holds,
-            detail,
+            holds: std::iter::once(newcomer.hold.key)
+                .chain(self.others.iter().map(|&other| spans[other].hold.key))
+                .collect(),
+            detail: format!(
+                "{} claims {} of {capacity} of {resource}, while others claim {}: {} in total",
+                newcomer.hold.key,
+                newcomer.claim.weight,
+                others.join("; "),
+                self.claimed
+            ),
         }
     }
 }

@@ -62,18 +62,20 @@ impl Counters {
                 }
             }
             CounterSeen::AtEnd { value, receipts } => {
-                counter.at_end = Some((at, *value, receipts.clone()))
+                counter.at_end = Some((at, *value, receipts.clone()));
             }
         }
     }
 
     /// Appends violations to `found`, and returns the numbers of each counter.
     pub(super) fn finish(self, found: &mut Vec<Violation>) -> BTreeMap<String, CounterTally> {
-        let finished = self.0.into_iter().map(|(part, counter)| {
-            let tally = counter.finish(&part, found);
-            (part, tally)
-        });
-        finished.collect()
+        self.0
+            .into_iter()
+            .map(|(part, counter)| {
+                let tally = counter.finish(&part, found);
+                (part, tally)
+            })
+            .collect()
     }
 }
 

@@ -194,9 +194,9 @@ impl Findings {
                 .or_default()
                 .held_without_node += 1;
         }
-        let is_ours =
-            |violation: &Violation| violation.kind == Kind::Malformed || is_ours(&violation.part);
-        let (violations, of_peers) = found.into_iter().partition(is_ours);
+        let (violations, of_peers) = found
+            .into_iter()
+            .partition(|violation| violation.kind == Kind::Malformed || is_ours(&violation.part));
         Self {
             began,
             parts,

@@ -1,6 +1,6 @@
 //! Reads the histories of a run, and reports every event that a correct lock cannot cause.
 //!
-//! The workload and its main rule are those of Jepsen's tests of locks (`lock-set` of its test of
+//! The workload and its main rule come from Jepsen's tests of locks (`lock-set` of its test of
 //! etcd): an acknowledged element must never disappear. The checker also reads when clients held
 //! which lock according to `is_valid()`, and compares that with the guarantees of the locks.
 //!
@@ -40,7 +40,7 @@
 //! | `Fifo` | the same with the places in the queue, if known. In our locks the token *is* the place, so this rule finds nothing more; leases and downgraded holds have no place |
 //! | `Reentry` | a re-entry by an owner without a hold, or whose hold was known to be lost, or with another token; or a new acquire by an owner that certainly held the lock. A holder of the write lock may enter the read lock |
 //! | `Revived` | `is_valid()` was true after it had been false |
-//! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. For the guarded variant only, which watches its nodes. Time in which its process was stopped, or another nemesis was active, does not count |
+//! | `UnnoticedDelete` | `is_valid()` was true more than two session timeouts after an operator had deleted a node of the guard. For the guarded variant only, which watches its nodes. Time does not count while its process was stopped, or another nemesis was active |
 //! | `LostUpdate` | an acknowledged element is not in the final set. In the plain variant, lost updates are only counted. In the guarded variant, lost updates that a guard cannot prevent are counted separately |
 //! | `RefusedWrite` | an element that was refused or not sent is in the final set |
 //! | `ReadChanged` | a reader has read two different states of a set under one certain hold. In the plain variant, changed reads are only counted; in the guarded variant, late writes and writes after an operator's delete explain them |
@@ -71,11 +71,12 @@
 //!
 //! # Why a correct lock has no violations
 //!
-//! `Exclusivity` and `Promise`: each claim lies within the time for which the hold's node existed
-//! and owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would
+//! `Exclusivity` and `Promise`: each claim lies within the time when the hold's node existed and
+//! owned the lock. `Token` and `Fifo`: if the later hold's node were the older one, it would
 //! have been in the queue while the earlier hold owned the lock, and could not have been passed.
 //! `Reentry`: a loss or a release counts only if it was recorded before the acquire was called.
-//! `UnnoticedDelete`: see `operator.rs`. The rest follows from what the store and the guard promise.
+//! `UnnoticedDelete`: see `operator.rs`. The rest follows from what the store and the guard
+//! promise.
 //!
 //! A lock without violations may still be incorrect: the checker does not see what happens between
 //! two samples, and ignores holds that were never found valid.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::findings::{HoldKey, Kind, Violation, part};
+use super::findings::{HoldKey, Kind, Violation, variant};
 use super::run::{Claim, Deletion, Hold, Period, Run};
 use crate::work::Variant;
 
@@ -16,15 +16,16 @@ use crate::work::Variant;
 /// writer's token. Such a hold matches any deleted node of its session below the path of the lock.
 pub(crate) fn record_struck(run: &mut Run) {
     let entries = Entries::of(run);
-    let (mut struck, mut deleted) = (HashMap::new(), HashMap::new());
+    let mut struck = HashMap::new();
+    let mut deleted = HashMap::new();
     for hold in struck_sessions(run) {
         for deletion in &run.deletions[&hold.session] {
             let matched = hold
                 .claims
                 .iter()
                 .map(|claim| entries.match_deletion(hold, claim, deletion))
-                .max();
-            let matched = matched.unwrap_or(Match::No);
+                .max()
+                .unwrap_or(Match::No);
             if matched != Match::No {
                 let before = struck.entry(hold.key).or_insert(deletion.before);
                 *before = deletion.before.min(*before);
@@ -35,7 +36,8 @@ pub(crate) fn record_struck(run: &mut Run) {
             }
         }
     }
-    (run.struck, run.deleted) = (struck, deleted);
+    run.struck = struck;
+    run.deleted = deleted;
 }
 
 /// The holds in sessions of which an operator has deleted nodes. Only these few holds are examined.
@@ -123,7 +125,7 @@ const NOTICE_TIMEOUTS: u64 = 2;
 /// Finds guards of the guarded variant that were valid long after an operator had certainly deleted
 /// one of their nodes. The other variants ignore their guards, so their nodes need not be watched.
 ///
-/// Time in which the process was stopped, or another nemesis was active, does not count: both delay
+/// Time does not count while the process was stopped, or another nemesis was active: both delay
 /// notifications.
 pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
     // The last check of each guard before a write: a guard is valid then, too.
@@ -137,8 +139,11 @@ pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
         let last = checks.entry(write.key).or_default();
         *last = write.checked.max(*last);
     }
-    let is_guarded = |key: &str| part(key).is_some_and(|part| part.variant == Variant::Guarded);
-    for hold in run.holds.iter().filter(|hold| is_guarded(&hold.part)) {
+    for hold in run
+        .holds
+        .iter()
+        .filter(|hold| variant(&hold.part) == Variant::Guarded)
+    {
         let Some((&deleted, timeout)) = run
             .deleted
             .get(&hold.key)
@@ -149,24 +154,25 @@ pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
         let valid = hold
             .last_valid
             .max(checks.get(&hold.key).copied().unwrap_or_default());
-        let stops = run
+        let disturbances = run
             .stops
             .get(&(hold.key.worker, hold.key.life))
             .into_iter()
-            .flatten();
-        let undisturbed = undisturbed(deleted, valid, stops.chain(&run.disturbances));
+            .flatten()
+            .chain(&run.disturbances);
+        let undisturbed = undisturbed(deleted, valid, disturbances);
         if undisturbed > timeout.saturating_mul(NOTICE_TIMEOUTS) {
-            let (key, part) = (hold.key, hold.part.to_string());
-            let (deleted, at) = (run.time(deleted), run.time(valid));
-            let detail = format!(
-                "a node of {key} was deleted before {deleted}, and the guard was valid after {at}"
-            );
             found.push(Violation {
                 kind: Kind::UnnoticedDelete,
-                part,
+                part: hold.part.to_string(),
                 at: valid,
-                holds: vec![key],
-                detail,
+                holds: vec![hold.key],
+                detail: format!(
+                    "a node of {} was deleted before {}, and the guard was valid after {}",
+                    hold.key,
+                    run.time(deleted),
+                    run.time(valid)
+                ),
             });
         }
     }
@@ -176,7 +182,8 @@ pub(crate) fn check_notice(run: &Run, found: &mut Vec<Violation>) {
 fn undisturbed<'a>(from: u64, to: u64, disturbances: impl Iterator<Item = &'a Period>) -> u64 {
     let mut disturbances: Vec<_> = disturbances.collect();
     disturbances.sort_by_key(|disturbance| disturbance.from);
-    let (mut reached, mut time) = (from, 0);
+    let mut reached = from;
+    let mut time = 0;
     for disturbance in disturbances {
         time += disturbance.from.min(to).saturating_sub(reached);
         reached = reached.max(disturbance.to);

@@ -17,17 +17,17 @@ pub(crate) fn check_order(
     let mut report = |kind, what: &str, number: fn(&Span<'_>) -> Option<i64>| {
         for (later, earlier) in inversions(spans, number) {
             let [new, old] = [later, earlier].map(|span| number(span).unwrap_or_default());
-            let (key, other, ended) = (later.hold.key, earlier.hold.key, run.time(earlier.certain));
-            let detail = format!(
-                "{key} has the {what} {new} at {resource}, after {other} with {old}, which ended after {ended}"
-            );
-            let part = later.hold.part.to_string();
+            let key = later.hold.key;
+            let other = earlier.hold.key;
             found.push(Violation {
                 kind,
-                part,
+                part: later.hold.part.to_string(),
                 at: later.start,
                 holds: vec![key, other],
-                detail,
+                detail: format!(
+                    "{key} has the {what} {new} at {resource}, after {other} with {old}, which ended after {}",
+                    run.time(earlier.certain)
+                ),
             });
         }
     };
@@ -41,12 +41,9 @@ fn inversions<'a>(
     spans: &'a [Span<'a>],
     number: fn(&Span<'_>) -> Option<i64>,
 ) -> Vec<(&'a Span<'a>, &'a Span<'a>)> {
-    let numbered = spans
+    let mut moments: Vec<_> = spans
         .iter()
-        .filter_map(|span| number(span).map(|number| (number, span)));
-    // At equal times, starts are sorted before ends: a span that starts when another ends does not
-    // certainly follow it.
-    let mut moments: Vec<_> = numbered
+        .filter_map(|span| number(span).map(|number| (number, span)))
         .flat_map(|(number, span)| {
             [
                 (span.start, false, number, span),
@@ -54,6 +51,8 @@ fn inversions<'a>(
             ]
         })
         .collect();
+    // At equal times, starts are sorted before ends: a span that starts when another ends does not
+    // certainly follow it.
     moments.sort_by_key(|(at, is_end, number, span)| (*at, *is_end, *number, span.hold.key));
     let mut greatest: Option<(i64, &Span<'_>)> = None;
     let mut greatest_exclusive: Option<(i64, &Span<'_>)> = None;
@@ -133,12 +132,11 @@ fn token_of(hold: &Hold, claim: &Claim) -> Option<i64> {
 }
 
 fn violation(hold: &Hold, other: HoldKey, what: &str) -> Violation {
-    let (key, at, part) = (hold.key, hold.begin(), hold.part.to_string());
     Violation {
         kind: Kind::Token,
-        part,
-        at,
-        holds: vec![key, other],
-        detail: format!("{key} has {what} {other}"),
+        part: hold.part.to_string(),
+        at: hold.begin(),
+        holds: vec![hold.key, other],
+        detail: format!("{} has {what} {other}", hold.key),
     }
 }

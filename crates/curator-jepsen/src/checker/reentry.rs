@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::findings::{Kind, Tally, Violation, part};
-use super::run::{Claim, Hold, Run, certain};
+use super::run::{Hold, Run, certain};
 
 /// Finds re-entries without an earlier hold, and new acquires by an owner that certainly held the
 /// lock.
@@ -41,43 +41,44 @@ pub(crate) fn check_reentries(run: &Run, found: &mut Vec<Violation>) {
 /// another lock. The owner of the write lock re-enters either side of a read-write lock, the owner
 /// of the read lock only the read side.
 fn permits_reentry(outer: &Hold, inner: &Hold) -> bool {
-    let is_enough = |(outer, inner): (&Claim, &Claim)| {
-        outer.resource == inner.resource && outer.weight >= inner.weight
-    };
     outer.claims.len() == inner.claims.len()
-        && outer.claims.iter().zip(&inner.claims).all(is_enough)
+        && outer
+            .claims
+            .iter()
+            .zip(&inner.claims)
+            .all(|(outer, inner)| outer.resource == inner.resource && outer.weight >= inner.weight)
 }
 
 /// The violation by a re-entry: it needs a hold with the same tokens that was neither released nor
 /// known to be lost before the request.
 fn reentry<'a>(hold: &Hold, candidates: impl Iterator<Item = &'a &'a Hold>) -> Option<Violation> {
-    let is_held = |outer: &&&Hold| {
-        outer.releasing.is_none_or(|at| at >= hold.asked)
-            && outer.invalid.is_none_or(|at| at >= hold.asked)
-    };
-    let outer: Vec<_> = candidates.filter(is_held).collect();
-    let tokens = |hold: &Hold| {
-        hold.claims
-            .iter()
-            .map(|claim| claim.token)
-            .collect::<Vec<_>>()
-    };
-    if outer.is_empty() {
+    let outer: Vec<_> = candidates
+        .filter(|outer| {
+            outer.releasing.is_none_or(|at| at >= hold.asked)
+                && outer.invalid.is_none_or(|at| at >= hold.asked)
+        })
+        .collect();
+    let Some(last) = outer.last() else {
         return Some(violation(
             hold,
             None,
             "is a re-entry, but its owner held no lock that it could re-enter",
         ));
-    }
-    let other = outer
+    };
+    outer
         .iter()
-        .all(|outer| tokens(outer) != tokens(hold))
-        .then(|| outer.last())??;
-    Some(violation(
-        hold,
-        Some(other),
-        "is a re-entry, but has another token than",
-    ))
+        .all(|outer| !tokens(outer).eq(tokens(hold)))
+        .then(|| {
+            violation(
+                hold,
+                Some(last),
+                "is a re-entry, but has another token than",
+            )
+        })
+}
+
+fn tokens(hold: &Hold) -> impl Iterator<Item = Option<i64>> {
+    hold.claims.iter().map(|claim| claim.token)
 }
 
 /// The violation by a new acquire: its owner must not have held the lock from before the call until
@@ -87,12 +88,11 @@ fn new_acquire<'a>(
     hold: &Hold,
     mut candidates: impl Iterator<Item = &'a &'a Hold>,
 ) -> Option<Violation> {
-    let is_held = |outer: &&Hold| {
-        let certain = certain(run, outer);
-        outer.begin() <= hold.asked && certain.is_some_and(|certain| certain >= hold.begin())
-    };
     let outer = candidates
-        .find(|outer| is_held(outer))
+        .find(|outer| {
+            outer.begin() <= hold.asked
+                && certain(run, outer).is_some_and(|certain| certain >= hold.begin())
+        })
         .filter(|_| hold.continues.is_none())?;
     Some(violation(
         hold,
@@ -102,19 +102,15 @@ fn new_acquire<'a>(
 }
 
 fn violation(hold: &Hold, outer: Option<&Hold>, what: &str) -> Violation {
-    let (key, at, part) = (hold.key, hold.begin(), hold.part.to_string());
-    let holds = std::iter::once(key)
-        .chain(outer.map(|outer| outer.key))
-        .collect();
-    let outer = outer
-        .map(|outer| format!(" {}", outer.key))
-        .unwrap_or_default();
+    let key = hold.key;
+    let outer = outer.map(|outer| outer.key);
+    let name = outer.map(|outer| format!(" {outer}")).unwrap_or_default();
     Violation {
         kind: Kind::Reentry,
-        part,
-        at,
-        holds,
-        detail: format!("{key} {what}{outer}"),
+        part: hold.part.to_string(),
+        at: hold.begin(),
+        holds: std::iter::once(key).chain(outer).collect(),
+        detail: format!("{key} {what}{name}"),
     }
 }
 
@@ -130,18 +126,18 @@ pub(crate) fn check_losses(
 ) {
     for hold in run.holds.iter().filter(|hold| part(&hold.part).is_some()) {
         if let Some(invalid) = hold.invalid.filter(|&invalid| invalid < hold.last_valid) {
-            let (key, at, part) = (hold.key, hold.last_valid, hold.part.to_string());
-            let detail = format!(
-                "{key} was lost at {}, and valid after {}",
-                run.time(invalid),
-                run.time(at)
-            );
+            let at = hold.last_valid;
             found.push(Violation {
                 kind: Kind::Revived,
-                part,
+                part: hold.part.to_string(),
                 at,
-                holds: vec![key],
-                detail,
+                holds: vec![hold.key],
+                detail: format!(
+                    "{} was lost at {}, and valid after {}",
+                    hold.key,
+                    run.time(invalid),
+                    run.time(at)
+                ),
             });
         }
         // A loss that is reported after the owner started to release the hold does not count.

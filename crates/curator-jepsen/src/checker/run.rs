@@ -1,5 +1,5 @@
-//! The holds and the writes of a run, and the times for which each hold certainly claims its
-//! resources. `mod.rs` defines the *certain time* and the *promise* of a hold.
+//! The holds and the writes of a run, and the times when each hold certainly claims its resources.
+//! `mod.rs` defines the *certain time* and the *promise* of a hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(crate) struct Run {
     /// The writes to each set, in the order of their replies.
     pub(crate) writes: BTreeMap<Arc<str>, Vec<Write>>,
     pub(crate) stops: HashMap<(u32, u32), Vec<Period>>,
-    /// The times in which an active nemesis may have delayed notifications to the clients, in the
-    /// order of their starts.
+    /// The times when an active nemesis may have delayed notifications to the clients, by their
+    /// start.
     pub(crate) disturbances: Vec<Period>,
     pub(crate) strikes: Strikes,
     pub(crate) caches: Caches,
@@ -98,7 +98,7 @@ pub(crate) struct Write {
     pub(crate) outcome: Outcome,
 }
 
-/// A time in which a process was stopped, or a nemesis was active.
+/// A time when a process was stopped, or a nemesis was active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Period {
     pub(crate) from: u64,
@@ -178,12 +178,13 @@ impl Write {
 
     /// Whether the run stopped the process between the check and the reply.
     pub(crate) fn was_stopped(&self, run: &Run) -> bool {
-        let stops = run.stops.get(&(self.key.worker, self.key.life));
-        stops.is_some_and(|stops| {
-            stops
-                .iter()
-                .any(|stop| stop.from <= self.at && self.checked <= stop.to)
-        })
+        run.stops
+            .get(&(self.key.worker, self.key.life))
+            .is_some_and(|stops| {
+                stops
+                    .iter()
+                    .any(|stop| stop.from <= self.at && self.checked <= stop.to)
+            })
     }
 }
 
@@ -211,7 +212,7 @@ pub(crate) fn claims_by_resource(run: &Run) -> BTreeMap<&str, Vec<Span<'_>>> {
         let Some(certain) = certain(run, hold) else {
             continue;
         };
-        let promised = certain.max(hold.until.min(given_up(run, hold)));
+        let promised = certain.max(hold.until.min(released_or_deleted(run, hold)));
         let believed = certain.max(believed(hold).unwrap_or_default());
         // If this read hold continues a write hold, or was added to one, the owner has had at least
         // a reader's claim since the start of the write hold: a downgrade replaces the write node
@@ -259,6 +260,6 @@ fn believed(hold: &Hold) -> Option<u64> {
 
 /// When the owner started to release the hold, or an operator started to delete its node: the
 /// earlier time.
-fn given_up(run: &Run, hold: &Hold) -> u64 {
+fn released_or_deleted(run: &Run, hold: &Hold) -> u64 {
     hold.releasing.unwrap_or(u64::MAX).min(run.struck(hold.key))
 }

@@ -44,10 +44,9 @@ impl Seen {
                 phase: Phase::End,
                 ..
             } => {
-                let from = self.active.remove(name);
-                self.run
-                    .disturbances
-                    .extend(from.map(|from| Period { from, to: at }));
+                if let Some(from) = self.active.remove(name) {
+                    self.run.disturbances.push(Period { from, to: at });
+                }
             }
             What::Session {
                 session,
@@ -57,10 +56,11 @@ impl Seen {
                 self.run
                     .services
                     .session(at, event.worker, *session, *timeout_ms);
-                let timeout = timeout_ms.map(|timeout| timeout.saturating_mul(1_000_000));
-                self.run
-                    .timeouts
-                    .extend(timeout.map(|timeout| (*session, timeout)));
+                if let Some(timeout) = timeout_ms {
+                    self.run
+                        .timeouts
+                        .insert(*session, timeout.saturating_mul(1_000_000));
+                }
             }
             What::Stopped { process, of_life } => {
                 self.run
@@ -85,20 +85,17 @@ impl Seen {
                 before,
                 is_confirmed,
             } => {
-                let (node, created, before, is_confirmed) =
-                    (node.clone(), *created, *before, *is_confirmed);
-                let deletion = Deletion {
-                    node,
-                    created,
-                    before,
-                    at,
-                    is_confirmed,
-                };
                 self.run
                     .deletions
                     .entry(*session)
                     .or_default()
-                    .push(deletion);
+                    .push(Deletion {
+                        node: node.clone(),
+                        created: *created,
+                        before: *before,
+                        at,
+                        is_confirmed: *is_confirmed,
+                    });
             }
             What::Acquired {
                 hold,
@@ -113,25 +110,27 @@ impl Seen {
                 let tally = self.run.tallies.entry(part.clone()).or_default();
                 tally.reentries += u64::from(*reentry);
                 tally.acquires += u64::from(!*reentry && continues.is_none());
-                let (part, owner) = (self.intern(part), self.intern(owner));
+                let part = self.intern(part);
+                let owner = self.intern(owner);
                 let claims = claims.iter().map(|claim| self.claim(claim)).collect();
-                let is_invalid = |claim: &Claim| claim.weight == 0 || claim.weight > claim.capacity;
                 let record = self.hold(key(hold));
-                let was_acquired = record.acquired.is_some();
-                let (reentry, continues) = (*reentry, *continues);
-                (record.acquired, record.part, record.owner, record.asked) =
-                    (Some(at), part.clone(), owner, *asked);
-                (
-                    record.session,
-                    record.claims,
-                    record.reentry,
-                    record.continues,
-                ) = (*session, claims, reentry, continues);
+                let was_acquired = record.acquired.replace(at).is_some();
+                record.part = part.clone();
+                record.owner = owner;
+                record.asked = *asked;
+                record.session = *session;
+                record.claims = claims;
+                record.reentry = *reentry;
+                record.continues = *continues;
+                let has_invalid_claim = record
+                    .claims
+                    .iter()
+                    .any(|claim| claim.weight == 0 || claim.weight > claim.capacity);
                 if was_acquired {
                     self.malformed(at, key(hold), &part, "was acquired twice");
                 } else if *asked > at {
                     self.malformed(at, key(hold), &part, "was acquired before it was requested");
-                } else if self.hold(key(hold)).claims.iter().any(is_invalid) {
+                } else if has_invalid_claim {
                     self.malformed(
                         at,
                         key(hold),
@@ -163,24 +162,24 @@ impl Seen {
             What::Cache { part, seen } => {
                 self.run
                     .caches
-                    .see(at, (event.worker, event.life), part, seen)
+                    .see(at, (event.worker, event.life), part, seen);
             }
             What::Service { part, seen } => {
                 self.run
                     .services
-                    .see(at, (event.worker, event.life), part, seen)
+                    .see(at, (event.worker, event.life), part, seen);
             }
             What::Counter { part, seen } => {
                 self.run
                     .counters
-                    .see(at, (event.worker, event.life), part, seen)
+                    .see(at, (event.worker, event.life), part, seen);
             }
             What::NotAcquired { part, .. } => {
                 self.run
                     .tallies
                     .entry(part.clone())
                     .or_default()
-                    .not_acquired += 1
+                    .not_acquired += 1;
             }
             What::Read {
                 hold,
@@ -190,14 +189,13 @@ impl Seen {
                 digest,
                 ..
             } => {
-                let (set, before, elements, digest) =
-                    (self.intern(set), *before, *elements, *digest);
+                let set = self.intern(set);
                 self.hold(key(hold)).reads.push(Reading {
                     set,
-                    before,
+                    before: *before,
                     at,
-                    elements,
-                    digest,
+                    elements: *elements,
+                    digest: *digest,
                 });
             }
             What::Wrote {
@@ -211,21 +209,20 @@ impl Seen {
                 outcome,
             } => {
                 let at = answered.map_or(at, |answered| answered.min(at));
-                let (key, part, set) = (key(hold), self.intern(part), self.intern(set));
+                let key = key(hold);
+                let part = self.intern(part);
+                let set = self.intern(set);
                 // Creates the hold if it has no other event; it is then reported as malformed.
                 self.hold(key);
-                let (element, checked, until, outcome) =
-                    (element.clone(), *checked, *until, *outcome);
-                let write = Write {
+                self.run.writes.entry(set).or_default().push(Write {
                     key,
                     part,
-                    element,
-                    checked,
-                    until,
+                    element: element.clone(),
+                    checked: *checked,
+                    until: *until,
                     at,
-                    outcome,
-                };
-                self.run.writes.entry(set).or_default().push(write);
+                    outcome: *outcome,
+                });
             }
         }
     }

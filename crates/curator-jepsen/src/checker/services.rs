@@ -26,7 +26,7 @@ pub(super) struct Services {
     instances: HashMap<i64, Instance>,
     /// The latest session of each process.
     sessions: HashMap<u32, i64>,
-    /// The session in which a process last had a registered instance.
+    /// The session of each process when it last had a registered instance.
     registered: HashMap<(u32, u32), i64>,
     seen: BTreeMap<String, Vec<Seen>>,
 }

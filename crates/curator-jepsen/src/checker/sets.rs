@@ -1,5 +1,5 @@
-//! Checks that the final sets contain all acknowledged elements, and no refused ones; and that a set
-//! does not change under a read lock.
+//! Checks that the final sets contain all acknowledged elements, and no refused ones; and that a
+//! set does not change under a read lock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -31,16 +31,14 @@ pub(crate) fn check_writes(
         let mut elements = HashMap::new();
         for (index, write) in writes.iter().enumerate() {
             let mut report = |kind, what: &str, other: Option<&Write>| {
-                let holds = std::iter::once(write.key)
-                    .chain(other.map(|other| other.key))
-                    .collect();
-                let detail = format!("{} of {} in {set} {what}", write.element, write.key);
                 found.push(Violation {
                     kind,
                     part: write.part.to_string(),
                     at: write.at,
-                    holds,
-                    detail,
+                    holds: std::iter::once(write.key)
+                        .chain(other.map(|other| other.key))
+                        .collect(),
+                    detail: format!("{} of {} in {set} {what}", write.element, write.key),
                 });
             };
             if let Some(other) = elements.insert(&*write.element, write) {
@@ -123,25 +121,24 @@ pub(crate) fn check_reads(
                 Variant::Transaction | Variant::Token => false,
             };
             if !is_excused {
-                let (key, at, part) = (hold.key, read.at, hold.part.to_string());
-                let detail = format!(
-                    "{key} has read {} with {} elements at {}, and with {} elements ({})",
-                    read.set,
-                    before.elements,
-                    run.time(before.at),
-                    read.elements,
-                    if before.elements == read.elements {
-                        "other elements"
-                    } else {
-                        "another number"
-                    },
-                );
+                let how = if before.elements == read.elements {
+                    "other elements"
+                } else {
+                    "another number"
+                };
                 found.push(Violation {
                     kind: Kind::ReadChanged,
-                    part,
-                    at,
-                    holds: vec![key],
-                    detail,
+                    part: hold.part.to_string(),
+                    at: read.at,
+                    holds: vec![hold.key],
+                    detail: format!(
+                        "{} has read {} with {} elements at {}, and with {} elements ({how})",
+                        hold.key,
+                        read.set,
+                        before.elements,
+                        run.time(before.at),
+                        read.elements,
+                    ),
                 });
             }
         }
@@ -172,28 +169,30 @@ struct Unpreventable<'a> {
 
 impl<'a> Unpreventable<'a> {
     fn of(run: &Run, writes: &'a [Write]) -> Self {
-        let causes = |write: &'a Write| {
-            let causes = [
-                (Cause::Stopped, write.is_late() && write.was_stopped(run)),
-                (Cause::Late, write.is_late()),
-                (Cause::Deleted, write.is_struck(run)),
-            ];
-            causes
+        let writes = writes
+            .iter()
+            .flat_map(|write| {
+                [
+                    (Cause::Stopped, write.is_late() && write.was_stopped(run)),
+                    (Cause::Late, write.is_late()),
+                    (Cause::Deleted, write.is_struck(run)),
+                ]
                 .into_iter()
                 .filter(|(_, is_cause)| *is_cause)
                 .map(move |(cause, _)| (cause, write))
-        };
-        Self {
-            writes: writes.iter().flat_map(causes).collect(),
-        }
+            })
+            .collect();
+        Self { writes }
     }
 
     /// Why this write may be lost: because of a write that may have been applied after it, and
     /// whose holder may have read the set before it.
     fn explain(&self, lost: &Write, begins: &HashMap<HoldKey, u64>) -> Option<Cause> {
-        // A hold that was never acquired is reported as malformed.
-        let begin = |later: &Write| begins.get(&later.key).copied().unwrap_or_default();
-        self.find(|later| later.at >= lost.checked && begin(later) <= lost.at)
+        self.find(|later| {
+            // A hold that was never acquired is reported as malformed.
+            let begin = begins.get(&later.key).copied().unwrap_or_default();
+            later.at >= lost.checked && begin <= lost.at
+        })
     }
 
     /// Why a set may have changed in this time: because of a write that may have been applied

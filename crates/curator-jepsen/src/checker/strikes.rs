@@ -63,14 +63,14 @@ impl Strikes {
             .skip(1)
             .map(|(_, from)| *from)
             .chain([self.finishing.unwrap_or(end)]);
-        self.begun.iter().zip(ends).map(|((names, from), to)| {
-            let nemesis = names.iter().cloned().collect::<Vec<_>>().join(" + ");
-            Strike {
-                nemesis,
+        self.begun
+            .iter()
+            .zip(ends)
+            .map(|((names, from), to)| Strike {
+                nemesis: names.iter().cloned().collect::<Vec<_>>().join(" + "),
                 from: *from,
                 to,
-            }
-        })
+            })
     }
 }
 
@@ -105,10 +105,12 @@ pub(crate) fn aftermaths<'a>(
     for (part, terms) in terms {
         let reached = reached(&terms);
         let overlaps = |violations: &[Violation], strike: &Strike| {
-            let is_overlap = |it: &&Violation| {
-                it.kind == Kind::Exclusivity && it.part == part && strike.lasts_at(it.at)
-            };
-            violations.iter().filter(is_overlap).count() as u64
+            violations
+                .iter()
+                .filter(|it| {
+                    it.kind == Kind::Exclusivity && it.part == part && strike.lasts_at(it.at)
+                })
+                .count() as u64
         };
         for strike in &strikes {
             aftermaths.push(Aftermath {
@@ -130,24 +132,29 @@ pub(crate) fn aftermaths<'a>(
 /// For each term, the latest end of this term and of all earlier terms.
 fn reached(terms: &[Span<'_>]) -> Vec<u64> {
     let mut reached = 0;
-    let latest = terms.iter().map(|term| {
-        reached = term.believed.max(reached);
-        reached
-    });
-    latest.collect()
+    terms
+        .iter()
+        .map(|term| {
+            reached = term.believed.max(reached);
+            reached
+        })
+        .collect()
 }
 
 /// The longest interval without a leader during this strike. The terms are sorted by start.
 fn leaderless(terms: &[Span<'_>], reached: &[u64], strike: &Strike) -> u64 {
     let first = terms.partition_point(|term| term.start < strike.from);
-    let before = first.checked_sub(1).map_or(0, |last| reached[last]);
-    let (mut led_until, mut longest) = (before.max(strike.from), 0);
-    let within = terms
+    let mut led_until = first
+        .checked_sub(1)
+        .map_or(0, |last| reached[last])
+        .max(strike.from);
+    let mut longest = 0;
+    for (term, reached) in terms
         .iter()
         .zip(reached)
         .skip(first)
-        .take_while(|(term, _)| term.start < strike.to);
-    for (term, reached) in within {
+        .take_while(|(term, _)| term.start < strike.to)
+    {
         longest = term.start.saturating_sub(led_until).max(longest);
         led_until = led_until.max(*reached);
     }

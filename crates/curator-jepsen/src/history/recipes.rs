@@ -67,7 +67,7 @@ pub enum CacheSeen {
     Snapshot {
         /// Read before the content was requested; for our cache, before `caught_up` was called.
         asked: u64,
-        /// The number of the comparison for which the conductor requested the content; `None`
+        /// The conductor requested the content for the comparison with this number; `None`
         /// without a request.
         look: Option<u32>,
         /// Whether the cache reports that it is current. Peers do not report it.

@@ -1,4 +1,4 @@
-//! Stops or kills clients, makes their clocks run slower than those of the servers, or injects faults
+//! Stops or kills clients, slows their clocks down, or injects faults
 //! into the network between clients and servers.
 
 use curator_test::{Direction, FaultProxy, OpCode};
@@ -25,8 +25,8 @@ pub const REQUESTS: [OpCode; 11] = [
 
 /// The clients' session timeout, in session timeouts of the servers.
 const FACTOR: f64 = 3.0;
-/// The length of a strike with slow clocks, in session timeouts: 1.25 until the clients have new sessions, and 2.5
-/// more, which are 0.83 by the slow clocks.
+/// The length of a strike with slow clocks, in session timeouts: 1.25 until the clients have new
+/// sessions, and 2.5 more, which are 0.83 by the slow clocks.
 pub(super) const SLOW_CLOCKS: f64 = 3.75;
 /// The number of unaffected clients: they acquire the locks that the affected clients still
 /// consider held.

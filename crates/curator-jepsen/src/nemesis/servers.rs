@@ -34,8 +34,11 @@ impl Strike<'_> {
 
     pub(super) async fn kill_all(&mut self) -> anyhow::Result<()> {
         self.begin("all servers")?;
-        let members = self.scene.cluster.members();
-        members.iter().try_for_each(TestingServer::kill)?;
+        self.scene
+            .cluster
+            .members()
+            .iter()
+            .try_for_each(TestingServer::kill)?;
         self.wait().await?;
         self.healed = Some(now());
         // The members are started concurrently, as none is ready without a quorum.
@@ -77,7 +80,8 @@ impl Strike<'_> {
     /// Deletes nodes of locks, as an operator may.
     pub(super) async fn delete_nodes(&mut self) -> anyhow::Result<()> {
         self.begin("nodes of all locks")?;
-        let (end, mut deleted) = (Instant::now() + self.length, BTreeMap::<String, u32>::new());
+        let end = Instant::now() + self.length;
+        let mut deleted = BTreeMap::<String, u32>::new();
         while Instant::now() < end {
             // The ensemble may not reply while other nemeses are active.
             let nodes = self.scene.nodes_of_one(&mut self.random);
@@ -93,11 +97,11 @@ impl Strike<'_> {
                 path.rsplit_once('/')
                     .map(|(directory, _)| directory.to_owned())
             };
-            let queue = nodes
-                .iter()
-                .filter(|other| directory(&other.path) == directory(&node.path));
             let count = self.random.usize(1..=2);
-            let mut victims: Vec<_> = queue.collect();
+            let mut victims: Vec<_> = nodes
+                .iter()
+                .filter(|other| directory(&other.path) == directory(&node.path))
+                .collect();
             self.random.shuffle(&mut victims);
             for node in victims.into_iter().take(count) {
                 if self

@@ -69,8 +69,8 @@ impl EventsNearViolations {
             };
             for &index in self.of_hold.get(&key).into_iter().flatten() {
                 if let What::Valid { .. } = event.what {
-                    let samples = self.samples.entry((index, key));
-                    samples
+                    self.samples
+                        .entry((index, key))
                         .and_modify(|(_, last)| *last = Some(event.clone()))
                         .or_insert_with(|| (event.clone(), None));
                 } else {
@@ -82,15 +82,12 @@ impl EventsNearViolations {
         | What::Continued { .. }
         | What::Deleted { .. } = event.what
         {
-            let is_near = |at: u64| {
-                event.at >= at.saturating_sub(BEFORE) && event.at <= at.saturating_add(BEFORE / 10)
-            };
-            for shown in self
-                .shown
-                .iter_mut()
-                .filter(|shown| is_near(shown.violation.at))
-            {
-                shown.events.push(event.clone());
+            for shown in &mut self.shown {
+                let at = shown.violation.at;
+                let near = at.saturating_sub(BEFORE)..=at.saturating_add(BEFORE / 10);
+                if near.contains(&event.at) {
+                    shown.events.push(event.clone());
+                }
             }
         }
     }
@@ -116,23 +113,19 @@ pub(super) fn line(began: u64, event: &Event) -> String {
     } else {
         format!("w{}.{}", event.worker, event.life)
     };
-    let or_error = |error: &Option<String>| {
-        error
-            .as_ref()
-            .map(|error| format!(": {error}"))
-            .unwrap_or_default()
-    };
+    let or_error = |error: &Option<String>| optional(error.as_ref(), |error| format!(": {error}"));
     let what = match &event.what {
         What::Nemesis {
             name,
-            phase: Phase::Begin,
+            phase,
             detail,
-        } => format!("{name} begins: {detail}"),
-        What::Nemesis {
-            name,
-            phase: Phase::End,
-            detail,
-        } => format!("{name} ends: {detail}"),
+        } => {
+            let does = match phase {
+                Phase::Begin => "begins",
+                Phase::End => "ends",
+            };
+            format!("{name} {does}: {detail}")
+        }
         What::Stopped { process, of_life } => format!("stops w{process}.{of_life}"),
         What::Continued { process, of_life } => format!("resumes w{process}.{of_life}"),
         What::Deleted {
@@ -158,13 +151,10 @@ pub(super) fn line(began: u64, event: &Event) -> String {
             client,
             timeout_ms,
         } => {
-            let client = client
-                .as_ref()
-                .map(|client| format!(" of its client {client}"))
-                .unwrap_or_default();
-            let timeout = timeout_ms
-                .map(|timeout| format!(" with a timeout of {timeout} ms"))
-                .unwrap_or_default();
+            let client = optional(client.as_ref(), |client| format!(" of its client {client}"));
+            let timeout = optional(*timeout_ms, |timeout| {
+                format!(" with a timeout of {timeout} ms")
+            });
             format!("has session {session:#x}{client}{timeout}")
         }
         What::Resting => "has nothing left to do".to_owned(),
@@ -179,33 +169,27 @@ pub(super) fn line(began: u64, event: &Event) -> String {
             continues,
             ..
         } => {
-            let claims: Vec<_> = claims.iter().map(claim).collect();
+            let claims = claims.iter().map(claim).collect::<Vec<_>>().join(", ");
             let how = match (reentry, continues) {
                 (true, None) => "re-enters".to_owned(),
                 (true, Some(writer)) => format!("re-enters from hold {writer}"),
                 (false, Some(writer)) => format!("downgrades hold {writer} to"),
                 (false, None) => "acquires".to_owned(),
             };
-            let (claims, asked) = (claims.join(", "), time(*asked));
             format!(
-                "{how} hold {hold}, requested at {asked}, as {owner} in session {session:#x}: {claims}"
+                "{how} hold {hold}, requested at {}, as {owner} in session {session:#x}: {claims}",
+                time(*asked)
             )
         }
         What::Valid {
             hold,
             before,
-            until: 0,
-        } => format!("hold {hold} is valid after {}", time(*before)),
-        What::Valid {
-            hold,
-            before,
             until,
         } => {
-            format!(
-                "hold {hold} is valid after {}, and until {}",
-                time(*before),
-                time(*until)
-            )
+            let until = optional(known(*until), |until| {
+                format!(", and until {}", time(until))
+            });
+            format!("hold {hold} is valid after {}{until}", time(*before))
         }
         What::Invalid { hold } => format!("hold {hold} is lost"),
         What::Releasing { hold } => format!("starts to release hold {hold}"),
@@ -225,9 +209,9 @@ pub(super) fn line(began: u64, event: &Event) -> String {
             digest,
             ..
         } => {
-            let before = time(*before);
             format!(
-                "reads {set} under hold {hold}, after {before}: {elements} elements, digest {digest:x}"
+                "reads {set} under hold {hold}, after {}: {elements} elements, digest {digest:x}",
+                time(*before)
             )
         }
         What::Wrote {
@@ -246,19 +230,13 @@ pub(super) fn line(began: u64, event: &Event) -> String {
                 Outcome::NotSent => "not sent",
                 Outcome::Unknown => "no reply",
             };
-            let checked = if *checked == 0 {
-                String::new()
-            } else {
-                format!(", checked after {}", time(*checked))
-            };
-            let until = if *until == 0 {
-                String::new()
-            } else {
-                format!(", promised until {}", time(*until))
-            };
-            let answered = answered
-                .map(|answered| format!(" at {}", time(answered)))
-                .unwrap_or_default();
+            let checked = optional(known(*checked), |checked| {
+                format!(", checked after {}", time(checked))
+            });
+            let until = optional(known(*until), |until| {
+                format!(", promised until {}", time(until))
+            });
+            let answered = optional(*answered, |answered| format!(" at {}", time(answered)));
             format!(
                 "writes {element} to {set} under hold {hold}{checked}{until}: {outcome}{answered}"
             )
@@ -275,14 +253,17 @@ fn claim(claim: &Claim) -> String {
         token,
         place,
     } = claim;
-    let number = |name: &str, number: &Option<i64>| {
-        number
-            .map(|number| format!(", {name} {number}"))
-            .unwrap_or_default()
-    };
-    format!(
-        "{weight} of {capacity} of {resource}{}{}",
-        number("token", token),
-        number("place", place)
-    )
+    let token = optional(*token, |token| format!(", token {token}"));
+    let place = optional(*place, |place| format!(", place {place}"));
+    format!("{weight} of {capacity} of {resource}{token}{place}")
+}
+
+/// A part of a line that is left out without a value.
+fn optional<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map(text).unwrap_or_default()
+}
+
+/// A time, unless it is 0, which stands for none.
+fn known(time: u64) -> Option<u64> {
+    Some(time).filter(|time| *time != 0)
 }

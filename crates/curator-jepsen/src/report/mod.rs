@@ -142,34 +142,10 @@ pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
             near.see(&event?);
         }
     }
-    let has_read_cache = |part: &String| {
-        findings
-            .caches
-            .iter()
-            .any(|caches| caches.part == *part && caches.tally.looks > 0)
-    };
-    let has_written = |part: &String| {
-        findings
-            .parts
-            .get(part)
-            .is_some_and(|tally| tally.acknowledged > 0)
-    };
-    let has_counted = |part: &String| {
-        findings
-            .counters
-            .get(part)
-            .is_some_and(|tally| tally.acknowledged > 0)
-    };
-    let has_read_service = |part: &String| {
-        findings
-            .services
-            .get(part)
-            .is_some_and(|tally| tally.looks > 0)
-    };
-    let is_idle = |part: &String| {
-        !has_written(part) && !has_read_cache(part) && !has_counted(part) && !has_read_service(part)
-    };
-    let idle = parts.into_iter().filter(is_idle).collect();
+    let idle = parts
+        .into_iter()
+        .filter(|part| !has_result(&findings, part))
+        .collect();
     Ok(Report {
         findings,
         about,
@@ -178,6 +154,21 @@ pub fn check_directory(directory: &Path) -> anyhow::Result<Report> {
         left,
         shown: near.finish(),
     })
+}
+
+/// Whether the part with this key has an acknowledged write or increment, a compared content or a
+/// read.
+fn has_result(findings: &Findings, part: &str) -> bool {
+    let tally = findings.parts.get(part);
+    let counter = findings.counters.get(part);
+    let service = findings.services.get(part);
+    tally.is_some_and(|tally| tally.acknowledged > 0)
+        || counter.is_some_and(|tally| tally.acknowledged > 0)
+        || service.is_some_and(|tally| tally.looks > 0)
+        || findings
+            .caches
+            .iter()
+            .any(|caches| caches.part == part && caches.tally.looks > 0)
 }
 
 /// The measurements after one nemesis.

@@ -34,18 +34,13 @@ pub fn summary(reports: &[Report], kind: fn(&str) -> &str) -> Summary {
     }
     let mut terms = ByNemesis::<Vec<&Aftermath>>::new();
     for one in findings().flat_map(|findings| &findings.leaders) {
-        let kinds = terms.entry(kind(&one.nemesis).to_owned()).or_default();
-        kinds
+        terms
+            .entry(kind(&one.nemesis).to_owned())
+            .or_default()
             .entry(leaders(&one.part).unwrap_or_default())
             .or_default()
             .push(one);
     }
-    let of_terms = |kinds: BTreeMap<String, Vec<&Aftermath>>| {
-        kinds
-            .into_iter()
-            .map(|(kind, strikes)| (kind, self::terms(&strikes)))
-            .collect()
-    };
     let mut caches = ByNemesis::new();
     for one in findings().flat_map(|findings| &findings.caches) {
         add(
@@ -61,7 +56,13 @@ pub fn summary(reports: &[Report], kind: fn(&str) -> &str) -> Summary {
             .collect(),
         leaders: terms
             .into_iter()
-            .map(|(nemesis, kinds)| (nemesis, of_terms(kinds)))
+            .map(|(nemesis, kinds)| {
+                let terms = kinds
+                    .into_iter()
+                    .map(|(kind, strikes)| (kind, self::terms(&strikes)))
+                    .collect();
+                (nemesis, terms)
+            })
             .collect(),
         caches,
         ..Summary::default()
@@ -119,18 +120,17 @@ fn run(report: &Report) -> Run {
 /// The number of nodes and watches that were left behind, plus the number of clients that did not
 /// finish. `None` if a server did not reply.
 fn left(report: &Report) -> Option<usize> {
-    let after = |recovery: &Recovery| Some(recovery.nodes_left + recovery.watches_left?);
-    let at_end = |left: &Leftovers| {
-        let of =
-            |counted: LeftoverCounts| Some(counted.nodes + usize::try_from(counted.watches?).ok()?);
-        Some(left.clients + of(left.at_rest)? + of(left.at_end)?)
-    };
     report
         .recovery
         .iter()
-        .map(after)
-        .chain([report.left.as_ref().and_then(at_end)])
+        .map(|recovery| Some(recovery.nodes_left + recovery.watches_left?))
+        .chain([report.left.as_ref().and_then(left_at_end)])
         .sum()
+}
+
+fn left_at_end(left: &Leftovers) -> Option<usize> {
+    let sum = |counts: LeftoverCounts| Some(counts.nodes + usize::try_from(counts.watches?).ok()?);
+    Some(left.clients + sum(left.at_rest)? + sum(left.at_end)?)
 }
 
 fn recoveries(strikes: &[&Recovery]) -> Recoveries {

@@ -18,28 +18,28 @@ fn second(second: u64) -> u64 {
 
 /// A write of the first client, under its first hold.
 fn wrote(at: u64, part: &'static str, outcome: Outcome) -> Event {
-    let story = Story::of(part)
+    Story::of(part)
         .client(0)
         .acquires(at - 9, [mutex(7)])
-        .writes(at, "a", outcome);
-    story.events[1].clone()
+        .writes(at, "a", outcome)
+        .events[1]
+        .clone()
 }
 
 /// Two clients hold a mutex at the same time from the tenth second on, and a peer writes.
 fn events() -> Vec<Event> {
-    let first = Story::of("mutex-plain")
+    let both = Story::of("mutex-plain")
         .client(0)
-        .acquires(second(9), [mutex(7)]);
-    let both = first
+        .acquires(second(9), [mutex(7)])
         .client(1)
-        .acquires(second(10) + SECOND / 2, [mutex(8)]);
-    let both = both.writes_until(
-        second(11) - 1,
-        second(12),
-        second(11),
-        "b",
-        Outcome::Acknowledged,
-    );
+        .acquires(second(10) + SECOND / 2, [mutex(8)])
+        .writes_until(
+            second(11) - 1,
+            second(12),
+            second(11),
+            "b",
+            Outcome::Acknowledged,
+        );
     let both = (11..19).fold(both, |story, at| {
         story.hold(1).valid(second(at)).hold(2).valid(second(at))
     });
@@ -50,8 +50,8 @@ fn events() -> Vec<Event> {
     };
     let both = both
         .conductor(second(0), nemesis(Phase::Begin))
-        .conductor(second(5), nemesis(Phase::End));
-    let both = both.conductor(second(20), nemesis(Phase::Begin));
+        .conductor(second(5), nemesis(Phase::End))
+        .conductor(second(20), nemesis(Phase::Begin));
     let peer = Story::of("kazoo-plain")
         .client(2)
         .acquires(second(1), [on("/jepsen/kazoo", 9)]);
@@ -102,8 +102,9 @@ fn finale() -> Final {
 fn directory(events: &[Event]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for worker in [0, 1, 2, CONDUCTOR] {
-        let lines = events.iter().filter(|event| event.worker == worker);
-        let lines: String = lines
+        let lines: String = events
+            .iter()
+            .filter(|event| event.worker == worker)
             .map(|event| serde_json::to_string(event).unwrap() + "\n")
             .collect();
         fs::write(directory.path().join(format!("w{worker}.0.jsonl")), lines).unwrap();
@@ -202,59 +203,59 @@ fn a_run_is_clean_only_if_all_clients_recovered_all_parts_ran_and_nothing_is_lef
     );
     let spoilt: [(&str, Spoil); 12] = [
         ("a client never recovered", |end| {
-            end.recovery[1].not_recovered = 1
+            end.recovery[1].not_recovered = 1;
         }),
         ("an orphaned node", |end| end.recovery[1].nodes_left = 1),
         ("an orphaned watch", |end| {
-            end.recovery[1].watches_left = Some(1)
+            end.recovery[1].watches_left = Some(1);
         }),
         ("orphaned watches that were not counted", |end| {
-            end.recovery[1].watches_left = None
+            end.recovery[1].watches_left = None;
         }),
         ("a client did not finish", |end| {
             end.left = Some(Leftovers {
                 clients: 1,
                 ..NOTHING
-            })
+            });
         }),
         ("a node at rest", |end| {
             end.left = Some(Leftovers {
                 at_rest: NODE,
                 ..NOTHING
-            })
+            });
         }),
         ("a watch at rest", |end| {
             end.left = Some(Leftovers {
                 at_rest: WATCH,
                 ..NOTHING
-            })
+            });
         }),
         ("watches at rest that were not counted", |end| {
             end.left = Some(Leftovers {
                 at_rest: UNKNOWN,
                 ..NOTHING
-            })
+            });
         }),
         ("a node at the end", |end| {
             end.left = Some(Leftovers {
                 at_end: NODE,
                 ..NOTHING
-            })
+            });
         }),
         ("a watch at the end", |end| {
             end.left = Some(Leftovers {
                 at_end: WATCH,
                 ..NOTHING
-            })
+            });
         }),
         ("watches at the end that were not counted", |end| {
             end.left = Some(Leftovers {
                 at_end: UNKNOWN,
                 ..NOTHING
-            })
+            });
         }),
         ("a part without an acknowledged write", |end| {
-            end.parts.push("mutex-token".to_owned())
+            end.parts.push("mutex-token".to_owned());
         }),
     ];
     for (why, spoil) in spoilt {
@@ -297,17 +298,17 @@ fn a_defect_of_a_peers_lock_is_reported_and_does_not_fail_the_run() {
 
 /// A hold of a guarded mutex. Its write is two seconds late, and lost.
 fn late_write() -> Story {
-    let held = Story::of("mutex-guarded")
+    Story::of("mutex-guarded")
         .client(0)
         .acquires(second(1), [mutex(7)])
-        .valid(second(2));
-    held.writes_until(
-        second(5) - 1,
-        second(3),
-        second(5),
-        "a",
-        Outcome::Acknowledged,
-    )
+        .valid(second(2))
+        .writes_until(
+            second(5) - 1,
+            second(3),
+            second(5),
+            "a",
+            Outcome::Acknowledged,
+        )
 }
 
 #[test]
@@ -501,7 +502,8 @@ fn changes_missed_by_caches_are_tabulated_and_caches_never_compared_are_idle() {
         mzxid: czxid,
         data: "data".to_owned(),
     };
-    let (root, other) = (node("", 1), node("/a", 2));
+    let root = node("", 1);
+    let other = node("/a", 2);
     let cache = Story::of("kazoo-cache")
         .client(3)
         .cache(second(6), CacheSeen::Created { node: root.clone() });
@@ -516,8 +518,7 @@ fn changes_missed_by_caches_are_tabulated_and_caches_never_compared_are_idle() {
         asked: vec![3],
         nodes: vec![root, other],
     };
-    let cache = cache.cache(second(8), looked);
-    let cache = cache.conductor(
+    let cache = cache.cache(second(8), looked).conductor(
         second(9),
         What::Cache {
             part: CACHE.to_owned(),
@@ -531,8 +532,9 @@ fn changes_missed_by_caches_are_tabulated_and_caches_never_compared_are_idle() {
     events.extend(cache.events);
     let parts = vec![CACHE.to_owned()];
     let directory = directory(&events);
-    let lines = events.iter().filter(|event| event.worker == 3);
-    let lines: String = lines
+    let lines: String = events
+        .iter()
+        .filter(|event| event.worker == 3)
         .map(|event| serde_json::to_string(event).unwrap() + "\n")
         .collect();
     fs::write(directory.path().join("w3.0.jsonl"), lines).unwrap();

@@ -23,11 +23,13 @@ impl Report {
             }
             sections.push(about.markdown());
         }
-        let tables = summary(std::slice::from_ref(self), |nemesis| nemesis).tables();
-        let tables = tables
-            .iter()
-            .filter(|(name, _)| !["about", "runs"].contains(name));
-        sections.extend(tables.map(|(_, table)| table.markdown()));
+        sections.extend(
+            summary(std::slice::from_ref(self), |nemesis| nemesis)
+                .tables()
+                .iter()
+                .filter(|(name, _)| !["about", "runs"].contains(name))
+                .map(|(_, table)| table.markdown()),
+        );
         if let Some(left) = &self.left {
             sections.push(lines(left));
         }

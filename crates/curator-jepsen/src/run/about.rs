@@ -27,17 +27,13 @@ pub(super) fn about(
         .version()
         .map_or("unknown".to_owned(), |version| version.to_string());
     let mut clients = vec![format!("{} of ours", cast.clients)];
-    let count = |peer: &Peer| {
-        scene
+    clients.extend(cast.peers().map(|peer| {
+        let of_peer = scene
             .clients
             .iter()
-            .filter(|client| client.peer() == Some(*peer))
-            .count()
-    };
-    clients.extend(
-        cast.peers()
-            .map(|peer| format!("{} of {peer}", count(&peer))),
-    );
+            .filter(|client| client.peer() == Some(peer));
+        format!("{} of {peer}", of_peer.count())
+    }));
     let mut lines = vec![
         ("date", today()),
         ("seed", cast.seed.to_string()),
@@ -98,7 +94,7 @@ pub(super) fn about(
 /// The text for a version that cannot be determined.
 const UNKNOWN: &str = "unknown";
 
-/// The workspace in which this program was built. It may no longer exist.
+/// The workspace this program was built in. It may no longer exist.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Determines the versions, and returns them with their names. Must be called before a run, as the
@@ -173,8 +169,9 @@ fn commit(tree: &Path) -> String {
 /// The version of a crate in a cargo lock file. If the file has several, the first one.
 fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
     let name = format!("name = \"{name}\"");
-    let mut lines = lock_file.lines().skip_while(|line| *line != name);
-    lines
+    lock_file
+        .lines()
+        .skip_while(|line| *line != name)
         .nth(1)?
         .strip_prefix("version = \"")?
         .strip_suffix('"')
@@ -183,33 +180,28 @@ fn locked<'a>(lock_file: &'a str, name: &str) -> Option<&'a str> {
 /// The version of Curator in a class path, from the names of the jars.
 #[must_use]
 pub fn curator_version(classpath: &OsStr) -> Option<String> {
-    let entries = env::split_paths(classpath);
-    let jars = entries.flat_map(|entry| match entry.file_name() {
-        // The entry stands for all jars of its directory.
-        Some(name) if name == "*" => {
-            let files = entry
+    env::split_paths(classpath)
+        .flat_map(|entry| match entry.file_name() {
+            // The entry stands for all jars of its directory.
+            Some(name) if name == "*" => entry
                 .parent()
-                .and_then(|directory| directory.read_dir().ok());
-            files
+                .and_then(|directory| directory.read_dir().ok())
                 .into_iter()
                 .flatten()
                 .flatten()
                 .map(|file| file.path())
-                .collect()
-        }
-        _ => vec![entry],
-    });
-    let mut names = jars.filter_map(|jar| {
-        jar.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    });
-    names.find_map(|name| {
-        Some(
-            name.strip_prefix("curator-recipes-")?
+                .collect(),
+            _ => vec![entry],
+        })
+        .find_map(|jar| {
+            let version = jar
+                .file_name()?
+                .to_string_lossy()
+                .strip_prefix("curator-recipes-")?
                 .strip_suffix(".jar")?
-                .to_owned(),
-        )
-    })
+                .to_owned();
+            Some(version)
+        })
 }
 
 /// The versions of kazoo and of Python. Runs this Python.
@@ -227,9 +219,8 @@ fn version_line(program: &mut Command) -> Option<String> {
         .output()
         .ok()
         .filter(|output| output.status.success())?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    text.lines()
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
+        .lines()
         .find(|line| line.contains("version"))
         .map(str::to_owned)
 }

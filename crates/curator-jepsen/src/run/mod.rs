@@ -84,21 +84,19 @@ async fn conduct(options: &Options, directory: &Path) -> anyhow::Result<Report> 
         .iter()
         .filter(|_| cast.counters)
         .map(|kind| kind.key().to_owned());
-    let others = [
-        cast.caches.then(|| CACHE.to_owned()),
-        cast.services.then(|| SERVICE.to_owned()),
-    ];
-    let parts = cast
-        .parts
-        .iter()
-        .map(Part::key)
-        .chain(others.into_iter().flatten())
-        .chain(counters)
-        .collect();
+    let caches = cast.caches.then(|| CACHE.to_owned());
+    let services = cast.services.then(|| SERVICE.to_owned());
     let end = Final {
         sets: scene.sets().await?,
         about,
-        parts,
+        parts: cast
+            .parts
+            .iter()
+            .map(Part::key)
+            .chain(caches)
+            .chain(services)
+            .chain(counters)
+            .collect(),
         recovery,
         left: Some(left),
     };
@@ -115,13 +113,13 @@ async fn strike(scene: &Scene, options: &Options) -> anyhow::Result<Vec<report::
     let Some(mut schedule) = Schedule::new(&options.nemeses, options.cast.seed) else {
         return Ok(Vec::new());
     };
-    let (end, mut recovery) = (Instant::now() + options.duration, Vec::new());
+    let end = Instant::now() + options.duration;
+    let mut recovery = Vec::new();
     // Even the shortest run has one strike.
     while recovery.is_empty() || Instant::now() + 2 * SESSION_TIMEOUT < end {
         let (nemeses, seed) = schedule.next();
         let mut seeds = Rng::with_seed(seed);
-        // The names are sorted, so that the name of a pair does not depend on the order in which it
-        // was drawn.
+        // The names are sorted, so that a pair has the same name in whichever order it was drawn.
         let names: BTreeSet<String> = nemeses.iter().map(ToString::to_string).collect();
         let name = names.into_iter().collect::<Vec<_>>().join(" + ");
         let mut strikes = nemeses

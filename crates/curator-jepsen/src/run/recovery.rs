@@ -45,10 +45,9 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
     let after = |at: Option<u64>| at.map(|at| Duration::from_nanos(at.saturating_sub(healed)));
     let times = {
         let progress = scene.journal.progress();
-        let parts = scene
+        scene
             .ours()
-            .flat_map(|client| client.tasks().map(|part| (client.number(), part)));
-        parts
+            .flat_map(|client| client.tasks().map(|part| (client.number(), part)))
             .map(|(client, part)| progress.since_mark(client, &part))
             .collect::<Vec<_>>()
     };
@@ -68,11 +67,13 @@ pub(super) async fn measure(scene: &Scene, nemesis: &str, healed: u64) -> anyhow
     scene
         .wait_and_check(SESSION_TIMEOUT.saturating_sub(begin.elapsed()))
         .await?;
-    let (mut unowned, limit) = (Unowned::default(), Instant::now() + GRACE);
+    let mut unowned = Unowned::default();
+    let limit = Instant::now() + GRACE;
     let (nodes, watches) = loop {
         scene.check()?;
         let began = Instant::now();
-        let (mut nodes, mut watches) = (scene.lock_nodes().await?, scene.node_watches().await);
+        let mut nodes = scene.lock_nodes().await?;
+        let mut watches = scene.node_watches().await;
         // Read last: a client reports its session at about the time at which it creates nodes and
         // watches.
         let owned = scene.sessions();
@@ -130,8 +131,8 @@ struct Unowned(BTreeMap<i64, Instant>);
 
 impl Unowned {
     /// Records the next count: `left` are the sessions that have nodes or watches, `owned` the
-    /// sessions that running clients have reported. Returns the orphaned sessions: those of `left`
-    /// that have been unowned for too long.
+    /// sessions that running clients have reported. Returns the orphaned sessions, which are in
+    /// `left` and have been unowned for too long.
     fn count(
         &mut self,
         left: &BTreeSet<i64>,
@@ -142,12 +143,14 @@ impl Unowned {
         // A session without nodes and watches may get some again, so it is removed only when it is
         // owned.
         self.0.retain(|session, _| !owned.contains(session));
-        let orphaned = |session: &i64| {
-            let since = *self.0.entry(*session).or_insert(ended);
-            // A count may find nodes and watches that have been deleted since it began.
-            began > since + UNOWNED
-        };
-        left.iter().copied().filter(orphaned).collect()
+        left.iter()
+            .copied()
+            .filter(|session| {
+                let since = *self.0.entry(*session).or_insert(ended);
+                // A count may find nodes and watches that have been deleted since it began.
+                began > since + UNOWNED
+            })
+            .collect()
     }
 }
 
@@ -193,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_session_that_stays_unowned_is_orphaned() {
-        let (mut unowned, zero) = (Unowned::default(), Instant::now());
+        let mut unowned = Unowned::default();
+        let zero = Instant::now();
         assert_eq!(count(&mut unowned, zero, [0, 100], &[7], &[1]), NONE);
         // It has no nodes and watches for a moment.
         assert_eq!(count(&mut unowned, zero, [150, 250], &[], &[1]), NONE);
@@ -209,10 +213,11 @@ mod tests {
 
     #[test]
     fn a_session_that_a_late_count_finds_first_is_not_orphaned() {
-        let (mut unowned, zero) = (Unowned::default(), Instant::now());
+        let mut unowned = Unowned::default();
+        let zero = Instant::now();
         // The counts take longer than a session may be unowned, as on a loaded machine.
         assert_eq!(count(&mut unowned, zero, [0, 7_000], &[7], &[]), NONE);
-        // The client of 7 has reported it; that of 8 has only just started.
+        // The client of 7 has reported it; the client of 8 has only just started.
         assert_eq!(count(&mut unowned, zero, [7_050, 20_000], &[8], &[7]), NONE);
         assert_eq!(
             count(&mut unowned, zero, [20_050, 20_100], &[], &[7, 8]),

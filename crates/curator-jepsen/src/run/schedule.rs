@@ -64,14 +64,12 @@ impl Schedule {
         if all.is_empty() && mixing == Mixing::Always {
             all.extend(Nemesis::all());
         }
-        let all: Vec<_> = all.into_iter().collect();
-        let random = Rng::with_seed(seed);
         (!all.is_empty()).then(|| Self {
-            all,
+            all: all.into_iter().collect(),
             mixing,
             bag: Vec::new(),
             count: 0,
-            random,
+            random: Rng::with_seed(seed),
         })
     }
 

@@ -47,30 +47,30 @@ impl Client {
             .members()
             .iter()
             .map(TestingServer::address)
-            .map(FaultProxy::start);
-        let network = network.collect::<Result<Vec<_>, _>>()?;
+            .map(FaultProxy::start)
+            .collect::<Result<Vec<_>, _>>()?;
         work.connect_string = network
             .iter()
             .map(FaultProxy::connect_string)
             .collect::<Vec<_>>()
             .join(",");
-        let state = Mutex::new(State {
-            work,
-            process: None,
-            is_stopped: false,
-        });
         Ok(Self {
             peer,
             program: program.to_owned(),
             network,
-            state,
+            state: Mutex::new(State {
+                work,
+                process: None,
+                is_stopped: false,
+            }),
         })
     }
 
     /// Starts a process, the next life of the client. The previous process must have ended.
     pub(crate) fn start(&self, journal: &Journal) -> anyhow::Result<()> {
         let mut state = self.state();
-        let (worker, life) = (state.work.worker, state.work.life);
+        let worker = state.work.worker;
+        let life = state.work.life;
         if state.process.is_some() {
             // Both processes would write to the same history.
             bail!("w{worker} was started again during its life {life}");
@@ -98,7 +98,8 @@ impl Client {
         if let Some(mut process) = state.process.take() {
             process.kill()?;
         }
-        let (process, of_life) = (state.work.worker, state.work.life);
+        let process = state.work.worker;
+        let of_life = state.work.life;
         state.work.life += 1;
         if std::mem::take(&mut state.is_stopped) {
             journal.write(What::Continued { process, of_life })?;
@@ -135,8 +136,8 @@ impl Client {
         Ok(())
     }
 
-    /// Fails if the process of our client has ended unexpectedly. If the process of a peer has,
-    /// restarts it.
+    /// Fails if the process of our client has ended unexpectedly. Restarts a peer's process that
+    /// has.
     pub(super) fn check(&self, journal: &Journal) -> anyhow::Result<()> {
         let Some((how, output)) = self.state().ended() else {
             return Ok(());
@@ -224,8 +225,8 @@ impl Client {
         };
         let counters = CounterKind::value_variants()
             .iter()
-            .filter(move |_| counters);
-        let counters = counters.map(|kind| kind.key().to_owned());
+            .filter(move |_| counters)
+            .map(|kind| kind.key().to_owned());
         let others = [
             caches.then(|| CACHE.to_owned()),
             services.then(|| SERVICE.to_owned()),

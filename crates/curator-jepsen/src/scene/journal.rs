@@ -34,7 +34,8 @@ pub fn boottime_offset() -> i64 {
         let time = clock_gettime(clock);
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     };
-    let (monotonic, boottime) = (nanos(ClockId::Monotonic), nanos(ClockId::Boottime));
+    let monotonic = nanos(ClockId::Monotonic);
+    let boottime = nanos(ClockId::Boottime);
     boottime - monotonic
 }
 
@@ -42,8 +43,11 @@ impl Journal {
     /// Opens the history. The time of the run begins now.
     pub(super) fn start(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join("conductor.jsonl");
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .with_context(|| format!("cannot open {}", path.display()))?;
         Ok(Self {
             file: Mutex::new(file),
             began: now(),
@@ -74,7 +78,7 @@ impl Journal {
             life: 0,
             what,
         };
-        let written = serde_json::to_vec(&event)
+        serde_json::to_vec(&event)
             .map_err(io::Error::from)
             .and_then(|mut line| {
                 line.push(b'\n');
@@ -82,8 +86,8 @@ impl Journal {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .write_all(&line)
-            });
-        written.context("cannot write the conductor's history")
+            })
+            .context("cannot write the conductor's history")
     }
 
     /// The progress of the clients. The lock must not be held across an await point.
@@ -114,9 +118,9 @@ pub(crate) struct Followed {
     sessions: BTreeMap<Option<String>, i64>,
     /// Whether the client rests.
     pub(crate) rests: bool,
-    /// The number of the last comparison of caches for which the client has paused its writes, and
-    /// of the last comparison for which it has reported the content of its caches.
+    /// The number of the last comparison of caches that the client has paused its writes for.
     pub(crate) quiet: Option<u32>,
+    /// The number of the last comparison that it has reported the content of its caches for.
     pub(crate) looked: Option<u32>,
     /// Why the close of the client was not confirmed.
     pub(crate) unclosed: Option<String>,
@@ -262,7 +266,7 @@ impl Followed {
 
 /// Filters the few relevant lines, so that the others need not be parsed.
 fn may_be_relevant(line: &str) -> bool {
-    let relevant = [
+    [
         "acquired",
         "session",
         "resting",
@@ -271,10 +275,9 @@ fn may_be_relevant(line: &str) -> bool {
         "quiet",
         "counted",
         "registered",
-    ];
-    relevant
-        .iter()
-        .any(|what| line.contains(&format!("\"{what}\"")))
+    ]
+    .iter()
+    .any(|what| line.contains(&format!("\"{what}\"")))
 }
 
 #[cfg(test)]
@@ -308,7 +311,8 @@ mod tests {
         )
         .unwrap();
         writeln!(file, "{}", acquired(10, "a")).unwrap();
-        let (torn, rest) = (acquired(12, "b"), acquired(11, "a"));
+        let torn = acquired(12, "b");
+        let rest = acquired(11, "a");
         write!(file, "{rest}\n{}", &torn[..40]).unwrap();
         progress.read();
         assert_eq!(

@@ -116,21 +116,21 @@ impl Scene {
     pub(crate) async fn start(cast: &Cast, directory: &Path) -> anyhow::Result<Self> {
         let journal = Journal::start(directory)?;
         journal.say("starting the ensemble");
-        let builder = TestingCluster::builder().partitionable().tick_time(TICK);
-        // The limit holds even if a client with a slow clock requests more.
-        let builder = builder.property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string());
-        let cluster = builder
+        let cluster = TestingCluster::builder()
+            .partitionable()
+            .tick_time(TICK)
+            // The limit holds even if a client with a slow clock requests more.
+            .property("maxSessionTimeout", millis(SESSION_TIMEOUT).to_string())
             .sync_limit(SYNC_LIMIT)
             .init_limit(INIT_LIMIT)
             .start(MEMBERS)
             .await?;
         let store = Store::start().await.context("cannot start the store")?;
-        let operator =
-            CuratorClient::builder(cluster.connect_string()).session_timeout(SESSION_TIMEOUT);
-        let operator = operator
+        let operator = CuratorClient::builder(cluster.connect_string())
+            .session_timeout(SESSION_TIMEOUT)
             .name("operator")
-            .retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?);
-        let operator = operator.start()?;
+            .retry_policy(RetryNTimes::new(0, POLL).map_err(ClientError::from)?)
+            .start()?;
         let looks = cast.caches.then(|| AtomicU32::new(0));
         let mut scene = Self {
             journal,
@@ -167,8 +167,9 @@ impl Scene {
                 let idle = scene
                     .idle()
                     .into_iter()
-                    .map(|(client, part)| format!("w{client} {part}"));
-                let idle = idle.collect::<Vec<_>>().join(", ");
+                    .map(|(client, part)| format!("w{client} {part}"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 bail!(
                     "before the first nemesis, these clients made no progress for a minute: {idle}"
                 );
@@ -227,10 +228,8 @@ impl Scene {
     pub(crate) fn idle(&self) -> Vec<(u32, String)> {
         let mut progress = self.journal.progress();
         progress.read();
-        let parts = self
-            .ours()
-            .flat_map(|client| client.tasks().map(|part| (client.number(), part)));
-        parts
+        self.ours()
+            .flat_map(|client| client.tasks().map(|part| (client.number(), part)))
             .filter(|(number, part)| progress.since_mark(*number, part).is_none())
             .collect()
     }
@@ -256,8 +255,9 @@ impl Scene {
     pub(crate) fn sessions(&self) -> BTreeSet<i64> {
         let mut progress = self.journal.progress();
         progress.read();
-        let living = self.clients.iter().filter(|client| client.is_alive());
-        living
+        self.clients
+            .iter()
+            .filter(|client| client.is_alive())
             .flat_map(|client| progress.sessions(client.number()))
             .collect()
     }

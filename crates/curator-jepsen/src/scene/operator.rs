@@ -40,8 +40,10 @@ impl Scene {
     /// The nodes of one of our locks.
     pub(crate) async fn nodes_of_one(&self, random: &mut Rng) -> anyhow::Result<Vec<LockNode>> {
         let part = random.choice(self.parts().collect::<Vec<_>>());
-        let nodes = async || lock_nodes(&self.operator, part.iter().cloned()).await;
-        self.request("the nodes of a lock", nodes).await
+        self.request("the nodes of a lock", async || {
+            lock_nodes(&self.operator, part.iter().cloned()).await
+        })
+        .await
     }
 
     /// Deletes a node, as an operator may, and records it in the history.
@@ -57,22 +59,22 @@ impl Scene {
         for member in self.cluster.members() {
             let mut watches = member.watches_by_path().await.ok()?;
             watches.retain(|path, _| ![CACHED, SERVICES].iter().any(|root| path.starts_with(root)));
-            let each = |(path, by): (String, Vec<i64>)| {
-                by.into_iter().map(move |session| (path.clone(), session))
-            };
-            found.extend(watches.into_iter().flat_map(each));
+            for (path, sessions) in watches {
+                found.extend(sessions.into_iter().map(|session| (path.clone(), session)));
+            }
         }
         Some(found)
     }
 
     /// The sets in the store, and the sets in nodes.
     pub(crate) async fn sets(&self) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-        let nodes = async || {
-            node_sets(&self.operator)
-                .await
-                .map_err(|error| error.to_string())
-        };
-        let mut sets = self.request("the sets in nodes", nodes).await?;
+        let mut sets = self
+            .request("the sets in nodes", async || {
+                node_sets(&self.operator)
+                    .await
+                    .map_err(|error| error.to_string())
+            })
+            .await?;
         sets.extend(self.store.sets());
         Ok(sets)
     }
@@ -180,25 +182,19 @@ async fn delete(
     journal: &Journal,
 ) -> bool {
     let before = now();
-    // The client does not retry, so the error is that of the only attempt.
+    // The client does not retry, so the error is of the only attempt.
     let deleted = timeout(limit, client.delete().for_path(&node.path)).await;
     if matches!(deleted, Ok(Err(Error::NoNode { .. }))) {
         return false;
     }
-    let is_confirmed = matches!(deleted, Ok(Ok(())));
-    let LockNode {
-        path,
-        session,
-        created,
-    } = node.clone();
     // If this fails, the next write to the history fails as well, which ends the run.
     journal
         .write(What::Deleted {
-            node: path,
-            session,
-            created,
+            node: node.path.clone(),
+            session: node.session,
+            created: node.created,
             before,
-            is_confirmed,
+            is_confirmed: matches!(deleted, Ok(Ok(()))),
         })
         .is_ok()
 }
@@ -223,9 +219,10 @@ pub async fn counter_value(client: &CuratorClient, path: &str) -> Result<i64, St
         Err(Error::NoNode { .. }) => return Ok(0),
         Err(error) => return Err(error.to_string()),
     };
-    let of_four = <[u8; 4]>::try_from(&data[..]).map(|bytes| i32::from_be_bytes(bytes).into());
-    let value = of_four.or_else(|_| <[u8; 8]>::try_from(&data[..]).map(i64::from_be_bytes));
-    value.map_err(|_| format!("{path} is not a number: {data:?}"))
+    <[u8; 4]>::try_from(&data[..])
+        .map(|bytes| i32::from_be_bytes(bytes).into())
+        .or_else(|_| <[u8; 8]>::try_from(&data[..]).map(i64::from_be_bytes))
+        .map_err(|_| format!("{path} is not a number: {data:?}"))
 }
 
 /// The number of applied increments of each client: the data of a receipt start with the number of
@@ -244,8 +241,8 @@ async fn receipts(client: &CuratorClient) -> Result<Receipts, String> {
         let number = data
             .split(' ')
             .next()
-            .and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| format!("the receipt {name} is malformed: {data:?}"))?;
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| format!("the receipt {name} is malformed: {data:?}"))?;
         found.insert(name, number);
     }
     Ok(found)

@@ -1,5 +1,5 @@
-//! Orders to all clients: to pause their writes and report the content of their caches, to rest, and
-//! to finish. Counts the nodes and watches that are left.
+//! Orders to all clients: to pause their writes and report the content of their caches, to rest,
+//! and to finish. Counts the nodes and watches that are left.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,11 +30,11 @@ impl Scene {
         };
         let look = looks.fetch_add(1, Ordering::Relaxed);
         let ours: Vec<&Client> = self.ours().collect();
-        let peers = self
+        let peers: Vec<&Client> = self
             .clients
             .iter()
-            .filter(|client| client.peer().is_some_and(Peer::is_cache));
-        let peers: Vec<&Client> = peers.collect();
+            .filter(|client| client.peer().is_some_and(Peer::is_cache))
+            .collect();
         ours.iter()
             .for_each(|client| client.send_line(&format!("{QUIET}{look}")));
         self.wait_for(&ours, "pause their writes", |followed| {
@@ -160,11 +160,11 @@ impl Scene {
     fn unclosed(&self, clients: &[&Client]) -> usize {
         let mut progress = self.journal.progress();
         progress.read();
-        let error = |client: u32| progress.followed(client)?.unclosed.clone();
-        let unclosed = clients
+        let unclosed: Vec<_> = clients
             .iter()
-            .filter_map(|client| Some((client.number(), error(client.number())?)));
-        let unclosed: Vec<_> = unclosed.collect();
+            .map(|client| client.number())
+            .filter_map(|client| Some((client, progress.followed(client)?.unclosed.clone()?)))
+            .collect();
         for (client, error) in &unclosed {
             self.journal.say(&format!(
                 "w{client} has ended, but the close of its session is unconfirmed: {error}"
@@ -178,7 +178,8 @@ impl Scene {
     async fn remains(&self) -> anyhow::Result<LeftoverCounts> {
         let end = Instant::now() + SESSION_TIMEOUT + SLACK;
         loop {
-            let (nodes, watches) = (self.lock_nodes().await?, self.watches().await);
+            let nodes = self.lock_nodes().await?;
+            let watches = self.watches().await;
             if (nodes.is_empty() && watches == Some(0)) || Instant::now() > end {
                 for node in &nodes {
                     self.journal.say(&format!(

@@ -140,9 +140,7 @@ impl Drop for Process {
 /// Works on Linux only. On other systems, the program is not killed.
 pub fn exec_tied(parent: u32, command: &mut Command) -> io::Error {
     #[cfg(target_os = "linux")]
-    if let Err(error) =
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-    {
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
     // If the parent has ended before the signal was requested, this process already has another

@@ -68,21 +68,25 @@ impl StoreClient {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
-                let connecting = self.in_time(TcpStream::connect(&self.address)).await;
-                let stream = connecting.map_err(|cause| StoreError::NotConnected {
-                    address: self.address.clone(),
-                    cause,
-                })?;
+                let stream = self
+                    .in_time(TcpStream::connect(&self.address))
+                    .await
+                    .map_err(|cause| StoreError::NotConnected {
+                        address: self.address.clone(),
+                        cause,
+                    })?;
                 // Otherwise small requests may be delayed by 40 ms.
                 drop(stream.set_nodelay(true));
                 BufReader::new(stream)
             }
         };
-        let result = self.in_time(exchange(&mut connection, request)).await;
-        let reply = result.map_err(|cause| StoreError::NoAnswer {
-            address: self.address.clone(),
-            cause,
-        })?;
+        let reply = self
+            .in_time(exchange(&mut connection, request))
+            .await
+            .map_err(|cause| StoreError::NoAnswer {
+                address: self.address.clone(),
+                cause,
+            })?;
         self.connection = Some(connection);
         Ok(reply)
     }

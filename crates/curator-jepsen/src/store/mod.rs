@@ -53,7 +53,7 @@ pub enum Request {
 pub enum Answer {
     /// The reply to a read.
     Elements {
-        /// The elements, in the order in which they were added.
+        /// The elements, in the order they were added.
         elements: Vec<String>,
     },
     /// The set was written.
@@ -89,7 +89,8 @@ impl Store {
     /// When no port can be opened.
     pub async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let (address, sets) = (listener.local_addr()?, Arc::default());
+        let address = listener.local_addr()?;
+        let sets = Arc::default();
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::clone(&sets)));
         Ok(Self {
@@ -105,7 +106,7 @@ impl Store {
         self.address
     }
 
-    /// The elements of each set as they are now, in the order in which they were written.
+    /// The elements of each set as they are now, in the order they were written.
     #[must_use]
     pub fn sets(&self) -> BTreeMap<String, Vec<String>> {
         self.sets.all()
@@ -205,8 +206,9 @@ impl Sets {
 
     /// The elements of each set that was read or written.
     fn all(&self) -> BTreeMap<String, Vec<String>> {
-        let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        by_name
+        self.by_name
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .map(|(name, set)| (name.clone(), set.elements.clone()))
             .collect()
@@ -225,10 +227,9 @@ mod tests {
     }
 
     fn write(sets: &Sets, elements: &[&str], token: Option<i64>) -> Answer {
-        let elements = elements.iter().map(|&element| element.to_owned()).collect();
         sets.apply(Request::Write {
             set: "s".to_owned(),
-            elements,
+            elements: elements.iter().map(|&element| element.to_owned()).collect(),
             token,
         })
     }

@@ -1,5 +1,5 @@
-//! Keeps a cache, and records its events and its content. Also reads from the servers the nodes that
-//! caches copy.
+//! Keeps a cache, and records its events and its content. Also reads from the servers the nodes
+//! that caches copy.
 
 use std::future::ready;
 use std::pin::pin;
@@ -40,21 +40,18 @@ pub(super) struct CacheTask {
 
 impl CacheTask {
     pub(super) fn new(context: &Context, root: &str) -> Result<Self, CacheError> {
-        let builder = CuratorCache::builder(&context.client, root)?.event_capacity(EVENTS);
+        let mut builder = CuratorCache::builder(&context.client, root)?.event_capacity(EVENTS);
         let is_odd = !context.work.worker.is_multiple_of(2);
-        let cache = if is_odd {
-            builder.resync_every(RESYNC)
-        } else {
-            builder
+        if is_odd {
+            builder = builder.resync_every(RESYNC);
         }
-        .start()?;
-        let (fast, slow, state) = (cache.events(), cache.events(), cache.state());
+        let cache = builder.start()?;
         Ok(Self {
-            cache,
             context: context.clone(),
-            fast,
-            slow,
-            state,
+            fast: cache.events(),
+            slow: cache.events(),
+            state: cache.state(),
+            cache,
         })
     }
 
@@ -62,11 +59,9 @@ impl CacheTask {
     pub(super) async fn run(mut self) {
         let mut ticks = interval(SLOW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (cache, mut orders, mut state) = (
-            self.cache.clone(),
-            self.context.orders.clone(),
-            self.state.clone(),
-        );
+        let cache = self.cache.clone();
+        let mut orders = self.context.orders.clone();
+        let mut state = self.state.clone();
         self.record(CACHE, state_of(state.get_and_update()));
         let mut catching_up = pin!(catch_up(&cache, PERIOD));
         loop {
@@ -201,15 +196,11 @@ fn state_of(state: CacheState) -> CacheSeen {
 }
 
 fn node_of(node: &CachedNode) -> Node {
-    let (stat, data) = (
-        node.stat(),
-        String::from_utf8_lossy(node.data()).into_owned(),
-    );
     Node {
         path: node.path().to_string(),
-        czxid: stat.czxid,
-        mzxid: stat.mzxid,
-        data,
+        czxid: node.stat().czxid,
+        mzxid: node.stat().mzxid,
+        data: String::from_utf8_lossy(node.data()).into_owned(),
     }
 }
 
@@ -217,14 +208,15 @@ fn node_of(node: &CachedNode) -> Node {
 ///
 /// # Errors
 ///
-/// Errors of the client, when its retry policy gives up.
+/// Errors of the client, when its retry policy stops retrying.
 ///
 /// # Cancel safety
 ///
 /// Only reads: a dropped future has no effect.
 pub async fn cached_nodes(client: &CuratorClient) -> client::Result<Vec<Node>> {
     client.sync(CACHED).await?;
-    let (mut nodes, mut paths) = (Vec::new(), vec![CACHED.to_owned()]);
+    let mut nodes = Vec::new();
+    let mut paths = vec![CACHED.to_owned()];
     while let Some(path) = paths.pop() {
         let (data, stat) = match client.get_data(&path).await {
             Ok(read) => read,
@@ -234,12 +226,11 @@ pub async fn cached_nodes(client: &CuratorClient) -> client::Result<Vec<Node>> {
         };
         let children = client.get_children(&path).await?;
         paths.extend(children.into_iter().map(|child| format!("{path}/{child}")));
-        let data = String::from_utf8_lossy(&data).into_owned();
         nodes.push(Node {
             path,
             czxid: stat.czxid,
             mzxid: stat.mzxid,
-            data,
+            data: String::from_utf8_lossy(&data).into_owned(),
         });
     }
     Ok(nodes)

@@ -43,19 +43,19 @@ impl CacheWriter {
         for number in [work.worker, work.life] {
             random = Rng::with_seed(random.u64(..) ^ u64::from(number));
         }
-        let (context, think) = (context.clone(), Duration::from_millis(work.think_ms));
         Self {
-            context,
+            context: context.clone(),
             root: root.to_owned(),
             random,
-            think,
+            think: Duration::from_millis(work.think_ms),
             writes: 0,
         }
     }
 
     /// Runs until the conductor requests rest. Then drops a write in progress.
     pub(super) async fn run(mut self) {
-        let (context, mut orders) = (self.context.clone(), self.context.orders.clone());
+        let context = self.context.clone();
+        let mut orders = self.context.orders.clone();
         loop {
             let order = *orders.borrow_and_update();
             let changed =
@@ -115,10 +115,8 @@ impl CacheWriter {
     }
 
     async fn set(&mut self, path: &str) {
-        let (client, data) = (
-            self.context.client.clone(),
-            self.context.history.next_element(),
-        );
+        let client = self.context.client.clone();
+        let data = self.context.history.next_element();
         let set = async {
             let stat = client.set_data(path, data, None).await?;
             Ok(Done {
@@ -134,10 +132,8 @@ impl CacheWriter {
     /// Creates a node, or its missing parents. The client does not return the number of the
     /// transaction.
     async fn create(&mut self, path: &str) {
-        let (client, data) = (
-            self.context.client.clone(),
-            self.context.history.next_element(),
-        );
+        let client = self.context.client.clone();
+        let data = self.context.history.next_element();
         let create = async {
             client.create().for_path(path, data).await?;
             Ok(Done::default())
@@ -150,10 +146,8 @@ impl CacheWriter {
     }
 
     async fn create_in_transaction(&mut self, path: &str) {
-        let (client, data) = (
-            self.context.client.clone(),
-            self.context.history.next_element(),
-        );
+        let client = self.context.client.clone();
+        let data = self.context.history.next_element();
         let create = async {
             let results = client
                 .transaction()
@@ -172,12 +166,10 @@ impl CacheWriter {
     async fn delete(&mut self, path: &str, whole: bool) {
         let client = self.context.client.clone();
         let delete = async {
-            let delete = client.delete();
-            let delete = if whole {
-                delete.deleting_children_if_needed()
-            } else {
-                delete
-            };
+            let mut delete = client.delete();
+            if whole {
+                delete = delete.deleting_children_if_needed();
+            }
             delete.for_path(path).await?;
             Ok(Done {
                 deleted: vec![path.to_owned()],
@@ -189,17 +181,15 @@ impl CacheWriter {
 
     /// Replaces a node without children with another one that has the same version and `cversion`.
     async fn replace(&mut self, path: &str) {
-        let (client, data) = (
-            self.context.client.clone(),
-            self.context.history.next_element(),
-        );
+        let client = self.context.client.clone();
+        let data = self.context.history.next_element();
         let replace = async {
-            let replace = client.transaction().delete(path, None)?.create(
-                path,
-                data,
-                CreateMode::Persistent,
-            )?;
-            let results = replace.commit().await?;
+            let results = client
+                .transaction()
+                .delete(path, None)?
+                .create(path, data, CreateMode::Persistent)?
+                .commit()
+                .await?;
             Ok(Done {
                 set: written(&[path, path], &results),
                 ..Done::default()
@@ -211,12 +201,11 @@ impl CacheWriter {
     /// Replaces a node with another one that has as many children, with other names. Its version is
     /// the same, and its `cversion` may be.
     async fn replace_with_children(&mut self, path: &str) {
-        let (client, history) = (
-            self.context.client.clone(),
-            Arc::clone(&self.context.history),
-        );
+        let client = self.context.client.clone();
+        let history = Arc::clone(&self.context.history);
         let replace = async {
-            let (mut transaction, mut paths) = (client.transaction(), Vec::new());
+            let mut transaction = client.transaction();
+            let mut paths = Vec::new();
             let children = client.get_children(path).await?;
             for child in &children {
                 let child = format!("{path}/{child}");
@@ -252,20 +241,19 @@ impl CacheWriter {
         let Some(parent) = self.parent(path) else {
             return;
         };
-        let (client, data) = (
-            self.context.client.clone(),
-            [
-                self.context.history.next_element(),
-                self.context.history.next_element(),
-            ],
-        );
+        let client = self.context.client.clone();
+        let data = [
+            self.context.history.next_element(),
+            self.context.history.next_element(),
+        ];
         let set = async {
             let [one, other] = &data;
-            let set = client
+            let results = client
                 .transaction()
                 .set_data(path, one, None)?
-                .set_data(&parent, other, None)?;
-            let results = set.commit().await?;
+                .set_data(&parent, other, None)?
+                .commit()
+                .await?;
             Ok(Done {
                 set: written(&[path, &parent], &results),
                 ..Done::default()
@@ -315,14 +303,14 @@ impl CacheWriter {
 
 /// The nodes that a transaction has created or set, with its number.
 fn written(paths: &[&str], results: &[TransactionResult]) -> Vec<(String, i64)> {
-    let zxid = |result: &TransactionResult| match result {
-        TransactionResult::Created(created) => Some(created.stat.czxid),
-        TransactionResult::DataSet(stat) => Some(stat.mzxid),
-        _ => None,
-    };
-    let written = paths
+    paths
         .iter()
         .zip(results)
-        .filter_map(|(path, result)| Some(((*path).to_owned(), zxid(result)?)));
-    written.collect()
+        .filter_map(|(path, result)| match result {
+            TransactionResult::Created(created) => Some((path, created.stat.czxid)),
+            TransactionResult::DataSet(stat) => Some((path, stat.mzxid)),
+            _ => None,
+        })
+        .map(|(path, zxid)| ((*path).to_owned(), zxid))
+        .collect()
 }

@@ -46,18 +46,16 @@ impl Held {
 
     /// The owner within this process. Each term has a separate one: a term is not reentrant.
     pub(super) fn owner(&self) -> String {
-        let of_term = self
-            .term()
-            .map(|term| format!("term {}", term.leadership.fencing_token()));
-        of_term
+        self.term()
+            .map(|term| format!("term {}", term.leadership.fencing_token()))
             .or_else(|| self.guards().next().map(|guard| guard.owner().to_string()))
             .unwrap_or_default()
     }
 
     /// The session of the hold's nodes.
     pub(super) fn session(&self) -> i64 {
-        let of_term = self.term().map(|term| term.session.id());
-        of_term
+        self.term()
+            .map(|term| term.session.id())
             .or_else(|| self.guards().next().map(LockGuard::session_id))
             .unwrap_or_default()
     }
@@ -93,8 +91,9 @@ impl Held {
 
     /// A transaction that is applied only while the hold lasts.
     pub(super) fn transaction(&self) -> Option<GuardedTransaction<'_>> {
-        let of_term = self.term().map(|term| term.leadership.transaction());
-        of_term.or_else(|| self.guards().next().map(LockGuard::transaction))
+        self.term()
+            .map(|term| term.leadership.transaction())
+            .or_else(|| self.guards().next().map(LockGuard::transaction))
     }
 
     /// The nodes of the guards.
@@ -103,15 +102,14 @@ impl Held {
         self.guards().flat_map(LockGuard::nodes).chain(of_term)
     }
 
-    /// The earliest `valid_until` of all guards, or that of the term, on the clock of histories.
+    /// The earliest `valid_until` of all guards, or of the term, on the clock of histories.
     pub(super) fn valid_until(&self) -> u64 {
         let of_term = self.term().map(|term| term.session.lease().valid_until());
-        let until = self
-            .guards()
+        self.guards()
             .map(LockGuard::valid_until)
             .chain(of_term)
-            .reduce(ClockInstant::min);
-        until.map_or(0, ClockInstant::as_nanos)
+            .reduce(ClockInstant::min)
+            .map_or(0, ClockInstant::as_nanos)
     }
 
     /// Releases all guards, or ends the term.

@@ -146,7 +146,8 @@ impl PartHistory {
 
     /// Records the start of a hold that was requested at `asked`.
     pub(super) fn begin(&self, grant: &Grant, asked: u64, continues: Option<HoldId>) -> HoldId {
-        let (hold, held) = (self.file.next_hold(), &grant.held);
+        let hold = self.file.next_hold();
+        let held = &grant.held;
         self.file.write(What::Acquired {
             hold,
             part: self.part.key(),
@@ -213,7 +214,8 @@ impl<'a, F: Fn() -> (u64, bool)> Sampler<'a, F> {
 
     /// Takes one sample. Records every valid sample, and the first invalid one.
     pub(super) fn sample(&mut self) {
-        let (hold, before) = (self.hold, now());
+        let hold = self.hold;
+        let before = now();
         let (until, is_valid) = (self.state)();
         if is_valid {
             self.history.write(What::Valid {
@@ -262,10 +264,10 @@ mod tests {
         let history = HistoryFile::append(&directory.path().join("w0.0.jsonl"), 0, 0).unwrap();
         // A hold that is invalid only at the second and the third sample.
         let samples = Cell::new(0_u32);
-        let state = || {
+        let mut sampler = Sampler::new(&history, 4, || {
             samples.set(samples.get() + 1);
             (9, !(2..=3).contains(&samples.get()))
-        };
+        });
         // The work is polled again at each tick.
         let work = poll_fn(|_| {
             if samples.get() == 5 {
@@ -274,18 +276,21 @@ mod tests {
                 Poll::Pending
             }
         });
-        Sampler::new(&history, 4, state).during(work).await;
+        sampler.during(work).await;
         let events: Result<Vec<Event>, _> = Histories::open(directory.path()).unwrap().collect();
-        let recorded = events.unwrap().into_iter().map(|event| match event.what {
-            What::Valid {
-                hold: 4,
-                before,
-                until: 9,
-            } => (true, before <= event.at),
-            What::Invalid { hold: 4 } => (false, true),
-            what => panic!("{what:?}"),
-        });
-        let recorded: Vec<_> = recorded.collect();
+        let recorded: Vec<_> = events
+            .unwrap()
+            .into_iter()
+            .map(|event| match event.what {
+                What::Valid {
+                    hold: 4,
+                    before,
+                    until: 9,
+                } => (true, before <= event.at),
+                What::Invalid { hold: 4 } => (false, true),
+                what => panic!("{what:?}"),
+            })
+            .collect();
         // One sample before the work, four during it, and one after it. The second invalid sample
         // is not recorded.
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Participates in elections, with an interface like that of locks: a term is acquired and ended.
+//! Participates in elections, with the interface of a lock: a term is acquired and ended.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -156,29 +156,30 @@ impl Participant {
                 .id(client.name())
                 .build(),
         };
-        let ((to, jobs), (shutdown, stopped)) = (mpsc::channel(1), oneshot::channel());
-        let job = move |leadership| {
-            let to = to.clone();
-            async move {
-                let (returns, returned) = oneshot::channel();
-                // If the receiver was dropped, the job returns immediately.
-                drop(
-                    to.send(Job {
+        let (to, jobs) = mpsc::channel(1);
+        let (shutdown, stopped) = oneshot::channel();
+        let running = selector.clone().run(
+            move |leadership| {
+                let to = to.clone();
+                async move {
+                    let (returns, returned) = oneshot::channel();
+                    let job = Job {
                         leadership,
                         returns,
-                    })
-                    .await,
-                );
-                drop(returned.await);
-                Ok(())
-            }
-        };
-        let run = tokio::spawn(selector.clone().run(job, stopped));
+                    };
+                    // If the receiver was dropped, the job returns immediately.
+                    drop(to.send(job).await);
+                    drop(returned.await);
+                    Ok(())
+                }
+            },
+            stopped,
+        );
         Ok(Self::Selector(RunningSelector {
             selector,
             jobs,
             shutdown,
-            run,
+            run: tokio::spawn(running),
         }))
     }
 }

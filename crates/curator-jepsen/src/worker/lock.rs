@@ -65,19 +65,21 @@ impl Lock {
                 &path,
                 LEASES as usize,
             )?),
-            LockKind::Multi => {
-                let choices = [
+            LockKind::Multi => Self::Multi(
+                [
                     vec!["a", "b"],
                     vec!["a", "c"],
                     vec!["b", "c"],
                     vec!["a", "b", "c"],
-                ];
-                let lock = |names: Vec<&'static str>| {
+                ]
+                .into_iter()
+                .map(|names| {
                     let paths = names.iter().map(|name| format!("{path}/{name}"));
-                    Ok((names.clone(), InterProcessMultiLock::new(client, paths)?))
-                };
-                Self::Multi(choices.into_iter().map(lock).collect::<Result<_>>()?)
-            }
+                    let lock = InterProcessMultiLock::new(client, paths)?;
+                    Ok((names, lock))
+                })
+                .collect::<Result<_>>()?,
+            ),
             LockKind::LeaderLatch => Self::Leaders(Candidate::new(client, path, Election::Latch)),
             LockKind::LeaderSelector => {
                 Self::Leaders(Candidate::new(client, path, Election::Selector))
@@ -110,10 +112,10 @@ impl Lock {
                 .map(|guard| Grant::reader(guard, part))),
             Self::Semaphore(semaphore) => {
                 let leases = random.u32(1..=LEASES);
-                let acquired = semaphore
+                let mut others = semaphore
                     .acquire_many_timeout(leases as usize, timeout)
-                    .await?;
-                let mut others = acquired.unwrap_or_default();
+                    .await?
+                    .unwrap_or_default();
                 // The order does not matter, as all leases are in the same transaction.
                 let Some(first) = others.pop() else {
                     return Ok(None);
@@ -163,9 +165,7 @@ impl Lock {
     pub(super) fn is_of_leaders(&self) -> bool {
         matches!(self, Self::Leaders(_))
     }
-}
 
-impl Lock {
     /// Whether its owner can re-enter it.
     pub(super) fn is_reentrant(&self) -> bool {
         !matches!(self, Self::Semaphore(_) | Self::Leaders(_))
@@ -202,15 +202,12 @@ impl Lock {
             }),
             Self::Semaphore(_) | Self::Leaders(_) => None,
             Self::Multi(choices) => {
-                let paths = |names: &[&str]| {
+                let Some((names, lock)) = choices.iter().find(|(names, _)| {
                     names
                         .iter()
                         .map(|name| format!("{}/{name}", path(part)))
-                        .collect::<Vec<_>>()
-                };
-                let held: Vec<_> = claims.iter().map(|claim| claim.resource.clone()).collect();
-                let Some((names, lock)) = choices.iter().find(|(names, _)| paths(names) == held)
-                else {
+                        .eq(claims.iter().map(|claim| claim.resource.as_str()))
+                }) else {
                     return Ok(None);
                 };
                 lock.acquire_timeout(timeout)
@@ -269,9 +266,9 @@ impl Grant {
     }
 
     fn term(term: Term, part: Part) -> Self {
-        let (resource, token) = (path(part), Some(term.leadership.fencing_token().as_i64()));
+        let token = Some(term.leadership.fencing_token().as_i64());
         let claims = vec![Claim {
-            resource,
+            resource: path(part),
             weight: 1,
             capacity: 1,
             token,
@@ -304,13 +301,13 @@ impl Grant {
 /// A guard's claim on one path. Its token is the number of the transaction that created its node,
 /// and so its place.
 fn claim(guard: &LockGuard, path: &str, weight: u32, capacity: u32) -> Claim {
-    let is_of_path = |node: &str| {
-        node.strip_prefix(path)
-            .is_some_and(|rest| rest.starts_with('/'))
-    };
     let token = guard
         .fencing_tokens()
-        .find(|(node, _)| is_of_path(node.as_str()))
+        .find(|(node, _)| {
+            node.as_str()
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.starts_with('/'))
+        })
         .map(|(_, token)| token.as_i64());
     Claim {
         resource: path.to_owned(),

@@ -83,7 +83,8 @@ impl LockSet {
         // Outside the future of the work, so that the updates are recorded even if the future is
         // dropped.
         let mut updates = Vec::new();
-        let (guarded, part) = (self.guarded.clone(), self.part.key());
+        let guarded = self.guarded.clone();
+        let part = self.part.key();
         guarded
             .run(
                 held,
@@ -128,10 +129,9 @@ impl LockSet {
                 return;
             };
             read.push(before);
-            let element = history.next_element();
             updates.push(Update {
                 set,
-                element,
+                element: history.next_element(),
                 checked: 0,
                 until: 0,
                 answered: None,
@@ -159,19 +159,23 @@ impl LockSet {
             }
             let outcome = node_sets::write(held.transaction(), nodes).await;
             let answered = Some(now());
-            updates
-                .iter_mut()
-                .for_each(|update| (update.outcome, update.answered) = (outcome, answered));
+            for update in updates {
+                update.outcome = outcome;
+                update.answered = answered;
+            }
         }
     }
 
     /// Whether to write now. If so, sets the outcome to unknown, which the reply replaces.
     fn check(&self, held: &Held, update: &mut Update) -> bool {
-        let (checked, until) = (now(), held.valid_until());
+        let checked = now();
+        let until = held.valid_until();
         if self.part.variant == Variant::Guarded && !held.is_valid() {
             return false;
         }
-        (update.checked, update.until, update.outcome) = (checked, until, Outcome::Unknown);
+        update.checked = checked;
+        update.until = until;
+        update.outcome = Outcome::Unknown;
         true
     }
 
@@ -184,8 +188,8 @@ impl LockSet {
         claims: &[Claim],
         think: Duration,
     ) {
-        let guarded = self.guarded.clone();
-        guarded
+        self.guarded
+            .clone()
             .run(held, self.read_and_read(history, hold, claims, think))
             .await;
     }
@@ -205,16 +209,15 @@ impl LockSet {
                 Before::Stored { elements, .. } | Before::InNode(NodeSet { elements, .. }),
             ) = self.read(&set, claim).await
             {
-                let mut digest = DefaultHasher::new();
-                elements.hash(&mut digest);
-                let (part, set, digest) = (self.part.key(), set.clone(), digest.finish());
+                let mut hasher = DefaultHasher::new();
+                elements.hash(&mut hasher);
                 history.write(What::Read {
                     hold,
-                    part,
-                    set,
+                    part: self.part.key(),
+                    set: set.clone(),
                     before,
                     elements: elements.len(),
-                    digest,
+                    digest: hasher.finish(),
                 });
             }
             sleep(pause).await;

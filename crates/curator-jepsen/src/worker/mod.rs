@@ -138,7 +138,8 @@ impl Working {
             history,
             orders,
         };
-        let (work, mut parts) = (&context.work, JoinSet::new());
+        let work = &context.work;
+        let mut parts = JoinSet::new();
         for part in &work.parts {
             parts.spawn(PartTask::new(&context, *part)?.run());
         }

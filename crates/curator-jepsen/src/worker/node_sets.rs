@@ -111,7 +111,7 @@ fn elements(path: &str, data: &[u8]) -> anyhow::Result<Vec<String>> {
 ///
 /// # Errors
 ///
-/// Errors of the client, when its retry policy gives up; and if a node's data is not a set.
+/// Errors of the client, when its retry policy stops retrying; and if a node's data is not a set.
 ///
 /// # Cancel safety
 ///

@@ -40,7 +40,6 @@ impl PartTask {
             history,
             ..
         } = context;
-        let (lock, set) = (Lock::new(client, part)?, LockSet::new(work, part, client));
         // Parts, workers and lives must have different random sequences.
         let mut random = Rng::with_seed(work.seed);
         for number in [
@@ -53,8 +52,8 @@ impl PartTask {
         }
         Ok(Self {
             part,
-            lock,
-            set,
+            lock: Lock::new(client, part)?,
+            set: LockSet::new(work, part, client),
             history: PartHistory::new(part, history),
             context: context.clone(),
             random,
@@ -72,14 +71,12 @@ impl PartTask {
         let context = self.context.clone();
         let is_of_leaders = self.lock.is_of_leaders();
         loop {
-            let ((timeout, abandon), asked) = (
-                if is_of_leaders {
-                    (LONG, LONG)
-                } else {
-                    self.next_timeouts()
-                },
-                now(),
-            );
+            let (timeout, abandon) = if is_of_leaders {
+                (LONG, LONG)
+            } else {
+                self.next_timeouts()
+            };
+            let asked = now();
             let acquired = tokio::select! {
                 biased;
                 () = context.rests() => return,
@@ -92,12 +89,13 @@ impl PartTask {
                 Ok(None) => self.history.not_acquired(asked, None),
                 Err(error) => self.history.not_acquired(asked, Some(error)),
             }
-            let rest = if is_of_leaders {
-                Duration::ZERO
-            } else {
-                self.set.thinking(&mut self.random)
-            };
-            let rest = rest + if failed { PAUSE } else { Duration::ZERO };
+            let mut rest = Duration::ZERO;
+            if !is_of_leaders {
+                rest += self.set.thinking(&mut self.random);
+            }
+            if failed {
+                rest += PAUSE;
+            }
             tokio::select! {
                 () = context.rests() => return,
                 () = sleep(rest) => {}
@@ -129,7 +127,8 @@ impl PartTask {
         } = self;
         let hold = history.begin(&grant, asked, None);
         let think = set.thinking(random);
-        let (enters_again, downgrades) = (random.u8(..4) == 0, random.u8(..4) == 0);
+        let enters_again = random.u8(..4) == 0;
+        let downgrades = random.u8(..4) == 0;
         let Grant {
             held, claims, may, ..
         } = grant;
@@ -148,11 +147,11 @@ impl PartTask {
             match may {
                 Access::Write => {
                     set.update(history.file(), hold, &held, &claims, think)
-                        .await
+                        .await;
                 }
                 Access::Read => {
                     set.read_twice(history.file(), hold, &held, &claims, think)
-                        .await
+                        .await;
                 }
                 Access::Hold => set.wait(&held, think).await,
             }

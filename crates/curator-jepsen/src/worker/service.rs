@@ -31,17 +31,11 @@ impl ServiceTask {
         // session.
         let registration = services
             .register(ServiceInstance::new(SERVICE).id(format!("w{}", context.work.worker)))?;
-        let watched = |service: &str| {
-            let cache: ServiceCache = services.start_cache(service)?;
-            let events = cache.events();
-            Ok::<_, DiscoveryError>((cache, events))
-        };
         let [ours, others] = ALL_SERVICES;
-        let caches = [watched(ours)?, watched(others)?];
         Ok(Self {
             context: context.clone(),
             registration,
-            caches,
+            caches: [watch(&services, ours)?, watch(&services, others)?],
         })
     }
 
@@ -59,7 +53,7 @@ impl ServiceTask {
             context.history.write(What::Service {
                 part: part.to_owned(),
                 seen,
-            })
+            });
         };
         let registered = async {
             let mut ticks = interval(PERIOD);
@@ -102,6 +96,15 @@ impl ServiceTask {
     }
 }
 
+fn watch(
+    services: &ServiceDiscovery,
+    service: &str,
+) -> Result<(ServiceCache, ServiceEvents), DiscoveryError> {
+    let cache: ServiceCache = services.start_cache(service)?;
+    let events = cache.events();
+    Ok((cache, events))
+}
+
 /// Requests the instance's node from a server. If the node exists, returns its session, and a time
 /// before the request.
 async fn confirm(
@@ -111,7 +114,8 @@ async fn confirm(
     let PersistentNodeState::Present { path } = registration.state().get() else {
         return None;
     };
-    let (session, before) = (client.try_session().ok()?, now());
+    let session = client.try_session().ok()?;
+    let before = now();
     let stat = session.exists(&path).await.ok()??;
     (stat.ephemeral_owner == session.id()).then_some((session.id(), before))
 }

@@ -62,7 +62,8 @@ pub(crate) struct Worker {
 
 impl Run {
     pub(crate) async fn start() -> Self {
-        let (store, directory) = (Store::start().await.unwrap(), TempDir::new().unwrap());
+        let store = Store::start().await.unwrap();
+        let directory = TempDir::new().unwrap();
         Self {
             store,
             directory,
@@ -131,8 +132,8 @@ impl Worker {
     pub(crate) fn history(&self) -> Vec<Event> {
         let text = std::fs::read_to_string(&self.history).unwrap_or_default();
         // The last line may be incomplete.
-        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        complete
+        text.rfind('\n')
+            .map_or("", |end| &text[..end])
             .lines()
             .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
             .collect()
@@ -180,38 +181,46 @@ impl Worker {
 
 /// The elements of a history that were written with one of these outcomes.
 pub(crate) fn elements(history: &[Event], outcomes: &[Outcome]) -> BTreeSet<(String, String)> {
-    let wrote = history.iter().filter_map(|event| match &event.what {
-        What::Wrote {
-            set,
-            element,
-            outcome,
-            ..
-        } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
-        _ => None,
-    });
-    wrote.collect()
+    history
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Wrote {
+                set,
+                element,
+                outcome,
+                ..
+            } if outcomes.contains(outcome) => Some((set.clone(), element.clone())),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The number of acknowledged writes of a part.
 pub(crate) fn acknowledged(history: &[Event], key: &str) -> usize {
-    let is_one = |event: &&Event| matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key);
-    history.iter().filter(is_one).count()
+    history
+        .iter()
+        .filter(|event| {
+            matches!(&event.what, What::Wrote { part, outcome: Outcome::Acknowledged, .. } if part == key)
+        })
+        .count()
 }
 
 /// The number of acknowledged increments.
 pub(crate) fn counted(history: &[Event]) -> usize {
-    let is_one = |seen: &CounterSeen| {
-        matches!(
-            seen,
-            CounterSeen::Counted {
-                outcome: Outcome::Acknowledged,
-                ..
-            }
-        )
-    };
     history
         .iter()
-        .filter(|event| matches!(&event.what, What::Counter { seen, .. } if is_one(seen)))
+        .filter(|event| {
+            matches!(
+                event.what,
+                What::Counter {
+                    seen: CounterSeen::Counted {
+                        outcome: Outcome::Acknowledged,
+                        ..
+                    },
+                    ..
+                }
+            )
+        })
         .count()
 }
 
@@ -231,10 +240,8 @@ pub(crate) fn check_sets(histories: &[Vec<Event>], sets: &FinalSets) -> Findings
         .collect();
     let in_sets: BTreeSet<_> = has.iter().cloned().collect();
     assert_eq!(has.len(), in_sets.len(), "a set contains an element twice");
-    let (sure, unknown) = (
-        elements(&all, &[Outcome::Acknowledged]),
-        elements(&all, &[Outcome::Unknown]),
-    );
+    let sure = elements(&all, &[Outcome::Acknowledged]);
+    let unknown = elements(&all, &[Outcome::Unknown]);
     let lost: Vec<_> = sure.difference(&in_sets).collect();
     let unwanted: Vec<_> = in_sets
         .difference(&sure)
@@ -292,29 +299,38 @@ pub(crate) async fn look(workers: &mut [Worker], client: &CuratorClient, look: u
         // Peers cannot report that they have caught up. Without nodes, there is no event to wait
         // for.
         if let Some(last) = nodes.iter().max_by_key(|node| node.mzxid).cloned() {
-            let is_last = |seen: &CacheSeen| match seen {
-                CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => *node == last,
-                CacheSeen::Resync { .. } => true,
-                _ => false,
-            };
-            worker.until(|history| sees(history, &is_last)).await;
+            worker
+                .until(|history| {
+                    sees(history, &|seen| match seen {
+                        CacheSeen::Created { node } | CacheSeen::Changed { node, .. } => {
+                            *node == last
+                        }
+                        CacheSeen::Resync { .. } => true,
+                        _ => false,
+                    })
+                })
+                .await;
         }
         worker.send_line(&format!("{LOOK}{look}"));
-        let is_requested = |seen: &CacheSeen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look);
-        worker.until(|history| sees(history, &is_requested)).await;
+        worker
+            .until(|history| {
+                sees(
+                    history,
+                    &|seen| matches!(seen, CacheSeen::Snapshot { look: Some(it), .. } if *it == look),
+                )
+            })
+            .await;
     }
     workers[0].send_line(AGAIN);
     let asked = (0..).take(workers.len()).collect();
-    let seen = CacheSeen::Tree { look, asked, nodes };
-    let what = What::Cache {
-        part: CACHE.to_owned(),
-        seen,
-    };
     Event {
         at: ClockInstant::now().as_nanos(),
         worker: CONDUCTOR,
         life: 0,
-        what,
+        what: What::Cache {
+            part: CACHE.to_owned(),
+            seen: CacheSeen::Tree { look, asked, nodes },
+        },
     }
 }
 
@@ -341,11 +357,13 @@ pub(crate) async fn lock_nodes(client: &CuratorClient) -> Vec<String> {
 }
 
 pub(crate) fn sessions(history: &[Event]) -> Vec<i64> {
-    let sessions = history.iter().filter_map(|event| match event.what {
-        What::Session { session, .. } => Some(session),
-        _ => None,
-    });
-    sessions.collect()
+    history
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Session { session, .. } => Some(session),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Ends the session of a worker that was started with this run and connect string, and waits until
@@ -364,21 +382,22 @@ pub(crate) async fn lose_session(
     close_session(server.address(), &proxy.sessions().pop().unwrap())
         .await
         .unwrap();
-    let has_continued = |history: &[Event]| {
-        let next = history
-            .iter()
-            .filter(|event| matches!(event.what, What::Session { .. }))
-            .nth(1);
-        next.is_some_and(|next| {
-            let later: Vec<_> = history
+    worker
+        .until(|history| {
+            let next = history
                 .iter()
-                .filter(|event| event.at > next.at)
-                .cloned()
-                .collect();
-            parts.iter().all(|part| acknowledged(&later, part) > 0)
+                .filter(|event| matches!(event.what, What::Session { .. }))
+                .nth(1);
+            next.is_some_and(|next| {
+                let later: Vec<_> = history
+                    .iter()
+                    .filter(|event| event.at > next.at)
+                    .cloned()
+                    .collect();
+                parts.iter().all(|part| acknowledged(&later, part) > 0)
+            })
         })
-    };
-    worker.until(has_continued).await;
+        .await;
     let history = worker.finish().await;
     check_holds(&history);
     let sessions = sessions(&history);

@@ -28,17 +28,19 @@ async fn a_worker_that_loses_its_session_records_the_next_and_continues_in_it() 
             ..PLAIN
         },
     ];
-    let start = |run: &Run, connect_string| run.worker(0, connect_string, &parts);
-    let history = lose_session(start, &parts.map(|part| part.key())).await;
-    let sessions = sessions(&history);
-    let of_holds = history.iter().filter_map(|event| match event.what {
-        What::Acquired { session, .. } => Some(session),
-        _ => None,
-    });
-    assert_eq!(
-        of_holds.collect::<BTreeSet<_>>(),
-        sessions.into_iter().collect()
-    );
+    let history = lose_session(
+        |run, connect_string| run.worker(0, connect_string, &parts),
+        &parts.map(|part| part.key()),
+    )
+    .await;
+    let sessions_of_holds: BTreeSet<_> = history
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Acquired { session, .. } => Some(session),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sessions_of_holds, sessions(&history).into_iter().collect());
 }
 
 #[tokio::test]
@@ -53,11 +55,12 @@ async fn the_cache_of_a_worker_equals_the_servers_tree_also_in_the_next_session(
             .filter(|event| is_seen(event, &CacheSeen::Ready))
             .count()
     };
-    let has_node = |history: &[Event]| history.iter().any(is_created);
     // The first writes may all fail, as their parents are missing.
     worker
         .until(|history| {
-            ready(history) == 1 && has_node(history) && acknowledged(history, "mutex-plain") > 0
+            ready(history) == 1
+                && history.iter().any(is_created)
+                && acknowledged(history, "mutex-plain") > 0
         })
         .await;
     let client = CuratorClient::builder(server.connect_string())
@@ -119,7 +122,7 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     let mut worker = run.start_worker(&work);
     let has_all = |history: &[Event], number: u64| {
         CounterKind::value_variants().iter().all(|kind| {
-            let is_one = |event: &Event| match &event.what {
+            history.iter().any(|event| match &event.what {
                 What::Counter {
                     part,
                     seen:
@@ -130,8 +133,7 @@ async fn a_worker_continues_to_count_in_its_next_session() {
                         },
                 } => part == kind.key() && *it >= number,
                 _ => false,
-            };
-            history.iter().any(is_one)
+            })
         })
     };
     worker.until(|history| has_all(history, 3)).await;
@@ -147,12 +149,14 @@ async fn a_worker_continues_to_count_in_its_next_session() {
     assert_eq!(findings.counters.len(), 3);
     // A counter can have one increment without a reply for each connection, also for one that the
     // server refuses.
-    let unknown = findings
+    let most_unknown = findings
         .counters
         .values()
-        .map(|tally| tally.unknown + tally.cut_off);
+        .map(|tally| tally.unknown + tally.cut_off)
+        .max()
+        .unwrap();
     assert!(
-        unknown.max().unwrap() <= proxy.handshakes(),
+        most_unknown <= proxy.handshakes(),
         "{} connections: {findings:?}",
         proxy.handshakes()
     );
@@ -170,8 +174,12 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
     let mut first = run.start_worker(&work(0, proxy.connect_string()));
     let mut second = run.start_worker(&work(1, server.connect_string()));
     let inserted = |history: &[Event]| {
-        let is_one = |event: &&Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Inserted { .. } } if part == SERVICE);
-        history.iter().filter(is_one).count()
+        history
+            .iter()
+            .filter(|event| {
+                matches!(&event.what, What::Service { part, seen: ServiceSeen::Inserted { .. } } if part == SERVICE)
+            })
+            .count()
     };
     // Both caches have the instance of the session that ends.
     for worker in [&mut first, &mut second] {
@@ -190,14 +198,20 @@ async fn workers_see_each_others_instances_also_after_a_lost_session() {
         worker.until(|history| inserted(history) == 3).await;
     }
     first.until(|history| sessions(history).len() == 2).await;
-    let has_looked = |event: &Event| matches!(&event.what, What::Service { part, seen: ServiceSeen::Has { .. } } if part == SERVICE);
-    second.until(|history| history.iter().any(has_looked)).await;
+    second
+        .until(|history| {
+            history.iter().any(|event| {
+                matches!(&event.what, What::Service { part, seen: ServiceSeen::Has { .. } } if part == SERVICE)
+            })
+        })
+        .await;
     let histories = [first.finish().await, second.finish().await];
     let lost = ServiceSeen::Removed { session };
     for history in &histories {
-        let reported = |event: &Event| matches!(&event.what, What::Service { part, seen } if part == SERVICE && *seen == lost);
         assert!(
-            history.iter().any(reported),
+            history.iter().any(|event| {
+                matches!(&event.what, What::Service { part, seen } if part == SERVICE && *seen == lost)
+            }),
             "a cache has not reported that the lost instance was removed"
         );
     }
@@ -271,9 +285,8 @@ async fn a_worker_at_rest_keeps_its_session_but_no_nodes_or_watches() {
         .await
         .unwrap();
     assert_eq!(lock_nodes(&client).await, [""; 0]);
-    let watches = async || server.total_watch_count().await.unwrap() == 0;
     // The watches end with their nodes, or by requests whose replies the client does not await.
-    until(watches).await;
+    until(async || server.total_watch_count().await.unwrap() == 0).await;
     for worker in workers {
         let session = sessions(&worker.history()).pop().unwrap();
         assert!(

@@ -24,20 +24,23 @@ fn key(variant: Variant) -> String {
 
 /// Whether the last hold of this part has not ended yet.
 fn holds(history: &[Event], key: &str) -> bool {
-    let begun = history.iter().rev().find_map(|event| match &event.what {
-        What::Acquired {
-            hold,
-            part,
-            reentry: false,
-            ..
-        } if part == key => Some(*hold),
-        _ => None,
-    });
-    begun.is_some_and(|hold| {
-        !history
-            .iter()
-            .any(|event| event.what == What::Releasing { hold })
-    })
+    history
+        .iter()
+        .rev()
+        .find_map(|event| match &event.what {
+            What::Acquired {
+                hold,
+                part,
+                reentry: false,
+                ..
+            } if part == key => Some(*hold),
+            _ => None,
+        })
+        .is_some_and(|hold| {
+            !history
+                .iter()
+                .any(|event| event.what == What::Releasing { hold })
+        })
 }
 
 /// Whether the expected effect has occurred after the writer was resumed: a lost update in the
@@ -51,10 +54,8 @@ fn has_shown(variant: Variant, run: &Run, history: &[Event]) -> bool {
     match variant {
         // The store is read after the history, so it contains all writes of the history.
         Variant::Plain => {
-            let (acknowledged, sets) = (
-                of(Outcome::Acknowledged).collect::<Vec<_>>(),
-                run.store.sets(),
-            );
+            let acknowledged = of(Outcome::Acknowledged).collect::<Vec<_>>();
+            let sets = run.store.sets();
             acknowledged
                 .iter()
                 .any(|(set, element)| !sets[set].contains(element))
@@ -77,7 +78,8 @@ async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
             lock: LockKind::Mutex,
             variant,
         });
-        let (session_timeout_ms, set_ms) = (2_000, 3_600_000);
+        let session_timeout_ms = 2_000;
+        let set_ms = 3_600_000;
         run.start_worker(&Work {
             session_timeout_ms,
             set_ms,
@@ -86,9 +88,11 @@ async fn paused_clients_lose_updates_only_if_they_ignore_the_guard() {
         })
     };
     // During most of a hold, the first worker is between the read and the write.
-    let (mut paused, mut other) = (start(0, 2_000), start(1, 20));
+    let mut paused = start(0, 2_000);
+    let mut other = start(1, 20);
     for variant in VARIANTS {
-        let (key, mut pauses) = (key(variant), 0);
+        let key = key(variant);
+        let mut pauses = 0;
         while !has_shown(variant, &run, &[paused.history(), other.history()].concat()) {
             pauses += 1;
             assert!(pauses <= PAUSES, "{key}: no effect after {PAUSES} pauses");

@@ -46,18 +46,19 @@ fn has_reentries(history: &[Event]) -> bool {
 
 /// The claims of each kind of lock, in any variant: a path, its weight and its capacity.
 fn claims(history: &[Event]) -> BTreeSet<(String, u32, u32)> {
-    let claims = history.iter().filter_map(|event| match &event.what {
-        What::Acquired { claims, .. } => Some(claims),
-        _ => None,
-    });
-    let path = |resource: &str| {
-        VARIANTS.iter().fold(resource.to_owned(), |path, it| {
-            path.replace(&format!("-{it}"), "")
+    history
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Acquired { claims, .. } => Some(claims),
+            _ => None,
         })
-    };
-    claims
         .flatten()
-        .map(|claim| (path(&claim.resource), claim.weight, claim.capacity))
+        .map(|claim| {
+            let path = VARIANTS.iter().fold(claim.resource.clone(), |path, it| {
+                path.replace(&format!("-{it}"), "")
+            });
+            (path, claim.weight, claim.capacity)
+        })
         .collect()
 }
 
@@ -100,10 +101,9 @@ async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
         ("multi/c", 1, 1),
         ("leader-latch", 1, 1),
         ("leader-selector", 1, 1),
-    ];
-    let expected = expected
-        .map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity))
-        .into();
+    ]
+    .map(|(path, weight, capacity)| (format!("/jepsen/{path}"), weight, capacity))
+    .into();
     let sent = || {
         let mut sent: BTreeSet<OpCode> = proxy.requests().into_keys().collect();
         sent.extend((proxy.pings() > 0).then_some(OpCode::Ping));
@@ -113,7 +113,10 @@ async fn all_writes_of_two_workers_are_kept_under_each_lock_in_each_variant() {
     // Exactly the requests whose replies `swallow-answers` swallows.
     let swallowed = BTreeSet::from(REQUESTS);
     for worker in &mut workers {
-        let (parts, expected, sent, swallowed) = (&parts, &expected, &sent, &swallowed);
+        let parts = &parts;
+        let expected = &expected;
+        let sent = &sent;
+        let swallowed = &swallowed;
         worker
             .until(move |history| {
                 assert_eq!(&sent() - swallowed, BTreeSet::new());

@@ -16,13 +16,12 @@ use crate::history::CacheSeen;
 pub(super) fn check(snapshots: &[Snapshot], writes: &Writes) -> Vec<(u64, String)> {
     let mut snapshots: Vec<&Snapshot> = snapshots.iter().collect();
     snapshots.sort_by_key(|snapshot| snapshot.asked);
-    let (mut found, mut answered) = (Vec::new(), writes.answered().peekable());
+    let mut found = Vec::new();
+    let mut answered = writes.answered().peekable();
     // For each path: the transaction of its last write and the time at which it was sent; and the
     // time at which its last delete was sent.
-    let (mut set, mut deleted) = (
-        BTreeMap::<&str, (i64, u64)>::new(),
-        BTreeMap::<&str, u64>::new(),
-    );
+    let mut set = BTreeMap::<&str, (i64, u64)>::new();
+    let mut deleted = BTreeMap::<&str, u64>::new();
     for snapshot in snapshots {
         while let Some((_, write)) = answered.next_if(|(answered, _)| *answered < snapshot.asked) {
             for (path, zxid) in &write.set {
@@ -104,7 +103,8 @@ impl Writes {
         match seen {
             CacheSeen::Writing { write, deletes } => {
                 let write = self.all.entry((worker, life, *write)).or_default();
-                (write.asked, write.deletes) = (at, deletes.clone());
+                write.asked = at;
+                write.deletes = deletes.clone();
             }
             CacheSeen::Wrote {
                 write,
@@ -113,8 +113,9 @@ impl Writes {
                 ..
             } => {
                 let write = self.all.entry((worker, life, *write)).or_default();
-                (write.answered, write.set, write.deleted) =
-                    (Some(at), set.clone(), deleted.clone());
+                write.answered = Some(at);
+                write.set = set.clone();
+                write.deleted = deleted.clone();
             }
             _ => {}
         }
@@ -155,23 +156,19 @@ impl Writes {
     /// Whether a delete of the node, or of a node above it, may have been applied between `after`
     /// and `before`.
     fn may_be_deleted(&self, path: &str, after: u64, before: u64) -> bool {
-        let ends = path
-            .match_indices('/')
+        path.match_indices('/')
             .map(|(end, _)| end)
             .skip(1)
-            .chain([path.len()]);
-        let mut deletes = ends
+            .chain([path.len()])
             .filter_map(|end| self.deletes.get(&path[..end]))
-            .flatten();
-        deletes.any(|(asked, answered)| *answered > after && *asked < before)
+            .flatten()
+            .any(|(asked, answered)| *answered > after && *asked < before)
     }
 
     /// The greatest transaction whose reply arrived before `time`.
     fn greatest_before(&self, time: u64) -> i64 {
-        let before = self
-            .greatest
-            .partition_point(|(answered, _)| *answered < time);
-        before
+        self.greatest
+            .partition_point(|(answered, _)| *answered < time)
             .checked_sub(1)
             .map_or(0, |last| self.greatest[last].1)
     }

@@ -38,7 +38,7 @@ pub(super) struct Caches {
     found: Vec<Found>,
 }
 
-/// A violation by a cache, of ours or of a peer.
+/// A violation by our cache, or by a peer's.
 #[derive(Debug)]
 struct Found {
     kind: Kind,
@@ -61,7 +61,7 @@ impl Caches {
         let key = (worker, life, part.to_owned());
         match seen {
             CacheSeen::Writing { .. } | CacheSeen::Wrote { .. } => {
-                self.writes.see(at, (worker, life), seen)
+                self.writes.see(at, (worker, life), seen);
             }
             CacheSeen::Quiet { .. } | CacheSeen::NotCaughtUp { .. } => {}
             CacheSeen::Tree { look, asked, nodes } => {
@@ -123,13 +123,12 @@ impl Caches {
             }
         }
         for (key, stream) in &self.streams {
-            let (key, detail, stale) = (key.clone(), STALE.to_owned(), stream.currency.stale());
-            self.found.extend(stale.map(|at| Found {
+            self.found.extend(stream.currency.stale().map(|at| Found {
                 kind: Kind::Stale,
                 at,
-                key,
+                key: key.clone(),
                 nodes: 1,
-                detail,
+                detail: STALE.to_owned(),
             }));
         }
         let keys: BTreeSet<&StreamKey> = self.streams.keys().collect();
@@ -138,12 +137,15 @@ impl Caches {
             .values()
             .flat_map(|tree| tree.compare(&keys))
             .collect();
-        let answered = looks.iter().filter(|(_, _, found)| {
-            found
-                .as_ref()
-                .is_none_or(|found| found.kind == Kind::Differs)
-        });
-        let answered: Vec<_> = answered.map(|(at, part, _)| (*at, part.clone())).collect();
+        let answered: Vec<_> = looks
+            .iter()
+            .filter(|(_, _, found)| {
+                found
+                    .as_ref()
+                    .is_none_or(|found| found.kind == Kind::Differs)
+            })
+            .map(|(at, part, _)| (*at, part.clone()))
+            .collect();
         self.found
             .extend(looks.into_iter().filter_map(|(_, _, found)| found));
         found.extend(self.found.iter().map(Found::violation));
@@ -152,15 +154,16 @@ impl Caches {
             .keys()
             .map(|(_, _, part)| part.as_str())
             .collect();
-        let first = strikes.first().map_or(u64::MAX, |strike| strike.from);
         let before = Strike {
             nemesis: "none".to_owned(),
             from: 0,
-            to: first,
+            to: strikes.first().map_or(u64::MAX, |strike| strike.from),
         };
-        let times = [&before].into_iter().chain(strikes);
-        let rows = times.flat_map(|strike| parts.iter().map(move |part| (strike, *part)));
-        rows.map(|(strike, part)| self.aftermath(strike, part, &answered))
+        [&before]
+            .into_iter()
+            .chain(strikes)
+            .flat_map(|strike| parts.iter().map(move |part| (strike, *part)))
+            .map(|(strike, part)| self.aftermath(strike, part, &answered))
             .collect()
     }
 
@@ -202,13 +205,12 @@ impl Caches {
 impl Found {
     fn violation(&self) -> Violation {
         let (worker, life, part) = &self.key;
-        let detail = format!("{part} of w{worker}.{life}: {}", self.detail);
         Violation {
             kind: self.kind,
             part: part.clone(),
             at: self.at,
             holds: Vec::new(),
-            detail,
+            detail: format!("{part} of w{worker}.{life}: {}", self.detail),
         }
     }
 }

@@ -34,17 +34,21 @@ impl Stream {
             .currency
             .see(at, seen)
             .map(|since| (Kind::Stale, STALE.to_owned(), since));
-        let misfit = self.replay.see(seen);
-        // Peers may report a replaced node as a change.
-        let misfit = misfit.or_else(|| replaced(seen).filter(|_| is_ours(&key.2)));
-        let misfit = misfit.map(|detail| (Kind::Replay, detail, at));
+        let misfit = self
+            .replay
+            .see(seen)
+            // Peers may report a replaced node as a change.
+            .or_else(|| replaced(seen).filter(|_| is_ours(&key.2)))
+            .map(|detail| (Kind::Replay, detail, at));
         let backwards = self
             .newest
             .see(seen)
             .into_iter()
             .map(|detail| (Kind::Backwards, detail, at));
-        let found = misfit.into_iter().chain(backwards).chain(stale);
-        found
+        misfit
+            .into_iter()
+            .chain(backwards)
+            .chain(stale)
             .map(|(kind, detail, at)| Found {
                 kind,
                 at,
@@ -69,8 +73,9 @@ impl Stream {
                 describe("stream", &differences),
             )
         });
-        let found = stale.into_iter().chain(stream);
-        found
+        stale
+            .into_iter()
+            .chain(stream)
             .map(|(kind, nodes, detail)| Found {
                 kind,
                 at: snapshot.at,
@@ -259,7 +264,8 @@ impl Currency {
     pub(super) fn see(&mut self, at: u64, seen: &CacheSeen) -> Option<u64> {
         match seen {
             CacheSeen::Ready | CacheSeen::Resync { .. } => {
-                (self.ready_is_due, self.has_begun) = (false, true)
+                self.ready_is_due = false;
+                self.has_begun = true;
             }
             CacheSeen::State { state } => {
                 self.has_states = true;
@@ -282,16 +288,12 @@ impl Currency {
     /// is active and all clients are connected again.
     pub(super) fn check(&mut self, snapshot: &Snapshot) -> Option<&'static str> {
         // Peers do not report whether their caches are current.
-        match snapshot.is_current? {
-            false => {
-                self.stale = self.stale.or(Some(snapshot.at)).filter(|_| self.has_states);
-                None
-            }
-            true => {
-                let has_no_ready = self.ready_is_due || !self.has_begun;
-                has_no_ready.then_some("is current, but its stream has not reported Ready")
-            }
+        if !snapshot.is_current? {
+            self.stale = self.stale.or(Some(snapshot.at)).filter(|_| self.has_states);
+            return None;
         }
+        (self.ready_is_due || !self.has_begun)
+            .then_some("is current, but its stream has not reported Ready")
     }
 
     /// Since when the cache is stale, if it has not become current again.

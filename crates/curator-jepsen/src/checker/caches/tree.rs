@@ -43,8 +43,10 @@ pub(super) struct Snapshot {
 
 /// The paths at which the two differ, with the node of each side.
 pub(super) fn differences(one: &Nodes, other: &Nodes) -> Vec<String> {
-    let missing = one.iter().filter(|(path, _)| !other.contains_key(*path));
-    let missing = missing.map(|(_, node)| format!("{} instead of no node", show(node)));
+    let missing = one
+        .iter()
+        .filter(|(path, _)| !other.contains_key(*path))
+        .map(|(_, node)| format!("{} instead of no node", show(node)));
     let others = other.iter().filter_map(|(path, node)| match one.get(path) {
         None => Some(format!("no node instead of {}", show(node))),
         Some(found) if found != node => Some(format!("{} instead of {}", show(found), show(node))),
@@ -89,31 +91,37 @@ impl Tree {
             .map(|key| ((key.0, key.2.as_str()), *key))
             .filter(|((worker, _), _)| asked.contains(worker))
             .collect();
-        let found = |key: &StreamKey| {
-            let of = |(worker, _, part): &StreamKey| *worker == key.0 && *part == key.2;
-            let Some((key, snapshot)) = self.snapshots.iter().find(|(it, _)| of(it)) else {
-                let detail = "has not reported its content".to_owned();
-                return Some(Found {
-                    kind: Kind::Stale,
-                    at: *at,
-                    key: key.clone(),
-                    nodes: 1,
-                    detail,
-                });
-            };
-            let differences = differences(snapshot, nodes);
-            let detail = describe("content", &differences);
-            let found = || Found {
-                kind: Kind::Differs,
-                at: *at,
-                key: key.clone(),
-                nodes: differences.len(),
-                detail,
-            };
-            (!differences.is_empty()).then(found)
-        };
         last.values()
-            .map(|key| (*at, key.2.clone(), found(key)))
+            .map(|key| (*at, key.2.clone(), self.compare_one(key, *at, nodes)))
             .collect()
+    }
+
+    fn compare_one(
+        &self,
+        (worker, life, part): &StreamKey,
+        at: u64,
+        nodes: &Nodes,
+    ) -> Option<Found> {
+        let Some((key, snapshot)) = self
+            .snapshots
+            .iter()
+            .find(|((of_worker, _, of_part), _)| of_worker == worker && of_part == part)
+        else {
+            return Some(Found {
+                kind: Kind::Stale,
+                at,
+                key: (*worker, *life, part.clone()),
+                nodes: 1,
+                detail: "has not reported its content".to_owned(),
+            });
+        };
+        let differences = differences(snapshot, nodes);
+        (!differences.is_empty()).then(|| Found {
+            kind: Kind::Differs,
+            at,
+            key: key.clone(),
+            nodes: differences.len(),
+            detail: describe("content", &differences),
+        })
     }
 }

@@ -55,11 +55,11 @@ fn tree(nodes: &[Node]) -> What {
 
 /// A stream that creates the root, `/a` and `/a/x` at 10.
 fn story(part: &'static str) -> Story {
-    let root = Story::of(part)
+    Story::of(part)
         .client(0)
         .cache(10, created("", 1, 1))
-        .cache(10, created("/a", 2, 2));
-    root.cache(10, created("/a/x", 3, 3))
+        .cache(10, created("/a", 2, 2))
+        .cache(10, created("/a/x", 3, 3))
         .cache(11, CacheSeen::Ready)
 }
 
@@ -74,10 +74,10 @@ fn assert_finds(story: Story, kind: Kind) {
 
 #[test]
 fn cache_events_that_contradict_earlier_events_are_found() {
-    let fits = begun()
+    begun()
         .cache(20, changed("/a/x", (3, 3), (3, 4)))
-        .cache(21, deleted("/a/x", 3, 4));
-    fits.cache(22, deleted("/a", 2, 2))
+        .cache(21, deleted("/a/x", 3, 4))
+        .cache(22, deleted("/a", 2, 2))
         .cache(23, created("/a", 5, 5))
         .assert_clean();
     assert_finds(begun().cache(20, created("/a", 4, 4)), Kind::Replay);
@@ -152,7 +152,8 @@ fn a_state_older_than_one_reported_before_is_found() {
     let resync = |nodes: &[Node]| CacheSeen::Resync {
         nodes: nodes.to_vec(),
     };
-    let (root, a) = (node("", 1, 1), node("/a", 2, 2));
+    let root = node("", 1, 1);
+    let a = node("/a", 2, 2);
     newer()
         .cache(21, resync(&[root.clone(), a.clone(), node("/a/x", 3, 7)]))
         .assert_clean();
@@ -338,13 +339,12 @@ fn cache_results_are_counted_per_strike_and_violations_of_peers_do_not_fail_the_
         detail: String::new(),
     };
     let struck = |part| {
-        let begun = story(part)
+        story(part)
             .conductor(15, nemesis(Phase::Begin))
-            .conductor(18, nemesis(Phase::End));
-        let wrong = begun
+            .conductor(18, nemesis(Phase::End))
             .cache(20, created("/a", 1, 1))
-            .cache(25, snapshot(24, Some(1), &[node("", 1, 1)]));
-        wrong.conductor(26, tree(&[node("", 1, 1)]))
+            .cache(25, snapshot(24, Some(1), &[node("", 1, 1)]))
+            .conductor(26, tree(&[node("", 1, 1)]))
     };
     let aftermath = |nemesis: &str, tally| CacheAftermath {
         nemesis: nemesis.to_owned(),

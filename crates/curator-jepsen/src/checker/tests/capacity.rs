@@ -45,8 +45,11 @@ fn a_hold_counts_only_until_is_valid_last_returned_true() {
     let stopped = Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(1)])
-        .valid_until(29, 35);
-    let stopped = stopped.client(1).acquires(36, [mutex(2)]).valid(40).hold(1);
+        .valid_until(29, 35)
+        .client(1)
+        .acquires(36, [mutex(2)])
+        .valid(40)
+        .hold(1);
     stopped.clone().lost(90).gives_back(91).assert_clean();
     assert_eq!(
         stopped.valid(37).kinds(),
@@ -58,12 +61,11 @@ fn a_hold_counts_only_until_is_valid_last_returned_true() {
 #[test]
 fn a_hold_counts_only_until_the_clock_reading_before_its_check() {
     // `is_valid()` returned true between 20 and 80, perhaps at 20.
-    let story = Story::of("mutex-plain")
+    let mut story = Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(1)])
         .valid(20)
-        .gives_back(90);
-    let mut story = story
+        .gives_back(90)
         .client(1)
         .acquires(30, [mutex(2)])
         .valid(35)
@@ -94,13 +96,12 @@ fn the_lines_of_a_process_may_be_in_the_wrong_order() {
 
 #[test]
 fn a_guard_that_was_never_valid_does_not_count_as_a_hold() {
-    let story = Story::of("mutex-plain")
+    Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(1)])
         .valid(11)
         .valid(50)
-        .gives_back(55);
-    story
+        .gives_back(55)
         .client(1)
         .acquires(40, [mutex(2)])
         .lost(41)
@@ -135,12 +136,11 @@ fn the_promise_of_a_killed_client_still_counts() {
 
 #[test]
 fn an_operators_delete_ends_a_hold_and_its_promise() {
-    let holder = Story::of("mutex-plain")
+    let next = Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(7)])
         .valid_until(20, 90)
-        .valid_until(50, 90);
-    let next = holder
+        .valid_until(50, 90)
         .client(1)
         .acquires(31, [mutex(8)])
         .valid(40)
@@ -162,11 +162,13 @@ fn an_operators_delete_ends_a_hold_and_its_promise() {
 
 #[test]
 fn an_operators_delete_ends_leases() {
-    let holder = Story::of("semaphore-plain")
+    let next = Story::of("semaphore-plain")
         .client(0)
         .acquires(10, [leases(2, 7)])
-        .valid(50);
-    let next = holder.client(1).acquires(31, [leases(2, 8)]).valid(60);
+        .valid(50)
+        .client(1)
+        .acquires(31, [leases(2, 8)])
+        .valid(60);
     assert_eq!(next.kinds(), [Kind::Exclusivity]);
     assert_eq!(
         next.clone().operator_deletes(30, 6, 0).kinds(),
@@ -206,12 +208,11 @@ fn an_operators_delete_ends_a_downgraded_hold_whose_node_number_is_unknown() {
 
 #[test]
 fn readers_share_the_lock_and_a_writer_excludes_all_others() {
-    let story = Story::of("read-write-plain")
+    let readers = Story::of("read-write-plain")
         .client(0)
         .acquires(10, [read(1)])
         .valid(50)
-        .gives_back(60);
-    let readers = story
+        .gives_back(60)
         .client(1)
         .acquires(20, [read(2)])
         .valid(55)
@@ -263,11 +264,13 @@ fn a_downgrade_leaves_no_gap_between_the_write_and_the_read_hold() {
 
 #[test]
 fn more_leases_held_than_the_limit_are_found() {
-    let story = Story::of("semaphore-plain")
+    let full = Story::of("semaphore-plain")
         .client(0)
         .acquires(10, [leases(2, 1)])
+        .valid(50)
+        .client(1)
+        .acquires(20, [leases(1, 2)])
         .valid(50);
-    let full = story.client(1).acquires(20, [leases(1, 2)]).valid(50);
     full.assert_clean();
     assert_eq!(
         full.client(2)
@@ -284,8 +287,12 @@ fn reentrant_holds_of_one_owner_count_once_and_by_the_greatest() {
         .client(0)
         .acquires(10, [leases(1, 1)])
         .valid(50);
-    let again = story.enters_again(20, [leases(1, 1)]).valid(50);
-    let full = again.client(1).acquires(30, [leases(2, 2)]).valid(50);
+    let full = story
+        .enters_again(20, [leases(1, 1)])
+        .valid(50)
+        .client(1)
+        .acquires(30, [leases(2, 2)])
+        .valid(50);
     full.assert_clean();
     let other_owner = full
         .client(0)
@@ -293,11 +300,13 @@ fn reentrant_holds_of_one_owner_count_once_and_by_the_greatest() {
         .acquires(40, [leases(1, 3)])
         .valid(50);
     assert_eq!(other_owner.kinds(), [Kind::Exclusivity]);
-    let story = Story::of("semaphore-plain")
+    let less = Story::of("semaphore-plain")
         .client(0)
         .acquires(10, [leases(2, 1)])
-        .valid(50);
-    let less = story.enters_again(20, [leases(1, 1)]).valid(50).client(1);
+        .valid(50)
+        .enters_again(20, [leases(1, 1)])
+        .valid(50)
+        .client(1);
     less.clone()
         .acquires(30, [leases(1, 2)])
         .valid(50)
@@ -329,11 +338,10 @@ fn each_path_of_a_multi_lock_is_exclusive() {
 
 #[test]
 fn violations_by_a_peers_lock_are_counted_separately_from_ours() {
-    let story = Story::of("kazoo-plain")
+    let findings = Story::of("kazoo-plain")
         .client(0)
         .acquires(10, [mutex(1)])
-        .valid(50);
-    let findings = story
+        .valid(50)
         .client(1)
         .acquires(20, [mutex(2)])
         .valid(50)

@@ -15,8 +15,7 @@ fn story() -> Story {
 /// An increment, and its result.
 fn counted(story: Story, number: u64, value: Option<i64>, outcome: Outcome) -> Story {
     let at = 10 + 2 * number;
-    let begun = story.counter(at, CounterSeen::Counting { number });
-    begun.counter(
+    story.counter(at, CounterSeen::Counting { number }).counter(
         at + 1,
         CounterSeen::Counted {
             number,

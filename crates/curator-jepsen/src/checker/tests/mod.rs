@@ -23,8 +23,7 @@ fn a_history_that_contradicts_itself_is_found() {
         .valid(15)
         .gives_back(20);
     story.assert_clean();
-    let twice = story.clone();
-    let twice = twice.event(25, story.events[0].what.clone());
+    let twice = story.clone().event(25, story.events[0].what.clone());
     assert_eq!(twice.kinds(), [Kind::Malformed], "acquired twice");
     let never = story.clone().event(
         25,

@@ -65,12 +65,12 @@ fn a_variant_that_does_not_watch_its_node_need_not_notice_a_delete() {
 #[test]
 fn an_unconfirmed_delete_need_not_be_noticed() {
     let story = |is_confirmed, created| {
-        let story = Story::of("mutex-guarded")
+        Story::of("mutex-guarded")
             .client(0)
             .session_of(0, 10)
             .acquires(MS, [mutex(1)])
-            .valid(190 * MS);
-        story.operator_tries_to_delete(100 * MS, created, 0, is_confirmed)
+            .valid(190 * MS)
+            .operator_tries_to_delete(100 * MS, created, 0, is_confirmed)
     };
     assert_eq!(story(true, 1).kinds(), [Kind::UnnoticedDelete]);
     story(false, 1).assert_clean();

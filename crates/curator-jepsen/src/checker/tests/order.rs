@@ -22,12 +22,11 @@ fn place(place: i64, claim: Claim) -> [Claim; 1] {
 
 /// Two holds, one after the other.
 fn after(part: &'static str, first: [Claim; 1], second: [Claim; 1]) -> Vec<Kind> {
-    let story = Story::of(part)
+    Story::of(part)
         .client(0)
         .acquires(10, first)
         .valid(15)
-        .gives_back(20);
-    story
+        .gives_back(20)
         .client(1)
         .acquires(30, second)
         .valid(35)
@@ -79,12 +78,11 @@ fn a_smaller_token_of_a_later_hold_is_found() {
 
 #[test]
 fn a_smaller_token_is_found_across_holds_in_between() {
-    let story = Story::of("read-write-plain")
+    let readers = Story::of("read-write-plain")
         .client(0)
         .acquires(10, [write(9)])
         .valid(15)
-        .gives_back(20);
-    let readers = story
+        .gives_back(20)
         .client(1)
         .acquires(30, [read(10)])
         .valid(35)
@@ -103,12 +101,11 @@ fn a_smaller_token_is_found_across_holds_in_between() {
 
 #[test]
 fn after_a_smaller_token_later_tokens_are_compared_with_the_greatest() {
-    let story = Story::of("mutex-plain")
+    let smaller = Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(9)])
         .valid(15)
-        .gives_back(20);
-    let smaller = story
+        .gives_back(20)
         .client(1)
         .acquires(30, token(5, mutex(0)))
         .valid(35)
@@ -139,11 +136,11 @@ fn two_acquires_with_one_token_are_found() {
         [Kind::Token],
         "by one owner"
     );
-    let story = Story::of("multi-plain")
+    Story::of("multi-plain")
         .client(0)
         .acquires(10, [on("/a", 5), on("/b", 5)])
-        .valid(15);
-    story.assert_clean();
+        .valid(15)
+        .assert_clean();
 }
 
 #[test]
@@ -209,12 +206,11 @@ fn a_contender_that_is_overtaken_at_one_path_is_found() {
 
 #[test]
 fn a_hold_that_was_never_valid_is_not_checked_for_order() {
-    let story = Story::of("mutex-plain")
+    Story::of("mutex-plain")
         .client(0)
         .acquires(10, [mutex(6)])
         .lost(15)
-        .gives_back(20);
-    story
+        .gives_back(20)
         .client(1)
         .acquires(30, [mutex(5)])
         .valid(35)

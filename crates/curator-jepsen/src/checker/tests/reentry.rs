@@ -43,12 +43,14 @@ fn a_re_entry_into_a_lock_that_is_not_held_is_found() {
 
 #[test]
 fn a_re_entry_may_outlive_the_first_guard_and_be_entered_again() {
-    let inner = outer()
+    outer()
         .enters_again(20, [mutex(5)])
         .valid(25)
         .hold(1)
-        .gives_back(30);
-    inner.enters_again(40, [mutex(5)]).valid(45).assert_clean();
+        .gives_back(30)
+        .enters_again(40, [mutex(5)])
+        .valid(45)
+        .assert_clean();
 }
 
 #[test]
@@ -149,8 +151,9 @@ fn a_new_acquire_of_a_lock_that_the_owner_certainly_holds_is_found() {
 
 #[test]
 fn an_acquire_that_has_waited_for_its_owners_guard_may_be_a_new_hold() {
-    let first = outer().valid(30).gives_back(35);
-    first
+    outer()
+        .valid(30)
+        .gives_back(35)
         .asks_and_acquires(20, 40, [mutex(6)])
         .valid(45)
         .assert_clean();

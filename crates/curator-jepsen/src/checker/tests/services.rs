@@ -16,12 +16,11 @@ fn story() -> Story {
         session: FIRST,
         before,
     };
-    let begun = Story::of(SERVICE)
+    Story::of(SERVICE)
         .client(0)
         .session_of(0, 4_000)
-        .service(SECOND, registered(SECOND - 1));
-    let later = begun.service(10 * SECOND, registered(10 * SECOND - 1));
-    later
+        .service(SECOND, registered(SECOND - 1))
+        .service(10 * SECOND, registered(10 * SECOND - 1))
         .client(1)
         .service(2 * SECOND, ServiceSeen::Inserted { session: FIRST })
 }

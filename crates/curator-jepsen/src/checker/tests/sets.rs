@@ -6,12 +6,11 @@ use crate::history::Outcome::{Acknowledged, NotSent, Refused, Unknown};
 
 /// One holder writes `a`, the next one writes `b`.
 fn two_writers(part: &'static str) -> Story {
-    let first = Story::of(part)
+    Story::of(part)
         .client(0)
         .acquires(10, [mutex(1)])
         .valid(15)
-        .writes(16, "a", Acknowledged);
-    first
+        .writes(16, "a", Acknowledged)
         .gives_back(20)
         .client(1)
         .acquires(30, [mutex(2)])
@@ -55,11 +54,11 @@ fn a_lost_update_of_the_plain_variant_is_counted() {
 #[test]
 fn a_refused_element_in_the_final_set_is_found() {
     let story = |outcome| {
-        let story = Story::of("mutex-token")
+        Story::of("mutex-token")
             .client(0)
             .acquires(10, [mutex(1)])
-            .valid(15);
-        story.writes(16, "a", outcome)
+            .valid(15)
+            .writes(16, "a", outcome)
     };
     for outcome in [Refused, NotSent] {
         story(outcome).assert_clean();
@@ -75,17 +74,17 @@ fn a_refused_element_in_the_final_set_is_found() {
 /// Two holders, neither of which has read the other's element. The first was stopped between its
 /// check and its write of `a`.
 fn stopped_writer(part: &'static str, until: u64) -> Story {
-    let story = Story::of(part)
+    Story::of(part)
         .client(0)
         .acquires(10, [mutex(1)])
-        .valid_until(15, 25);
-    let story = story
+        .valid_until(15, 25)
         .client(1)
         .acquires(30, [mutex(2)])
         .valid(35)
         .writes(36, "b", Acknowledged)
-        .gives_back(60);
-    story.hold(1).writes_until(20, until, 50, "a", Acknowledged)
+        .gives_back(60)
+        .hold(1)
+        .writes_until(20, until, 50, "a", Acknowledged)
 }
 
 #[test]
@@ -122,11 +121,11 @@ fn updates_lost_to_late_writes_of_a_stopped_client_are_counted_separately() {
 fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
     // `a` was acknowledged and lost before the late writer of `c` had the lock.
     let late = |acquired| {
-        let late = two_writers("mutex-guarded")
+        two_writers("mutex-guarded")
             .client(2)
             .acquires(acquired, [mutex(3)])
-            .valid_until(60, 65);
-        late.writes_until(61, 65, 70, "c", Acknowledged)
+            .valid_until(60, 65)
+            .writes_until(61, 65, 70, "c", Acknowledged)
             .ends_with(&["b", "c"])
     };
     assert_eq!(late(50).kinds(), [Kind::LostUpdate]);
@@ -137,11 +136,10 @@ fn a_late_write_does_not_explain_an_update_lost_before_its_hold() {
     assert!(!late(16).kinds().contains(&Kind::LostUpdate));
     // The same with an operator's delete.
     let struck = |acquired| {
-        let struck = two_writers("mutex-guarded")
+        two_writers("mutex-guarded")
             .client(2)
             .acquires(acquired, [mutex(3)])
-            .valid(60);
-        struck
+            .valid(60)
             .writes(70, "c", Acknowledged)
             .ends_with(&["b", "c"])
             .operator_deletes(60, 3, 2)
@@ -209,8 +207,7 @@ fn updates_lost_after_an_operators_delete_are_counted_separately() {
         .client(0)
         .acquires(10, [mutex(1)])
         .valid(45)
-        .writes(50, "a", Acknowledged);
-    let story = story
+        .writes(50, "a", Acknowledged)
         .client(1)
         .acquires(30, [mutex(2)])
         .valid(35)
@@ -230,8 +227,10 @@ fn updates_lost_after_an_operators_delete_are_counted_separately() {
 
 /// A reader that reads twice.
 fn reader(part: &'static str, second: &[&str]) -> Story {
-    let reader = Story::of(part).client(0).acquires(10, [read(1)]).valid(11);
-    reader
+    Story::of(part)
+        .client(0)
+        .acquires(10, [read(1)])
+        .valid(11)
         .reads(15, 20, &["a"])
         .reads(25, 30, second)
         .valid(35)
@@ -271,11 +270,10 @@ fn a_set_that_changes_under_a_reader_is_found() {
 
 #[test]
 fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
-    let story = Story::of("read-write-token")
+    Story::of("read-write-token")
         .client(0)
         .acquires(10, [read(1)])
-        .valid(11);
-    story
+        .valid(11)
         .reads(15, 20, &["a"])
         .reads(25, 40, &["a", "b"])
         .valid(39)
@@ -290,11 +288,11 @@ fn a_set_may_change_when_the_read_lock_is_no_longer_certain() {
 #[test]
 fn a_late_write_explains_a_change_that_a_guarded_reader_sees() {
     let late = |part, until, at| {
-        let writer = reader(part, &["a", "b"])
+        reader(part, &["a", "b"])
             .client(1)
             .acquires(2, [write(0)])
-            .valid_until(3, 5);
-        writer.writes_until(4, until, at, "b", Acknowledged)
+            .valid_until(3, 5)
+            .writes_until(4, until, at, "b", Acknowledged)
     };
     late("read-write-guarded", 5, 24).assert_clean();
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::history::{
 
 /// A history of one part of the work, built hold by hold. Times are small numbers.
 ///
-/// Holds are numbered from 1 in the order in which they are added. Methods apply to the last hold,
+/// Holds are numbered from 1 in the order they are added. Methods apply to the last hold,
 /// or to the hold that [`hold`](Self::hold) selects.
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
@@ -66,7 +66,9 @@ pub(crate) fn leases(weight: u32, token: i64) -> Claim {
 
 impl Story {
     pub(crate) fn of(part: &'static str) -> Self {
-        let (owner, events, sets) = ("task".to_owned(), Vec::new(), FinalSets::new());
+        let owner = "task".to_owned();
+        let events = Vec::new();
+        let sets = FinalSets::new();
         Self {
             part,
             worker: 0,
@@ -118,25 +120,21 @@ impl Story {
 
     /// The owner of the last hold, a writer, acquires the read lock too.
     pub(crate) fn enters_beside(self, at: u64, token: i64) -> Self {
-        let (writer, claim) = (
-            self.hold,
-            Claim {
-                place: None,
-                ..read(token)
-            },
-        );
+        let writer = self.hold;
+        let claim = Claim {
+            place: None,
+            ..read(token)
+        };
         self.acquired(at - 1, at, vec![claim], true, Some(writer))
     }
 
     /// The owner of the last hold, a writer, downgrades it to a read hold.
     pub(crate) fn downgrades(self, at: u64, token: i64) -> Self {
-        let (writer, claim) = (
-            self.hold,
-            Claim {
-                place: None,
-                ..read(token)
-            },
-        );
+        let writer = self.hold;
+        let claim = Claim {
+            place: None,
+            ..read(token)
+        };
         self.acquired(at - 1, at, vec![claim], false, Some(writer))
     }
 
@@ -150,12 +148,10 @@ impl Story {
     ) -> Self {
         self.holds.push(self.worker);
         self.hold = self.holds.len() as HoldId;
-        let (hold, part, owner, session) = (
-            self.hold,
-            self.part.to_owned(),
-            self.owner.clone(),
-            self.session,
-        );
+        let hold = self.hold;
+        let part = self.part.to_owned();
+        let owner = self.owner.clone();
+        let session = self.session;
         self.event(
             at,
             What::Acquired {
@@ -201,7 +197,9 @@ impl Story {
 
     /// Reads the set from `before` until `at`.
     pub(crate) fn reads(self, before: u64, at: u64, elements: &[&str]) -> Self {
-        let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
+        let hold = self.hold;
+        let part = self.part.to_owned();
+        let set = "set".to_owned();
         let digest = elements
             .iter()
             .flat_map(|element| element.bytes())
@@ -235,7 +233,9 @@ impl Story {
         element: &str,
         outcome: Outcome,
     ) -> Self {
-        let (hold, part, set) = (self.hold, self.part.to_owned(), "set".to_owned());
+        let hold = self.hold;
+        let part = self.part.to_owned();
+        let set = "set".to_owned();
         let element = element.to_owned();
         self.event(
             at,
@@ -304,10 +304,8 @@ impl Story {
         worker: u32,
         is_confirmed: bool,
     ) -> Self {
-        let (node, session) = (
-            format!("{LOCK}/_c_x-lock-{created:010}"),
-            i64::from(worker) + 100,
-        );
+        let node = format!("{LOCK}/_c_x-lock-{created:010}");
+        let session = i64::from(worker) + 100;
         self.conductor(
             before + 1,
             What::Deleted {

@@ -24,11 +24,9 @@ fn aftermath(
     without_node: u64,
     leaderless: u64,
 ) -> Aftermath {
-    let (nemesis, part, leaderless) = (
-        nemesis.to_owned(),
-        PART.to_owned(),
-        Duration::from_nanos(leaderless),
-    );
+    let nemesis = nemesis.to_owned();
+    let part = PART.to_owned();
+    let leaderless = Duration::from_nanos(leaderless);
     Aftermath {
         nemesis,
         part,
@@ -43,13 +41,12 @@ const PART: &str = "leader-latch-plain";
 
 /// Two terms. The second one begins at `next`.
 fn two(part: &'static str, next: u64) -> Story {
-    let first = Story::of(part)
+    Story::of(part)
         .client(0)
         .acquires(10, [mutex(1)])
         .valid(11)
         .valid(100)
-        .gives_back(110);
-    first
+        .gives_back(110)
         .client(1)
         .acquires(next, [mutex(2)])
         .valid(next + 1)
@@ -126,8 +123,9 @@ fn the_longest_time_without_a_leader_is_measured_until_the_next_strike_or_the_en
         .acquires(400, [mutex(3)])
         .valid(420);
     let longest = |story: Story| {
-        let leaders = story.findings().leaders;
-        leaders
+        story
+            .findings()
+            .leaders
             .iter()
             .map(|one| one.leaderless.as_nanos())
             .collect::<Vec<_>>()
@@ -156,7 +154,7 @@ fn the_longest_time_without_a_leader_is_measured_until_the_next_strike_or_the_en
         phase,
         detail: String::new(),
     };
-    let begins = strikes(terms.conductor(131, nemesis(Phase::Begin)), "a", 135, 140);
-    let both = begins.conductor(145, nemesis(Phase::End));
+    let both = strikes(terms.conductor(131, nemesis(Phase::Begin)), "a", 135, 140)
+        .conductor(145, nemesis(Phase::End));
     assert_eq!(both.findings().leaders, [aftermath("a + b", 1, 0, 0, 250)]);
 }
