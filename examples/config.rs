@@ -48,7 +48,8 @@ impl FromStr for Settings {
             let (name, value) = line.split_once('=').ok_or("a line without `=`")?;
             match (name.trim(), value.trim()) {
                 ("workers", value) => {
-                    settings.workers = value.parse().map_err(|error| format!("workers: {error}"))?
+                    settings.workers =
+                        value.parse().map_err(|error| format!("workers: {error}"))?;
                 }
                 ("greeting", value) => value.clone_into(&mut settings.greeting),
                 (unknown, _) => return Err(format!("there is no setting {unknown}")),
@@ -103,9 +104,10 @@ async fn main() -> Result<(), Failure> {
     for mistake in ["workers = many", "workers = 0", "wrokers = 8"] {
         println!("\nThe operator makes a mistake: {mistake:?}.");
         write(&operator, mistake).await?;
-        let is_refused = |status: &ConfigStatus| matches!(status, ConfigStatus::Invalid { .. });
         stage
-            .until("workers = 4\ngreeting = good evening", is_refused)
+            .until("workers = 4\ngreeting = good evening", |status| {
+                matches!(status, ConfigStatus::Invalid { .. })
+            })
             .await?;
         println!(
             "The service goes on with {} workers. The operator mends it.",
@@ -170,7 +172,8 @@ async fn serve(
     mut settings: Latest<Arc<Settings>>,
     applied: watch::Sender<Arc<Settings>>,
 ) -> Vec<usize> {
-    let (mut seen, mut workers) = (Vec::new(), JoinSet::new());
+    let mut seen = Vec::new();
+    let mut workers = JoinSet::new();
     loop {
         let now = settings.get_and_update();
         println!("service: {} workers say {:?}", now.workers, now.greeting);

@@ -47,8 +47,7 @@ async fn worker(
 
 /// Consecutive ids as ranges.
 fn ranges(ids: &[i64]) -> String {
-    let blocks = ids.chunk_by(|id, next| id + 1 == *next);
-    blocks
+    ids.chunk_by(|id, next| id + 1 == *next)
         .map(|block| format!("{}-{}", block[0], block[block.len() - 1]))
         .collect::<Vec<_>>()
         .join(", ")

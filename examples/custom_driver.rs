@@ -26,7 +26,7 @@ impl LockInternalsDriver for HostnameDriver {
         format!("{}-{id}-W-", self.hostname)
     }
 
-    /// Nodes of any host count, including those of readers; other names in the directory are
+    /// Nodes of any host count, including nodes of readers; other names in the directory are
     /// ignored.
     fn sequence(&self, child: &str) -> Option<i32> {
         sequence_after(child, "-W-").or_else(|| sequence_after(child, "-R-"))
@@ -54,7 +54,8 @@ async fn main() -> Result<(), Failure> {
                 .with_driver(driver)?,
         )
     };
-    let (web, batch) = (lock("web-3")?, lock("batch-1")?);
+    let web = lock("web-3")?;
+    let batch = lock("batch-1")?;
 
     let guard = web.acquire().await?;
     println!("web-3 holds the lock: {}", guard.node());

@@ -170,7 +170,9 @@ async fn measure(
     answered(proxy, OpCode::GetData, waiting).await?;
     wait_until_quiet(proxy).await;
 
-    let (mut notifications, mut requests, mut time) = (0, 0, Duration::ZERO);
+    let mut notifications = 0;
+    let mut requests = 0;
+    let mut time = Duration::ZERO;
     for _ in 0..HAND_OVERS {
         proxy.reset_counts();
         let released = Instant::now();
@@ -192,7 +194,8 @@ async fn measure(
     }
     let mean = |count: u64| count as f64 / HAND_OVERS as f64;
     let millis = time.as_secs_f64() * 1e3 / HAND_OVERS as f64;
-    let (notifications, requests) = (mean(notifications), mean(requests));
+    let notifications = mean(notifications);
+    let requests = mean(requests);
     println!("{waiting:>7}  {recipe:<8}  {notifications:>13.1}  {requests:>8.1}  {millis:>6.1} ms");
     // A dropped wait leaves the queue. The holder releases last, so that no waiter is woken in
     // vain.

@@ -53,16 +53,17 @@ async fn lead(name: &str, connect_string: &str) -> Result<(), Failure> {
         .session_timeout(SESSION_TIMEOUT)
         .start()?;
     let selector = LeaderSelector::builder(&client, PATH)?.id(name).build();
-    let job = |leadership: Leadership| async move {
-        print_line(&format!("{LEADS}{}", leadership.fencing_token()));
-        let _end = PrintsEndOnDrop;
-        // A leader would work here.
-        leadership.shutdown_requested().await;
-        Ok::<_, Failure>(())
-    };
     let shutdown = async { stdin().read_to_end(&mut Vec::new()).await };
     selector.run(job, shutdown).await?;
     client.close().await?;
+    Ok(())
+}
+
+async fn job(leadership: Leadership) -> Result<(), Failure> {
+    print_line(&format!("{LEADS}{}", leadership.fencing_token()));
+    let _end = PrintsEndOnDrop;
+    // A leader would work here.
+    leadership.shutdown_requested().await;
     Ok(())
 }
 

@@ -55,11 +55,9 @@ async fn belong(id: &str, data: &str, connect_string: &str) -> Result<(), Failur
         .session_timeout(SESSION_TIMEOUT)
         .start()?;
     let member = GroupMember::builder(&client, PATH, id)?.data(data).start();
-    let (mut state, mut events, mut input) = (
-        member.node().state(),
-        member.members().events(),
-        BufReader::new(stdin()).lines(),
-    );
+    let mut state = member.node().state();
+    let mut events = member.members().events();
+    let mut input = BufReader::new(stdin()).lines();
     loop {
         tokio::select! {
             changed = state.changed() => {
@@ -240,7 +238,7 @@ impl Stage {
         }
     }
 
-    /// Prints the lines of this scene: those of a, then those of b, then those of c.
+    /// Prints the lines of this scene: first a's, then b's, then c's.
     fn show(&mut self) {
         // Stable: the lines of each member stay in their order.
         self.heard.sort_by_key(|(id, _)| *id);

@@ -81,8 +81,8 @@ async fn transfers(ensemble: &Ensemble, client: &CuratorClient) -> Result<(), Fa
     for task in tasks {
         done.extend(timeout(DEFAULT_TIMEOUT, task).await???);
     }
-    // Transfers without a common account run at the same time. Those of one account are in the
-    // order of their tokens.
+    // Transfers without a common account run at the same time. Transfers of one account are in
+    // the order of their tokens.
     done.sort();
     for Transfer {
         token,
@@ -129,15 +129,12 @@ async fn transfer(
         .acquire()
         .await?;
     let amount = i64::try_from(task)?;
-    let (left, gained) = (
-        read(client, from).await? - amount,
-        read(client, to).await? + amount,
-    );
+    let left = read(client, from).await? - amount;
+    let gained = read(client, to).await? + amount;
     // Both writes are applied or neither, and only while both locks are held.
-    let writes = guard
+    guard
         .transaction()
-        .set_data(balance(from), left.to_string(), None)?;
-    writes
+        .set_data(balance(from), left.to_string(), None)?
         .set_data(balance(to), gained.to_string(), None)?
         .commit()
         .await?;

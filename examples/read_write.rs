@@ -43,7 +43,8 @@ async fn readers_overlap_and_a_writer_is_alone(
     let mut readers = Vec::new();
     for number in 1..=READERS {
         let client = builder(ensemble.connect_string()).connect().await?;
-        let (holding, all_have_arrived) = (Arc::clone(&holding), Arc::clone(&all_have_arrived));
+        let holding = Arc::clone(&holding);
+        let all_have_arrived = Arc::clone(&all_have_arrived);
         readers.push(tokio::spawn(async move {
             let reading = InterProcessReadWriteLock::non_reentrant(&client, PATH)?
                 .read()

@@ -72,11 +72,12 @@ async fn main() -> Result<(), Failure> {
     let hasty = client.using_retry_policy(printed("hasty", RetryOneTime::new(50 * MS)?));
     let patient = BoundedExponentialBackoffRetry::new(50 * MS, 400 * MS, 29)?;
     let patient = client.using_retry_policy(printed("patient", patient));
-    let create = patient
+    patient
         .create()
         .with_mode(CreateMode::Ephemeral)
-        .creating_parent_containers();
-    create.for_path(NODE, "blue").await?;
+        .creating_parent_containers()
+        .for_path(NODE, "blue")
+        .await?;
 
     println!("\nFrom now on no server can be reached.");
     let mut states = client.connection_states();
@@ -163,7 +164,8 @@ fn print_delays() -> Result<(), Failure> {
             .collect::<String>()
     );
     for (name, policy) in policies {
-        let (mut row, mut elapsed) = (String::new(), Duration::ZERO);
+        let mut row = String::new();
+        let mut elapsed = Duration::ZERO;
         for retries in 0..DELAYS {
             let Some(delay) = policy.next_delay(&RetryContext::new(retries, elapsed)) else {
                 row += &format!("{:>7}", "-");

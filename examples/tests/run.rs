@@ -45,11 +45,13 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
         }
         let printed = printed_by(&mut program);
         let nodes = runtime.block_on(async {
-            let client = CuratorClient::builder(server.connect_string())
+            CuratorClient::builder(server.connect_string())
                 .connect()
                 .await
-                .unwrap();
-            client.get_children("/").await.unwrap()
+                .unwrap()
+                .get_children("/")
+                .await
+                .unwrap()
         });
         assert!(
             nodes.contains(&root[1..].to_owned())
@@ -62,12 +64,11 @@ fn runs(example: &str) -> impl Iterator<Item = Run> {
 
 /// An example that cargo has built beside this test.
 fn program(example: &str) -> Command {
-    let this_test = std::env::current_exe().unwrap();
-    let profile = this_test
+    let program = std::env::current_exe()
+        .unwrap()
         .parent()
         .and_then(|deps| deps.parent())
-        .expect("tests are built into `deps`");
-    let program = profile
+        .expect("tests are built into `deps`")
         .join("examples")
         .join(example)
         .with_extension(std::env::consts::EXE_EXTENSION);
@@ -205,21 +206,19 @@ fn read_write() {
         );
         assert!(printed.contains(", and 0 readers hold it\n"), "{printed}");
         let token = |before: &str| -> i64 {
-            let line = printed
+            printed
                 .lines()
                 .find(|line| line.starts_with(before))
-                .unwrap_or_else(|| panic!("{printed}"));
-            line.trim_end_matches(['.', ':'])
+                .unwrap_or_else(|| panic!("{printed}"))
+                .trim_end_matches(['.', ':'])
                 .rsplit(' ')
                 .next()
                 .unwrap()
                 .parse()
                 .unwrap()
         };
-        let (writer, reader) = (
-            token("A writer holds the lock"),
-            token("It is a reader now"),
-        );
+        let writer = token("A writer holds the lock");
+        let reader = token("It is a reader now");
         assert_eq!(writer, reader, "{printed}");
         assert!(
             token("The other writer holds the lock") > reader,
@@ -292,16 +291,15 @@ fn semaphore() {
 #[test]
 fn multi_lock() {
     for Run { printed, .. } in runs("multi_lock") {
-        let numbers = |line: &str| -> Vec<u64> {
-            line.split([' ', ':'])
-                .filter_map(|word| word.parse().ok())
-                .collect()
-        };
         // Token, task, amount, and the two accounts.
-        let transfers: Vec<_> = printed
+        let transfers: Vec<Vec<u64>> = printed
             .lines()
             .filter(|line| line.contains(" moves "))
-            .map(numbers)
+            .map(|line| {
+                line.split([' ', ':'])
+                    .filter_map(|word| word.parse().ok())
+                    .collect()
+            })
             .collect();
         assert_eq!(transfers.len(), 20, "{printed}");
         assert!(
@@ -381,20 +379,18 @@ fn custom_driver() {
 fn fencing() {
     for Run { printed, .. } in runs("fencing") {
         let token = |after: &str| -> i64 {
-            let rest = printed
+            printed
                 .split_once(after)
                 .unwrap_or_else(|| panic!("no {after:?} in: {printed}"))
-                .1;
-            rest.split(|c: char| !c.is_ascii_digit())
+                .1
+                .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .unwrap()
                 .parse()
                 .unwrap()
         };
-        let (old, new) = (
-            token("holder: I have the lock, with token "),
-            token(" is stale: "),
-        );
+        let old = token("holder: I have the lock, with token ");
+        let new = token(" is stale: ");
         assert!(old < new, "{printed}");
         let lines: Vec<&str> = printed.lines().collect();
         let mut rest = lines.iter();
@@ -427,10 +423,9 @@ fn herd_effect() {
     for Run { printed, .. } in runs("herd_effect") {
         // The mean number of notifications and of requests per hand-over.
         let row = |waiters: &str, recipe: &str| -> (f64, f64) {
-            let mut rows = printed
+            let row = printed
                 .lines()
-                .map(|line| line.split_whitespace().collect::<Vec<_>>());
-            let row = rows
+                .map(|line| line.split_whitespace().collect::<Vec<_>>())
                 .find(|row| row.starts_with(&[waiters, recipe]))
                 .unwrap();
             (row[2].parse().unwrap(), row[3].parse().unwrap())

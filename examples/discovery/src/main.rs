@@ -72,7 +72,8 @@ async fn client() -> Result<(), Failure> {
 
     b.process.start_kill()?;
     b.process.wait().await?;
-    let (killed, mut failed) = (Instant::now(), 0);
+    let killed = Instant::now();
+    let mut failed = 0;
     let mut gone = std::pin::pin!(until(&mut servers, &["a"]));
     loop {
         // Until the channel no longer uses `b`, requests may fail; a real client would repeat them.
@@ -97,11 +98,12 @@ async fn client() -> Result<(), Failure> {
 /// Returns a channel that follows the changes and always uses the servers that are registered and
 /// not drained, and the ids of these servers.
 fn balanced(services: &ServiceCache) -> (Channel, watch::Receiver<BTreeSet<String>>) {
-    // An idle channel takes no changes: it needs room for those of a rolling update.
+    // An idle channel takes no changes: it needs room for a rolling update.
     let (channel, endpoints) = Channel::balance_channel(1024);
     let (servers, known) = watch::channel(BTreeSet::new());
     let mut changes = services.discover(|instance| {
-        let (address, port) = (instance.address.as_ref()?, instance.port?);
+        let address = instance.address.as_ref()?;
+        let port = instance.port?;
         Endpoint::from_shared(format!("http://{address}:{port}")).ok()
     });
     // The task ends with the cache, or when the channel is dropped.

@@ -9,8 +9,7 @@ use std::process::Command;
 
 #[test]
 fn no_request_fails_after_a_drain_or_once_a_killed_servers_instance_is_gone() {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_discovery"));
-    let output = program
+    let output = Command::new(env!("CARGO_BIN_EXE_discovery"))
         .env_remove("ZOOKEEPER_CONNECT")
         .env_remove("ZOOKEEPER_NAMESPACE")
         .output()

@@ -19,9 +19,14 @@ pub(crate) async fn run(service: Arc<Service>, stop: CancellationToken) -> Resul
     let selector = LeaderSelector::builder(&service.client, PATH)?
         .metrics_name("job")
         .build();
-    let job = move |leadership| count(Arc::clone(&service), leadership);
     // Continues through outages of any length.
-    Ok(selector.run(job, stop.cancelled_owned()).await?)
+    selector
+        .run(
+            move |leadership| count(Arc::clone(&service), leadership),
+            stop.cancelled_owned(),
+        )
+        .await?;
+    Ok(())
 }
 
 /// Its drop records that this process no longer leads.

@@ -49,7 +49,7 @@ use crate::settings::Settings;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // The log lines of `zookeeper-client` would repeat those of this library's client.
+    // The log lines of `zookeeper-client` would repeat what this library's client logs.
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("info,zookeeper_client=off"));
     tracing_subscriber::fmt()
@@ -64,10 +64,8 @@ async fn main() -> Result<(), Failure> {
     let metrics = metrics.install_recorder()?;
     describe_metrics();
     let settings = Settings::from_env()?;
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let ensemble = Ensemble::find().await?;
     let listener = TcpListener::bind(&settings.listen).await?;
     println!("Listening on http://{}", listener.local_addr()?);
@@ -82,18 +80,19 @@ async fn main() -> Result<(), Failure> {
     let service = Arc::new(Service::new(client.clone(), &settings)?);
     // From here on, `main` closes the client before it returns.
     let requests = Requests::default();
-    let (ended, no_more_requests, no_more_work) = (
-        CancellationToken::new(),
-        CancellationToken::new(),
-        CancellationToken::new(),
-    );
+    let ended = CancellationToken::new();
+    let no_more_requests = CancellationToken::new();
+    let no_more_work = CancellationToken::new();
     let job = spawn_part(&ended, job::run(Arc::clone(&service), no_more_work.clone()));
-    let serving = axum::serve(
-        listener,
-        routes(Arc::clone(&service), requests.clone(), metrics),
+    let serving = spawn_part(
+        &ended,
+        axum::serve(
+            listener,
+            routes(Arc::clone(&service), requests.clone(), metrics),
+        )
+        .with_graceful_shutdown(no_more_requests.clone().cancelled_owned())
+        .into_future(),
     );
-    let serving = serving.with_graceful_shutdown(no_more_requests.clone().cancelled_owned());
-    let serving = spawn_part(&ended, serving.into_future());
 
     tokio::select! {
         _ = terminate.recv() => info!("asked to stop by SIGTERM"),

@@ -28,7 +28,7 @@ pub(crate) async fn release(guard: LockGuard) -> Released {
             return Released::Lost(lost);
         }
         Err(error @ Error::ReleasePending { .. }) => {
-            warn!(%error, "a release continues in the background")
+            warn!(%error, "a release continues in the background");
         }
         Err(error) => warn!(%error, "a release has failed"),
     }

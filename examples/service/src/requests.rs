@@ -34,10 +34,13 @@ impl Requests {
         next: Next,
     ) -> Response {
         let answer = requests.cut_off.run_until_cancelled(next.run(request));
-        let answer = requests.running.track_future(answer).await;
-        answer.unwrap_or_else(|| {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response()
-        })
+        requests
+            .running
+            .track_future(answer)
+            .await
+            .unwrap_or_else(|| {
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the service stops").into_response()
+            })
     }
 
     /// Waits until the server, which accepts no new connections, has answered all requests, and

@@ -56,7 +56,8 @@ impl Reservations {
     }
 
     pub(crate) fn keep(&self, key: String, guard: LockGuard) {
-        let (token, given_back) = (guard.fencing_token(), CancellationToken::new());
+        let token = guard.fencing_token();
+        let given_back = CancellationToken::new();
         let (sender, end) = watch::channel(None);
         let reserved = hold(guard, given_back.clone(), self.reserved_for);
         self.tasks

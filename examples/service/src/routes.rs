@@ -48,7 +48,8 @@ async fn add(
         .acquire_timeout(service.lock_timeout)
         .await?
         .ok_or_else(Refusal::taken)?;
-    let (token, order) = (guard.fencing_token(), service.orders.to_write(&key));
+    let token = guard.fencing_token();
+    let order = service.orders.to_write(&key);
     // The read passes the token too: from then on the store rejects all previous holders.
     let work = async {
         let mut items = order.read_with(token, Clone::clone)?;
@@ -89,8 +90,11 @@ async fn replace(
 ) -> Result<StatusCode, Refusal> {
     let token = presented(&headers)?;
     service.reservations.check(&key, token)?;
-    let items = String::from_request(request, &()).await?;
-    let items = items.lines().map(str::to_owned).collect();
+    let items = String::from_request(request, &())
+        .await?
+        .lines()
+        .map(str::to_owned)
+        .collect();
     // Reading the body may have taken long, and the reservation may be lost by now. Another check
     // would not help, as the reservation can be lost right after the check: the store rejects the
     // write if there has been another holder.
@@ -173,8 +177,7 @@ async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
 fn presented(headers: &HeaderMap) -> Result<FencingToken, Refusal> {
     let token = headers
         .get("fencing-token")
-        .and_then(|token| token.to_str().ok());
-    let token = token
+        .and_then(|token| token.to_str().ok())
         .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "expected a header Fencing-Token"))?;
     Ok(token.parse()?)
 }

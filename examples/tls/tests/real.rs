@@ -13,10 +13,8 @@ use curator_test::{ClientAuth, ServerKind, ServerTls, TestingCa, TestingServer};
 #[tokio::test]
 async fn the_tls_example_acquires_a_lock_over_tls_with_a_client_certificate() {
     let ca = TestingCa::new("tests").unwrap();
-    let (of_server, of_client) = (
-        ca.issue(&["127.0.0.1"]).unwrap(),
-        ca.issue(&["orders"]).unwrap(),
-    );
+    let of_server = ca.issue(&["127.0.0.1"]).unwrap();
+    let of_client = ca.issue(&["orders"]).unwrap();
     let tls = ServerTls::new(of_server.certificate_pem, of_server.key_pem)
         .client_auth(ClientAuth::Need, ca.pem());
     let server = TestingServer::builder()

@@ -343,10 +343,8 @@ async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() 
 
     let text = service.wait_for_answer("GET /metrics", 200, "").await;
     let value_of = |name: &str| {
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
             .unwrap_or_else(|| panic!("{name} is not in\n{text}"))
             .parse::<f64>()
             .unwrap()
@@ -397,9 +395,10 @@ async fn the_exported_metrics_count_the_events_and_cover_alerts_and_dashboard() 
     let operations = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
     for file in ["alerts.yml", "dashboard.json"] {
         let file = std::fs::read_to_string(format!("{operations}/{file}")).unwrap();
-        let words = file.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let names: std::collections::BTreeSet<_> =
-            words.filter(|word| word.starts_with("curator_")).collect();
+        let names: std::collections::BTreeSet<_> = file
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| word.starts_with("curator_"))
+            .collect();
         assert!(names.len() > 5);
         for name in names {
             assert!(
