@@ -51,18 +51,17 @@ fn main() -> Result<(), Failure> {
 const NEEDS_ALL_FEATURES: [&str; 2] = ["TlsOptions", "tonic::"];
 
 fn pages(workspace: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let packages = [
+    let mut pages: Vec<_> = [
         "",
         "crates/curator-client",
         "crates/curator-discovery",
         "crates/curator-recipes",
         "crates/curator-test",
         "examples",
-    ];
-    let mut pages: Vec<_> = packages
-        .iter()
-        .map(|package| workspace.join(package).join("README.md"))
-        .collect();
+    ]
+    .iter()
+    .map(|package| workspace.join(package).join("README.md"))
+    .collect();
     for folder in ["docs", "docs/locks"] {
         // Cargo runs this script again when a page is added to the folder.
         println!(
@@ -143,10 +142,8 @@ fn spawnable(block: &str) -> Result<String, Failure> {
 
 /// A service that writes without `guard.run(..)`, and its tests as functions.
 fn with_late_write(block: &str) -> Result<String, Failure> {
-    let (guarded, unguarded) = (
-        "guard.run(ledger.write(guard.fencing_token(), id)).await?;",
-        "ledger.write(guard.fencing_token(), id).await;",
-    );
+    let guarded = "guard.run(ledger.write(guard.fencing_token(), id)).await?;";
+    let unguarded = "ledger.write(guard.fencing_token(), id).await;";
     let test = "#[test]\nfn";
     if !block.contains(guarded) || !block.contains(test) {
         return Err("the write under the guard, or the search for a late one, is missing".into());

@@ -36,15 +36,18 @@ mod testing_sample {
     /// If this fails, replace the sample on the page by lines of the printed text.
     #[test]
     fn the_page_shows_what_the_search_prints() {
-        let failure = catch_unwind(late_write::no_write_is_late).unwrap_err();
-        let text = failure.downcast::<String>().unwrap();
+        let text = catch_unwind(late_write::no_write_is_late)
+            .unwrap_err()
+            .downcast::<String>()
+            .unwrap();
         let (text, command) = text.split_once("\n  CURATOR_SEED=").unwrap();
         let seed = command.split_once(' ').unwrap().0;
         let text = format!(
             "{text}\n  CURATOR_SEED={seed} cargo test -p orders no_write_is_late -- --exact"
         );
         println!("{text}");
-        let (mut lines, mut skips) = (text.lines(), false);
+        let mut lines = text.lines();
+        let mut skips = false;
         for shown in sample() {
             if shown == ".." {
                 skips = true;
