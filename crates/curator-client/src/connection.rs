@@ -96,11 +96,6 @@ impl Connection {
         }
     }
 
-    /// Whether there is a connection, which may not have answered yet.
-    pub(crate) fn is_up(&self) -> bool {
-        matches!(self.stage, Stage::Up { .. })
-    }
-
     /// Records that the connection has answered a probe.
     pub(crate) fn confirmed(&mut self) {
         if let Stage::Up { unproven, .. } = &mut self.stage {

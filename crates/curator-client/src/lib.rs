@@ -173,7 +173,6 @@ mod sasl;
 mod session;
 mod session_lease;
 mod sessions;
-mod silence;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod source;

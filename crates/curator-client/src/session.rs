@@ -32,6 +32,7 @@ use crate::path::ZPath;
 use crate::session_lease::SessionLease;
 use crate::source::watch;
 use crate::timer::Timer;
+use crate::transport::end_by_grant;
 
 /// One ZooKeeper session of a client. Clones are handles to the same session.
 ///
@@ -395,15 +396,11 @@ impl Session {
         }
     }
 
-    /// Records the session and the timeout that a server has granted at a reconnect. The id of
-    /// another session ends this one: the server has not resumed it, and no longer renews it. A
-    /// shorter timeout than before ends the session, because the lease was computed for the longer
-    /// one.
+    /// Records the session and the timeout that a server has granted at a reconnect, which may
+    /// [end](end_by_grant) this session.
     pub(crate) fn granted(&self, session_id: i64, timeout: Duration) {
-        if session_id != self.id() {
-            self.end_for_all(SessionEnd::Expired);
-        } else if timeout < self.timeout() {
-            self.end_for_all(SessionEnd::TimeoutLowered { granted: timeout });
+        if let Some(end) = end_by_grant((self.id(), self.timeout()), (session_id, timeout)) {
+            self.end_for_all(end);
         }
     }
 

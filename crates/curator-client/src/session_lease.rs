@@ -314,8 +314,8 @@ impl SessionLease {
 }
 
 /// The lease without clock and threads: every instant is an argument.
-#[derive(Debug)]
-struct LeaseArithmetic {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LeaseArithmetic {
     timeout: Duration,
     /// The leader has heard of the session at this instant or later.
     heard_since: ClockInstant,
@@ -328,7 +328,7 @@ struct LeaseArithmetic {
     revoked: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct AnsweredProbe {
     sent: ClockInstant,
     answered: ClockInstant,
@@ -344,7 +344,7 @@ const MARGIN: u64 = 2;
 const MIN_SPACING: u64 = 1;
 
 impl LeaseArithmetic {
-    fn new(timeout: Duration, connect_sent: ClockInstant) -> Self {
+    pub(crate) fn new(timeout: Duration, connect_sent: ClockInstant) -> Self {
         Self {
             timeout,
             heard_since: connect_sent,
@@ -356,7 +356,7 @@ impl LeaseArithmetic {
 
     /// Records that the probe sent at `sent` was answered at `now` or before. `now` never
     /// decreases.
-    fn probe_answered(&mut self, sent: ClockInstant, now: ClockInstant) {
+    pub(crate) fn probe_answered(&mut self, sent: ClockInstant, now: ClockInstant) {
         // A caller that has seen the end of the lease relies on it.
         let is_over = now >= self.valid_until();
         // A newer probe proves everything that an older one can prove. This also skips duplicates.
@@ -387,7 +387,7 @@ impl LeaseArithmetic {
 
     /// Records that a connection whose connect was sent at `sent` was confirmed at `now` or before.
     /// `now` never decreases.
-    fn moved(&mut self, sent: ClockInstant, now: ClockInstant, by: ConfirmedBy) {
+    pub(crate) fn moved(&mut self, sent: ClockInstant, now: ClockInstant, by: ConfirmedBy) {
         // A leader that is about to end the session still accepts its connects: the end of the
         // lease has to be final.
         if now >= self.valid_until() || sent > now {
@@ -405,11 +405,11 @@ impl LeaseArithmetic {
         self.unproven.retain(|probe| probe.sent > self.heard_since);
     }
 
-    fn revoke(&mut self) {
+    pub(crate) fn revoke(&mut self) {
         self.revoked = true;
     }
 
-    fn valid_until(&self) -> ClockInstant {
+    pub(crate) fn valid_until(&self) -> ClockInstant {
         if self.revoked {
             ClockInstant::ZERO
         } else {

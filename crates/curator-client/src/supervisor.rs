@@ -1,35 +1,32 @@
 //! The task that keeps a session alive, and opens a new session when it is lost.
 
+mod keep;
+mod step;
+
 use std::future::ready;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::task::{JoinSet, unconstrained};
+use tokio::task::JoinSet;
 
-use crate::clock::ClockInstant;
 use crate::closing::Closing;
-use crate::connection::{Change, Connection, close_session};
+use crate::connection::close_session;
 use crate::diagnosis::Diagnosis;
-use crate::error::{ClientEnd, Error, Result, SessionEnd};
-use crate::journal::{Doubt, Journal};
+use crate::error::{ClientEnd, SessionEnd};
+use crate::journal::Journal;
 use crate::link::Link;
 use crate::local_address::LockData;
 use crate::options::SessionOptions;
 use crate::panicked::{Panicked, caught};
-use crate::path::ZPath;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
-use crate::silence::Silence;
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
-use crate::transport::{ConfirmedBy, LinkEnd};
-use crate::truncated::Truncated;
 
 /// Opens the sessions of a client, one after another, and keeps each of them alive.
 ///
@@ -139,150 +136,6 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the session until it ends, and returns why it ended.
-    async fn keep(
-        &self,
-        session: &Session,
-        mut drained: Pin<&mut impl Future<Output = ()>>,
-        pending_closes: &mut PendingCloses,
-    ) -> SessionEnd {
-        let Self {
-            options,
-            timer,
-            states,
-            journal,
-            ..
-        } = self;
-        let Some(link) = session.link() else {
-            return SessionEnd::Expired;
-        };
-        let mut connection = Connection::new(options, timer, journal, session, &link);
-        drop(link);
-        let (interval, answer_limit) = (session.probe_interval(), session.answer_limit());
-        let mut probes = FuturesUnordered::new();
-        let mut next_probe = Deadline::after(interval);
-        let mut connected_since = ClockInstant::now();
-        // A time before the connect request of the current connection, until a probe over it is
-        // answered.
-        let mut unproven_connect = None;
-        let mut silence = Silence::default();
-        // Only the reply to a probe that was sent after the latest doubt began ends the doubt.
-        let mut doubt_since = ClockInstant::now();
-        // The latest probe, while it is unanswered. A lost reply to an older probe no longer counts
-        // once a later probe has been answered.
-        let mut awaited = None;
-        loop {
-            let left = session.lease().remaining();
-            if let Some(end) = session.end() {
-                // An attempt to resume the session may have succeeded by now; `finish` returns its
-                // connection.
-                if let Some(Change::Resumed(link, _)) =
-                    unconstrained(connection.changed()).now_or_never()
-                {
-                    session.replace_link(link);
-                }
-                return end;
-            }
-            let in_doubt = tokio::select! {
-                biased;
-                () = &mut drained => return SessionEnd::Closed,
-                change = connection.changed() => {
-                    let doubt = match change {
-                        Change::Over(LinkEnd::AuthFailed) => return SessionEnd::AuthFailed,
-                        Change::Over(_) => return SessionEnd::Expired,
-                        // Before there is another link: no request may be sent over it until it has
-                        // answered a probe.
-                        Change::Broken => {
-                            session.set_connected(false);
-                            Doubt::ConnectionBroke
-                        }
-                        Change::Resumed(link, connect_sent) => {
-                            session.replace_link(link);
-                            unproven_connect = Some(connect_sent);
-                            // The server may have opened another session, or granted less time than
-                            // before.
-                            if let Some(end) = session.end() {
-                                return end;
-                            }
-                            journal.resumed(session);
-                            next_probe = Deadline::after(Duration::ZERO);
-                            Doubt::NewConnection
-                        }
-                    };
-                    // Replies to requests over the old connection are lost.
-                    awaited = None;
-                    silence.end();
-                    connected_since = ClockInstant::now();
-                    Some((connected_since, doubt))
-                }
-                Some((sent, answer)) = probes.next(), if !probes.is_empty() => match answer {
-                    Ok(by) => {
-                        session.lease().probe_answered(sent);
-                        silence.end();
-                        awaited = awaited.filter(|awaited| *awaited > sent);
-                        let is_up = connection.is_up() && sent >= connected_since;
-                        if is_up && let Some(connect_sent) = unproven_connect.take() {
-                            // Not before: an accepted connect proves nothing by itself, see
-                            // `session_lease.rs`.
-                            session.lease().moved(connect_sent, by);
-                        }
-                        let is_connected = is_up || session.is_connected();
-                        let is_confirmed = is_connected && session.is_valid() && sent >= doubt_since;
-                        let log = is_confirmed.then(|| journal.confirmed(session));
-                        let publish = || if is_confirmed { states.publish_confirmed() };
-                        if is_up {
-                            // A caller that waits for the connection then finds this state.
-                            session.set_connected_after(true, publish);
-                            connection.confirmed();
-                        } else {
-                            publish();
-                        }
-                        // Publish first, then log; see `work`.
-                        if let Some(log) = log {
-                            log();
-                        }
-                        None
-                    }
-                    // The server of the new connection has accepted this client as anonymous.
-                    Err(Error::InvalidAcl { .. }) => {
-                        journal.failed(&OpenFailure::unauthenticated(&session.server()));
-                        return SessionEnd::AuthFailed;
-                    }
-                    Err(error) => {
-                        tracing::debug!(client = &*options.name, error = %Truncated(&error), "probe failed");
-                        // The failure of an older probe does not count: a later probe was answered,
-                        // or is still waiting for its reply.
-                        let awaited = awaited.take_if(|awaited| *awaited <= sent);
-                        awaited.map(|_| (ClockInstant::now(), Doubt::ProbeFailed(error)))
-                    }
-                },
-                () = timer.sleep_until(next_probe) => {
-                    next_probe = Deadline::after(interval);
-                    let now = ClockInstant::now();
-                    let overdue = awaited.is_some();
-                    if silence.duration(now) >= answer_limit {
-                        connection.give_up(answer_limit);
-                    }
-                    // The next connection begins with a probe.
-                    if connection.is_up() {
-                        awaited = Some(now);
-                        silence.probe_sent(now);
-                        probes.push(probe(session));
-                    }
-                    overdue.then_some((now, Doubt::ProbeOverdue))
-                }
-                Some(_) = pending_closes.next(), if !pending_closes.is_empty() => None,
-                () = timer.sleep(left) => None,
-            };
-            if let Some((since, doubt)) = in_doubt {
-                doubt_since = since;
-                // Publish first, then log; see `work`.
-                states.publish(ConnectionState::Suspended);
-                journal.doubted(session, &doubt);
-            }
-        }
-    }
-
     /// Adds the close of `session` on the servers to `pending_closes`. The close first waits for
     /// the [delays](Session::delay_close), and tries for as long as the session can be alive there.
     ///
@@ -383,24 +236,6 @@ impl Supervisor {
         }
         Ok(session)
     }
-}
-
-/// Sends a probe when it is first polled. A panic counts as a failed probe.
-async fn probe(session: &Session) -> (ClockInstant, Result<ConfirmedBy>) {
-    let called = ClockInstant::now();
-    caught(async { session.probe().await })
-        .await
-        .unwrap_or_else(|Panicked { message }| {
-            let cause = format!("the client has panicked: {message}");
-            (
-                called,
-                Err(Error::Unexpected {
-                    operation: "probe",
-                    path: ZPath::root(),
-                    cause,
-                }),
-            )
-        })
 }
 
 impl Drop for Supervisor {

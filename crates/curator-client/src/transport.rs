@@ -30,7 +30,7 @@ pub(crate) use self::error::{RequestError, translate};
 pub(crate) use self::error_code::ErrorCode;
 #[cfg(feature = "native")]
 pub(crate) use self::grant::Awaiting;
-pub(crate) use self::grant::{AwaitedGrant, Granted};
+pub(crate) use self::grant::{AwaitedGrant, Granted, end_by_grant};
 use crate::connect_string::HostPort;
 use crate::path::ZPath;
 use crate::tls::TlsFailure;

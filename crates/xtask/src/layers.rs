@@ -49,7 +49,6 @@ const CRATES: &[(&str, Layers<'static>)] = &[
                 "local_address",
                 "outage",
                 "reactor",
-                "silence",
                 "spawner",
                 "timer",
             ],

@@ -5,6 +5,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::error::SessionEnd;
+
+/// How a session with this id and timeout ends when a server grants `granted` at a reconnect; `None`
+/// if the session continues. The id of another session means that the server has not resumed this
+/// one, and no longer renews it. A shorter timeout than before ends the session, because the lease
+/// was computed for the longer one.
+pub(crate) fn end_by_grant(
+    (session_id, timeout): (i64, Duration),
+    granted: (i64, Duration),
+) -> Option<SessionEnd> {
+    if granted.0 != session_id {
+        Some(SessionEnd::Expired)
+    } else if granted.1 < timeout {
+        Some(SessionEnd::TimeoutLowered { granted: granted.1 })
+    } else {
+        None
+    }
+}
+
 /// Receives the id and the timeout of the session that a server has granted.
 #[derive(Clone)]
 pub(crate) struct Granted {
