@@ -1,5 +1,5 @@
 //! What the supervisor knows about a session, and what each event changes: a state machine that
-//! does no I/O and reads no clock.
+//! does no I/O and reads no clock. A search over all orders of events tests it (`tests/model.rs`).
 
 use std::time::Duration;
 

@@ -1,7 +1,10 @@
-//! Tests of the supervisor without a session: panics, and its log in an outage.
+//! Tests of the supervisor without a session: panics, and its log in an outage. `model` tests its
+//! state machine.
 
-#[allow(dead_code, reason = "each test program uses its own part")]
+mod model;
+
 use std::net::TcpListener;
+use std::time::Duration;
 
 use curator_test::{EmbeddedServer, soon, until};
 use tokio::runtime::Handle;
