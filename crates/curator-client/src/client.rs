@@ -1,6 +1,5 @@
 //! The client handle, [`CuratorClient`]: the entry point of the crate.
 
-mod acl;
 mod builder;
 #[cfg(feature = "serde")]
 mod configured;
@@ -9,12 +8,12 @@ mod containers;
 mod create;
 mod delete;
 mod health;
-mod read;
+mod operations;
 mod recipe_support;
-mod retry;
 mod transaction;
 mod watching;
 
+use std::any::{Any, TypeId};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
@@ -30,18 +29,17 @@ pub use self::watching::WatchingClient;
 use crate::acl::{Acl, Acls};
 use crate::closing::Closing;
 use crate::error::{Error, Result};
-use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;
-use crate::node_path::NodePath;
 use crate::options::SessionOptions;
-use crate::path::ZPath;
+use crate::path::{NodePath, ZPath};
 use crate::retry_policy::RetryPolicy;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::spawner::Spawner;
 use crate::state::{ConnectionState, ConnectionStateManager, ConnectionStates};
+use crate::text::debug_line;
 use crate::timer::Timer;
 
 /// A client of a ZooKeeper ensemble: keeps one session alive, and replaces it when it is lost.
@@ -67,16 +65,13 @@ pub struct CuratorClient {
     retry_policy: Arc<dyn RetryPolicy>,
 }
 
-/// Kept short, because the `Debug` output of every type with a client contains it.
-impl std::fmt::Debug for CuratorClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CuratorClient")
-            .field("name", &self.name())
-            .field("connect_string", &self.inner.options.connect_string)
-            .field("state", &self.connection_state())
-            .finish_non_exhaustive()
-    }
-}
+// Kept short, because the `Debug` output of every type with a client contains it.
+debug_line!(
+    CuratorClient,
+    |this| name: this.name(),
+    connect_string: this.inner.options.connect_string,
+    state: this.connection_state()
+);
 
 /// Shared by all clones.
 struct Inner {
@@ -352,4 +347,25 @@ impl CuratorClient {
 fn in_namespace(namespace: &str, chroot: &ZPath) -> Result<ZPath> {
     let namespace = namespace.strip_prefix('/').unwrap_or(namespace);
     Ok(ZPath::on_server(&format!("/{namespace}"))?.prefixed_by(chroot))
+}
+
+/// The state that crates built on top of this one keep for each client: one value of each type.
+#[derive(Debug, Default)]
+pub(crate) struct Extensions {
+    #[expect(clippy::disallowed_types, reason = "looks up one value at a time")]
+    values: dashmap::DashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Extensions {
+    /// Returns the value of this type; the first call creates it.
+    pub(crate) fn get<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let value = Arc::clone(
+            &*self
+                .values
+                .entry(TypeId::of::<T>())
+                .or_insert_with(|| Arc::new(T::default())),
+        );
+        // The value stored under a type's id is of that type.
+        value.downcast().unwrap_or_default()
+    }
 }

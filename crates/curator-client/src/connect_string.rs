@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::debug::debug_as_text;
 use crate::path::{InvalidPath, PathProblem, ZPath};
+use crate::text::debug_as_text;
 
 /// The port if the connect string names none: ZooKeeper's default.
 const DEFAULT_PORT: u16 = 2181;
@@ -259,6 +259,23 @@ pub enum ConnectStringProblem {
 }
 
 debug_as_text!(InvalidConnectString, ConnectStringProblem);
+
+/// Writes the text of `Display`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for ConnectString {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads what [`parse`](ConnectString::parse) accepts.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for ConnectString {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -14,13 +14,13 @@ use crate::diagnosis::Diagnosis;
 use crate::journal::Journal;
 use crate::link::{Link, LinkTask, SessionKey};
 use crate::options::SessionOptions;
-use crate::panicked::caught;
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
+use crate::spawner::caught;
+use crate::text::Truncated;
 use crate::timer::{Deadline, Timer};
 use crate::transport::{Granted, LinkEnd};
-use crate::truncated::Truncated;
 
 /// How long a new connection may leave its first probe unanswered. The limit doubles with each
 /// connection that is given up, because the servers may be slow.

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use crate::connect_string::InvalidConnectString;
-use crate::debug::debug_as_text;
 use crate::path::{InvalidPath, ZPath};
-use crate::retry_policy::InvalidRetryPolicy;
+use crate::text::debug_as_text;
 #[cfg(feature = "tls")]
 use crate::tls::InvalidTlsOptions;
 use crate::tls::{TlsFailure, listed};
@@ -538,3 +537,18 @@ fn missing(operation: &str) -> &'static str {
         _ => "there is no such node",
     }
 }
+
+/// A retry policy got an invalid parameter.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid {parameter} {value}: expected {expected}")]
+#[non_exhaustive]
+pub struct InvalidRetryPolicy {
+    /// The name of the parameter.
+    pub parameter: &'static str,
+    /// The value that was given.
+    pub value: String,
+    /// The values that are accepted.
+    pub expected: &'static str,
+}
+
+debug_as_text!(InvalidRetryPolicy);

@@ -18,9 +18,9 @@ use crate::options::SessionOptions;
 use crate::outage::Outage;
 use crate::session::{OpenFailure, Session};
 use crate::source::watch;
+use crate::text::Truncated;
 use crate::timer::Timer;
 use crate::tls::TlsFailure;
-use crate::truncated::Truncated;
 
 /// Why a session is suspended: it is not lost, but the client cannot currently confirm it.
 #[derive(Debug, Clone)]

@@ -114,8 +114,6 @@ compile_error!(
 );
 
 mod acl;
-#[cfg(test)]
-mod auto_traits;
 mod client;
 mod clock;
 mod closing;
@@ -137,7 +135,6 @@ mod codec;
 pub mod codec;
 mod connect_string;
 mod connection;
-mod debug;
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -145,7 +142,6 @@ mod debug;
 )]
 mod diagnosis;
 mod error;
-mod extensions;
 mod failure_log;
 mod janitor;
 mod journal;
@@ -153,11 +149,9 @@ mod link;
 mod local_address;
 mod meter;
 pub mod node;
-mod node_path;
 mod operation;
 mod options;
 mod outage;
-mod panicked;
 mod pass;
 mod path;
 pub mod process;
@@ -179,14 +173,13 @@ pub mod source;
 mod spawner;
 mod state;
 mod supervisor;
-#[cfg(feature = "serde")]
-mod text;
+#[doc(hidden)]
+pub mod text;
 #[cfg(feature = "sasl-gssapi")]
 mod ticket;
 mod timer;
 mod tls;
 mod transport;
-mod truncated;
 #[cfg(feature = "native")]
 mod wire;
 #[cfg(feature = "zookeeper-client")]
@@ -206,7 +199,7 @@ pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{
     ConnectString, ConnectStringProblem, HostPort, InvalidConnectString,
 };
-pub use crate::error::{ClientEnd, Error, Outcome, Result, SessionEnd};
+pub use crate::error::{ClientEnd, Error, InvalidRetryPolicy, Outcome, Result, SessionEnd};
 pub use crate::failure_log::{FailureLog, Recovery};
 pub use crate::janitor::{Deleted, Deletion, Janitor, PendingDelete, Refusals};
 pub use crate::link::{RecursiveWatch, Watch};
@@ -214,7 +207,6 @@ pub use crate::link::{RecursiveWatch, Watch};
 pub use crate::meter::describe_metrics;
 #[doc(inline)]
 pub use crate::node::protected::ProtectionId;
-pub use crate::node_path::NodePath;
 pub use crate::operation::{
     CreateMode, Created, NodeSpec, ReadOperation, ReadResult, Stat, TransactionOperation,
     TransactionResult,
@@ -222,15 +214,15 @@ pub use crate::operation::{
 #[cfg(feature = "native")]
 #[cfg_attr(docsrs, doc(cfg(feature = "native")))]
 pub use crate::options::Transport;
-pub use crate::path::{InvalidPath, PathProblem, ZPath};
+pub use crate::path::{InvalidPath, NodePath, PathProblem, ZPath};
 pub use crate::retrier::Retrier;
 #[cfg(feature = "backoff")]
 pub use crate::retry_policy::BackoffRetry;
 #[cfg(feature = "serde")]
 pub use crate::retry_policy::ConfiguredRetryPolicy;
 pub use crate::retry_policy::{
-    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, InvalidRetryPolicy, RetryContext,
-    RetryFn, RetryForever, RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
+    BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryContext, RetryFn, RetryForever,
+    RetryNTimes, RetryOneTime, RetryPolicy, RetryUntilElapsed, retry_fn,
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use crate::sasl::SaslOptions;

@@ -36,7 +36,7 @@ pub(crate) use crate::zk::recursive_watch::Removals;
 #[derive(Clone)]
 pub(crate) enum Link {
     #[cfg(feature = "zookeeper-client")]
-    Crate(zk::link::Link),
+    Crate(zk::connection::Link),
     #[cfg(feature = "native")]
     Wire(wire::Link),
 }
@@ -54,7 +54,7 @@ pub(crate) enum LinkTask {
 #[derive(Clone)]
 pub(crate) enum SessionKey {
     #[cfg(feature = "zookeeper-client")]
-    Crate(zk::link::SessionKey),
+    Crate(zk::connection::SessionKey),
     #[cfg(feature = "native")]
     Wire(wire::SessionKey),
 }
@@ -114,7 +114,8 @@ impl Link {
         match Chosen::of(options) {
             #[cfg(feature = "zookeeper-client")]
             Chosen::Crate => {
-                let (link, connect_sent) = zk::link::Link::open(options, timer, diagnosis).await?;
+                let (link, connect_sent) =
+                    zk::connection::Link::open(options, timer, diagnosis).await?;
                 Ok((Self::Crate(link), connect_sent))
             }
             #[cfg(feature = "native")]

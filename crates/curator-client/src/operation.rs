@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acl::Acl;
-use crate::debug::Length;
 use crate::path::ZPath;
+use crate::text::Length;
 
 /// The kind of node to create (ZooKeeper's `CreateMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,6 +7,7 @@ use crate::connect_string::ConnectString;
 use crate::error::Error;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use crate::sasl::SaslOptions;
+use crate::text::debug_line;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 
@@ -175,10 +176,4 @@ pub(crate) struct Credentials {
     pub(crate) auth: Vec<u8>,
 }
 
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("scheme", &self.scheme)
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(Credentials, |this| scheme: this.scheme);

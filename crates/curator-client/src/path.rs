@@ -1,11 +1,11 @@
-//! Paths of znodes: [`ZPath`].
+//! Paths of znodes: [`ZPath`], and what a client accepts as a path.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::debug::debug_as_text;
+use crate::text::debug_as_text;
 
 /// The path of a znode *on the server*, with chroot and namespace: absolute, normalised, and valid
 /// by ZooKeeper's rules. Checked once, when it is made.
@@ -278,6 +278,15 @@ pub struct InvalidPath {
 
 debug_as_text!(InvalidPath);
 
+/// Writes the path on the server. Not deserializable: text does not show whether it is a path on
+/// the server.
+#[cfg(feature = "serde")]
+impl serde::Serialize for ZPath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// The rule that an invalid ZooKeeper path breaks. `Display` describes what was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -357,6 +366,62 @@ impl fmt::Display for ZPath {
 impl fmt::Debug for ZPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// Names a node: text, or a [`ZPath`].
+///
+/// *Text* is a path within the client's namespace: [`CuratorClient::resolve`] adds the chroot and
+/// the namespace. A [`ZPath`] is already the path on the server: it is not changed, and so names
+/// the same node to every client. So the path of a guard's node, of a lock or of a participant can
+/// be passed to any method of a client, with or without a namespace:
+///
+/// ```no_run
+/// # async fn example() -> Result<(), curator_client::Error> {
+/// # let client = curator_client::CuratorClient::builder("h").namespace("shop").connect().await?;
+/// let created = client.create().for_path("/config", "blue").await?; // /shop/config
+/// client.get_data("/config").await?;
+/// client.get_data(&created).await?; // the same node
+/// # Ok(())
+/// # }
+/// ```
+///
+/// So pass the path itself, and not its text: in a namespace, `guard.node().as_str()` would be
+/// resolved within the namespace. [`ZPath::child`] and [`ZPath::join`] name the nodes below, and
+/// [`CuratorClient::unresolve`] returns the text that names the node in the client's namespace.
+///
+/// This trait cannot be implemented for types that are not `AsRef<str>`.
+///
+/// [`CuratorClient::resolve`]: crate::CuratorClient::resolve
+/// [`CuratorClient::unresolve`]: crate::CuratorClient::unresolve
+pub trait NodePath: sealed::Resolve {}
+
+impl<T: sealed::Resolve> NodePath for T {}
+
+mod sealed {
+    use crate::path::{InvalidPath, ZPath};
+
+    pub trait Resolve {
+        /// The path on the server, for a client whose paths are all under `root`.
+        fn resolve(self, root: &ZPath) -> Result<ZPath, InvalidPath>;
+    }
+
+    impl<T: AsRef<str>> Resolve for T {
+        fn resolve(self, root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(ZPath::on_server(self.as_ref())?.prefixed_by(root))
+        }
+    }
+
+    impl Resolve for ZPath {
+        fn resolve(self, _root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(self)
+        }
+    }
+
+    impl Resolve for &ZPath {
+        fn resolve(self, _root: &ZPath) -> Result<ZPath, InvalidPath> {
+            Ok(self.clone())
+        }
     }
 }
 

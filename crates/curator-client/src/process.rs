@@ -84,19 +84,56 @@ impl Process {
     }
 }
 
+/// A value that belongs to the process that made it. A forked child leaks it: its drop could wait
+/// forever for a lock that was held at the `fork`. For the crates that are built on this one.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct LeakedInChild<T> {
+    process: Process,
+    /// `None` only during the drop, and after it in a child.
+    value: Option<T>,
+}
+
+impl<T> LeakedInChild<T> {
+    /// A value of this process.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        Self {
+            process: Process::current(),
+            value: Some(value),
+        }
+    }
+
+    /// Whether this is a copy in a forked child.
+    #[must_use]
+    pub fn has_forked(&self) -> bool {
+        self.process.has_forked()
+    }
+
+    /// The value.
+    pub fn as_mut(&mut self) -> Option<&mut T> {
+        self.value.as_mut()
+    }
+}
+
+impl<T> Drop for LeakedInChild<T> {
+    fn drop(&mut self) {
+        if self.has_forked() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
+
 /// A future that belongs to the process that made it. In a forked child it stays pending, and
 /// dropping it leaks it.
 pub(crate) struct InProcess<F: ?Sized> {
-    process: Process,
-    /// `None` after the drop in a child.
-    future: Option<Pin<Box<F>>>,
+    future: LeakedInChild<Pin<Box<F>>>,
 }
 
 impl<F: ?Sized> InProcess<F> {
     pub(crate) fn new(future: Pin<Box<F>>) -> Self {
         Self {
-            process: Process::current(),
-            future: Some(future),
+            future: LeakedInChild::new(future),
         }
     }
 }
@@ -105,20 +142,12 @@ impl<F: Future + ?Sized> Future for InProcess<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if self.process.has_forked() {
+        if self.future.has_forked() {
             return Poll::Pending;
         }
-        match &mut self.future {
+        match self.future.as_mut() {
             Some(future) => future.as_mut().poll(cx),
             None => Poll::Pending,
-        }
-    }
-}
-
-impl<F: ?Sized> Drop for InProcess<F> {
-    fn drop(&mut self) {
-        if self.process.has_forked() {
-            std::mem::forget(self.future.take());
         }
     }
 }
@@ -141,7 +170,7 @@ mod tests {
                 ready(7).map(move |seven| (seven, Arc::strong_count(&inner))),
             ));
             if is_in_child {
-                future.process.id += 1;
+                future.future.process.id += 1;
             }
             assert_eq!(
                 (&mut future).now_or_never(),

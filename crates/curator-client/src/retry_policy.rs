@@ -2,27 +2,19 @@
 
 #[cfg(feature = "backoff")]
 mod backoff;
-mod closure;
 #[cfg(feature = "serde")]
 mod configured;
-mod context;
-mod failures;
-mod invalid;
-mod unlimited;
 
+use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "backoff")]
 pub use self::backoff::BackoffRetry;
-pub use self::closure::{RetryFn, retry_fn};
 #[cfg(feature = "serde")]
 pub use self::configured::ConfiguredRetryPolicy;
-pub use self::context::RetryContext;
-pub(crate) use self::failures::Failures;
-pub use self::invalid::InvalidRetryPolicy;
-pub(crate) use self::unlimited::{Patient, Unlimited};
+use crate::error::{Error, InvalidRetryPolicy};
 
 /// Decides how long to wait before the next attempt, or to give up. Pure: a policy never sleeps; a
 /// [`Retrier`](crate::Retrier) does.
@@ -93,10 +85,10 @@ const MOST_EXPONENTIAL_RETRIES: u32 = 29;
 
 /// The shortest sleep, which is Curator's unit. A shorter sleep would be a busy loop against an
 /// overloaded server.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The longest sleep. A longer value is probably a wrong unit.
-const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Waits longer before each retry, up to a maximum number of retries (Curator's
 /// `ExponentialBackoffRetry`).
@@ -421,6 +413,164 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A failed attempt, and the failures before it: what a [`RetryPolicy`](crate::RetryPolicy) decides
+/// by.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{RetryContext, RetryForever, RetryPolicy};
+///
+/// // To test a policy.
+/// let policy = RetryForever::new(Duration::from_secs(1))?;
+/// let tenth = RetryContext::new(9, Duration::from_secs(60));
+/// assert_eq!(policy.next_delay(&tenth), Some(Duration::from_secs(1)));
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct RetryContext<'a> {
+    retries: u32,
+    elapsed: Duration,
+    error: Option<&'a Error>,
+}
+
+impl<'a> RetryContext<'a> {
+    /// A failure without an error, after this number of retries and this time since the first
+    /// failure.
+    #[must_use]
+    pub fn new(retries: u32, elapsed: Duration) -> Self {
+        Self {
+            retries,
+            elapsed,
+            error: None,
+        }
+    }
+
+    /// Sets the error.
+    #[must_use]
+    pub fn with_error(self, error: &'a Error) -> Self {
+        Self {
+            error: Some(error),
+            ..self
+        }
+    }
+
+    /// The number of retries so far: 0 after the first failure.
+    #[must_use]
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// The time since the first of these consecutive failures, on a monotonic clock: zero after
+    /// that failure itself, however long the first attempt took.
+    ///
+    /// A success ends the sequence, so an acquire that has waited for hours still has the full time
+    /// for retries when a request fails. Curator measures from the start of the first attempt, on
+    /// the wall clock, so correcting that clock can end an operation early.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// The error of the attempt, which is always [retryable](Error::is_retryable). `None` if no
+    /// request failed: other clients deleted the node of a waiting contender, or changed a value
+    /// between the read and the write of an atomic change.
+    #[must_use]
+    pub fn error(&self) -> Option<&'a Error> {
+        self.error
+    }
+}
+
+/// Makes a retry policy of a closure that returns the pause before the next attempt, or `None` to
+/// give up.
+///
+/// The rules of [`RetryPolicy`] apply. The policies of this crate can be parts of a closure:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use curator_client::{Error, RetryContext, RetryForever, RetryPolicy, retry_fn};
+///
+/// // Waits through an outage, but gives up if a server is overloaded.
+/// let patient = RetryForever::new(Duration::from_millis(500))?;
+/// let policy = retry_fn(move |failed| match failed.error() {
+///     Some(Error::Throttled { .. }) => None,
+///     _ => patient.next_delay(failed),
+/// });
+/// assert_eq!(policy.next_delay(&RetryContext::new(0, Duration::ZERO)), Some(Duration::from_millis(500)));
+/// # Ok::<(), curator_client::InvalidRetryPolicy>(())
+/// ```
+pub fn retry_fn<F>(decide: F) -> RetryFn<F>
+where
+    F: Fn(&RetryContext<'_>) -> Option<Duration> + Send + Sync + 'static,
+{
+    RetryFn { decide }
+}
+
+/// A closure as a [`RetryPolicy`]; made by [`retry_fn`].
+#[derive(Clone, Copy)]
+pub struct RetryFn<F> {
+    decide: F,
+}
+
+impl<F> RetryPolicy for RetryFn<F>
+where
+    F: Fn(&RetryContext<'_>) -> Option<Duration> + Send + Sync + 'static,
+{
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        (self.decide)(failed)
+    }
+}
+
+/// The type of a closure names the function that contains it.
+impl<F> fmt::Debug for RetryFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RetryFn")
+            .field(&format_args!("{}", type_name::<F>()))
+            .finish()
+    }
+}
+
+/// Retries forever, with random waits between 50 ms and a bound that doubles up to 1 s.
+///
+/// For the client's background work: a connection after an outage, a new session after a loss, and
+/// the janitor's deletes. This work ends with the session or the client, not after a number of
+/// attempts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unlimited;
+
+const FIRST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl RetryPolicy for Unlimited {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        Some(exponential_delay(
+            FIRST,
+            LONGEST,
+            failed.retries(),
+            fastrand::u64(..),
+        ))
+    }
+}
+
+/// Like [`Unlimited`], with waits of up to 10 s: for requests that the server refuses, until the
+/// cause is repaired.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patient;
+
+const LONGEST_WHILE_REFUSED: Duration = Duration::from_secs(10);
+
+impl RetryPolicy for Patient {
+    fn next_delay(&self, failed: &RetryContext<'_>) -> Option<Duration> {
+        Some(exponential_delay(
+            FIRST,
+            LONGEST_WHILE_REFUSED,
+            failed.retries(),
+            fastrand::u64(..),
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -588,5 +738,33 @@ mod tests {
                 prop_assert!(delay <= base.saturating_mul(2 << retries));
             }
         }
+    }
+
+    #[test]
+    fn the_unlimited_policy_slows_down_and_never_ends() {
+        let delay = |retries| Unlimited.next_delay(&RetryContext::new(retries, Duration::MAX));
+        for _ in 0..100 {
+            assert!((FIRST..=FIRST * 2).contains(&delay(0).unwrap()));
+            assert!((FIRST..=LONGEST).contains(&delay(u32::MAX).unwrap()));
+        }
+        // Clients that were cut off together must not reconnect together.
+        assert!((0..100).any(|_| delay(10) != delay(10)));
+        assert!((0..100).any(|_| delay(10).unwrap() > LONGEST / 2));
+    }
+
+    #[test]
+    fn the_patient_policy_begins_like_the_other_one_and_slows_down_to_a_few_attempts_a_minute() {
+        let delay = |retries| {
+            Patient
+                .next_delay(&RetryContext::new(retries, Duration::MAX))
+                .unwrap()
+        };
+        assert!((0..100).all(|_| (FIRST..=FIRST * 2).contains(&delay(0))));
+        let many: Duration = (0..1_000).map(|_| delay(u32::MAX)).sum();
+        // 5 s on average, so 12 attempts a minute.
+        assert!(
+            (Duration::from_secs(4_000)..Duration::from_secs(6_000)).contains(&many),
+            "{many:?}"
+        );
     }
 }

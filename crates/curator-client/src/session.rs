@@ -1,12 +1,10 @@
 //! One ZooKeeper session, from its creation to its end: one epoch of the client.
 
-mod arrival;
-mod close_delay;
 mod held_nodes;
 mod open;
 mod requests;
 mod turns;
-mod watching;
+mod watching_session;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +12,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-pub use self::close_delay::CloseDelay;
-pub use self::held_nodes::HeldNode;
 use self::held_nodes::HeldNodes;
+pub use self::held_nodes::{CloseDelay, HeldNode};
 pub(crate) use self::open::OpenFailure;
 pub use self::requests::Request;
 pub use self::turns::Turn;
 use self::turns::Turns;
-pub use self::watching::WatchingSession;
+pub use self::watching_session::WatchingSession;
 use crate::clock::ClockInstant;
 use crate::error::SessionEnd;
 use crate::link::Link;

@@ -92,6 +92,7 @@ use std::time::Duration;
 
 use crate::clock::ClockInstant;
 use crate::process::Process;
+use crate::text::debug_line;
 use crate::transport::{AwaitedGrant, ConfirmedBy};
 
 /// The time for which a session is certainly alive.
@@ -157,14 +158,11 @@ pub struct SessionLease {
     awaited_grant: Arc<AwaitedGrant>,
 }
 
-impl std::fmt::Debug for SessionLease {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionLease")
-            .field("session_timeout", &self.session_timeout)
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(
+    SessionLease,
+    |this| session_timeout: this.session_timeout,
+    remaining: this.remaining()
+);
 
 impl SessionLease {
     /// The lease of a session that was just created; `connect_sent` is a time before its connect

@@ -9,6 +9,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use crate::clock::ClockInstant;
+use crate::text::debug_line;
 
 /// The state of the connection to the ensemble, in Curator's terms
 /// (`org.apache.curator.framework.state.ConnectionState`).
@@ -60,13 +61,7 @@ pub struct ConnectionStates {
     receiver: mpsc::UnboundedReceiver<ConnectionState>,
 }
 
-impl fmt::Debug for ConnectionStates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionStates")
-            .field("unread", &self.receiver.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(ConnectionStates, |this| unread: this.receiver.len());
 
 impl ConnectionStates {
     /// Waits for the next transition. Returns `None` once the client is closed.

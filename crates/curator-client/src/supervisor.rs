@@ -20,11 +20,11 @@ use crate::journal::Journal;
 use crate::link::Link;
 use crate::local_address::LockData;
 use crate::options::SessionOptions;
-use crate::panicked::{Panicked, caught};
 use crate::retrier::Retrier;
 use crate::retry_policy::Unlimited;
 use crate::session::{OpenFailure, Session};
 use crate::sessions::Sessions;
+use crate::spawner::{Panicked, caught};
 use crate::state::{ConnectionState, ConnectionStateManager};
 use crate::timer::{Deadline, Timer};
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::in_namespace;
 use crate::acl::{Acl, AclProvider, Acls, AuthId, Permission};
 use crate::connect_string::ConnectString;
-use crate::debug::Hidden;
 use crate::error::{Error, Result};
 #[cfg(feature = "native")]
 use crate::options::Transport;
@@ -19,6 +18,7 @@ use crate::retry_policy::{ExponentialBackoffRetry, RetryPolicy};
 use crate::sasl::SaslOptions;
 #[cfg(feature = "simulation")]
 use crate::simulation::{self, Network};
+use crate::text::Hidden;
 #[cfg(feature = "tls")]
 use crate::tls::TlsOptions;
 

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use super::builder::{CuratorClientBuilder, ValidOptions};
 use super::{CuratorClient, Inner};
+use crate::client::Extensions;
 use crate::clock::ClockInstant;
 use crate::closing::Closing;
 use crate::error::{Error, Result};
-use crate::extensions::Extensions;
 use crate::janitor::Janitor;
 use crate::journal::Journal;
 use crate::local_address::LockData;

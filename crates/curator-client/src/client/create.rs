@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use super::CuratorClient;
 use super::containers::create_with_parents;
+use super::operations::MaybeApplied;
 use super::recipe_support::RecipeSupport as _;
-use super::retry::MaybeApplied;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;
 use crate::node::containers::CREATE_ROUNDS;
 use crate::node::find::NodeFinder;
 use crate::node::protected::ProtectionId;
-use crate::node_path::NodePath;
 use crate::operation::{CreateMode, Created, NodeSpec};
-use crate::path::ZPath;
+use crate::path::{NodePath, ZPath};
 use crate::session::Session;
 
 /// Creates a node; made by [`CuratorClient::create`], after Curator's `CreateBuilder`.

@@ -1,10 +1,10 @@
 //! Deletes nodes, optionally with their children.
 
 use super::CuratorClient;
-use super::retry::MaybeApplied;
+use super::operations::MaybeApplied;
 use crate::error::{Error, Result};
 use crate::node::tree::delete_tree;
-use crate::node_path::NodePath;
+use crate::path::NodePath;
 
 /// Deletes a node; made by [`CuratorClient::delete`], after Curator's `DeleteBuilder`.
 #[derive(Debug, Clone)]

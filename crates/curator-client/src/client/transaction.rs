@@ -5,11 +5,10 @@ use futures_util::TryFutureExt as _;
 use super::CuratorClient;
 use super::recipe_support::RecipeSupport as _;
 use crate::error::{Error, Outcome, Result};
-use crate::node_path::NodePath;
 use crate::operation::{
     CreateMode, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult,
 };
-use crate::path::ZPath;
+use crate::path::{NodePath, ZPath};
 use crate::session::Session;
 
 /// Operations that are applied together or not at all (ZooKeeper's `multi`); made by

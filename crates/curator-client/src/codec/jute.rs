@@ -1,7 +1,7 @@
 //! Reads and writes *jute*, ZooKeeper's serialization: big-endian numbers, and strings, buffers and
 //! lists prefixed with their length, where -1 means null.
 
-use crate::debug::debug_as_text;
+use crate::text::debug_as_text;
 
 /// A value that can be written.
 pub trait Encode {

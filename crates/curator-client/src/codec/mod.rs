@@ -13,35 +13,139 @@
 //! | File | Contents |
 //! |---|---|
 //! | `jute.rs` | the serialization of numbers and bytes |
-//! | `value.rs` | text, lists and null; records |
-//! | `node.rs` | paths, ACLs and stats |
-//! | `op_code.rs` | the kinds of requests |
+//! | `value.rs` | text, lists and null; records; paths, ACLs and stats |
+//! | `session.rs` | the handshake, op codes, the headers of requests and replies, and events |
 //! | `operation.rs` | what has an op code: requests, replies, and the parts of transactions |
-//! | `session.rs` | the handshake, the headers of requests and replies, and events |
-//! | `request.rs` | the requests |
-//! | `reply.rs` | the replies |
+//! | `request.rs` | the requests and their replies |
 
 mod jute;
-mod value;
-
-mod node;
-mod op_code;
 mod operation;
-mod reply;
 mod request;
 mod session;
+mod value;
 
 pub use self::jute::{Decode, Encode, Malformed, Reader, Writer, append, framed};
-pub use self::node::AclEntry;
-pub use self::op_code::OpCode;
 pub use self::operation::{Operation, PartHeader, frame, write_end, write_part};
-pub use self::reply::{Identity, Reply};
-pub use self::request::{Control, NewNode, Read, SetWatches, Write};
+pub use self::request::{Control, Identity, NewNode, Read, Reply, SetWatches, Write};
 pub use self::session::{
-    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, PING_XID, ReplyHeader,
-    RequestHeader,
+    AUTH_XID, ConnectRequest, ConnectResponse, EVENT_XID, Event, EventKind, OpCode, PING_XID,
+    ReplyHeader, RequestHeader,
 };
-pub use self::value::Trailing;
+pub use self::value::{AclEntry, Trailing};
 
+/// What the two readers accept. The conformance tests of `curator-test` compare each message with
+/// those of ZooKeeper.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Entry = AclEntry<Option<String>>;
+    type Writes = Write<String, Option<Vec<u8>>, Option<Vec<Entry>>>;
+    type Controls = Control<String, Option<String>, Option<Vec<u8>>>;
+
+    fn encoded(value: &impl Encode) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.write(value);
+        writer.into_frame()
+    }
+
+    #[test]
+    fn a_writer_for_a_stream_makes_the_same_frames_and_does_not_move_them() {
+        for text in ["", "text"] {
+            let (mut plain, mut for_stream) = (Writer::default(), Writer::for_stream());
+            for writer in [&mut plain, &mut for_stream] {
+                writer.raw(text.as_bytes());
+                assert_eq!(writer.frame(), text.as_bytes());
+                assert_eq!(writer.clone().into_frame(), text.as_bytes());
+            }
+            let written_at = for_stream.frame().as_ptr();
+            let stream = for_stream.into_framed();
+            assert_eq!(
+                (&stream, stream[4..].as_ptr()),
+                (&framed(text.as_bytes()), written_at)
+            );
+            assert_eq!(plain.into_framed(), stream);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_server_s_decoder_panic(op in -12..120_i32, bytes: Vec<u8>) {
+            let op = OpCode::from(op);
+            let _ = Writes::decode(op, &mut Reader::lenient(&bytes));
+            let _ = Controls::decode(op, &mut Reader::lenient(&bytes));
+            let _ = Reader::lenient(&bytes).read::<ConnectRequest<Option<Vec<u8>>>>("a handshake");
+        }
+    }
+
+    #[test]
+    fn each_op_code_has_its_number_back() {
+        for number in -20..200 {
+            assert_eq!(OpCode::from(number).number(), number);
+        }
+    }
+
+    /// The error is about the count, so no element was read.
+    #[test]
+    fn a_count_is_refused_before_anything_is_allocated_if_the_rest_of_the_frame_is_too_short_for_it()
+     {
+        fn refused_at<'a, T: Decode<'a>>(frame: &'a [u8]) -> usize {
+            let read = Reader::new(frame).read::<T>("a list").map(|_| ());
+            assert_eq!(Reader::lenient(frame).read::<T>("a list").map(|_| ()), read);
+            read.unwrap_err().at
+        }
+        for count in [3, 1 << 20, i32::MAX] {
+            // Two elements of the shortest length.
+            let texts = encoded(&(count, 0_i64));
+            assert_eq!(refused_at::<Vec<String>>(&texts), 0, "{count}");
+            assert_eq!(
+                refused_at::<Option<Vec<Option<String>>>>(&texts),
+                0,
+                "{count}"
+            );
+            let entries = encoded(&((count, 0_i64), (0_i64, 0_i64)));
+            assert_eq!(refused_at::<Vec<Entry>>(&entries), 0, "{count}");
+            assert_eq!(refused_at::<Vec<crate::acl::Acl>>(&entries), 0, "{count}");
+            assert_eq!(
+                refused_at::<Vec<Identity<String>>>(&encoded(&(count, (0_i64, 0_i64)))),
+                0,
+                "{count}"
+            );
+            assert_eq!(
+                refused_at::<&[u8]>(&encoded(&(count, two_bytes()))),
+                0,
+                "{count}"
+            );
+        }
+    }
+
+    /// Two bytes.
+    fn two_bytes() -> (bool, bool) {
+        (true, false)
+    }
+
+    #[test]
+    fn a_lenient_reader_accepts_what_servers_accept() {
+        let (strict, lenient) = (Reader::new, Reader::lenient);
+        assert_eq!(lenient(&[2]).read("a flag"), Ok(true));
+        assert!(strict(&[2]).read::<bool>("a flag").is_err());
+        let latin = [0, 0, 0, 1, 0xe4];
+        assert_eq!(lenient(&latin).read("text"), Ok("\u{fffd}".to_owned()));
+        assert!(strict(&latin).read::<String>("text").is_err());
+        let negative = (-2_i32).to_be_bytes();
+        assert_eq!(lenient(&negative).read("a list"), Ok(Vec::<String>::new()));
+        assert!(strict(&negative).read::<Vec<String>>("a list").is_err());
+        assert!(lenient(&negative).read::<Vec<u8>>("a buffer").is_err());
+        let null = encoded(&-1);
+        assert_eq!(lenient(&null).read("text"), Ok(None::<String>));
+        assert!(lenient(&null).read::<String>("text").unwrap_err().is_null);
+        assert!(
+            !lenient(&negative)
+                .read::<String>("text")
+                .unwrap_err()
+                .is_null
+        );
+    }
+}

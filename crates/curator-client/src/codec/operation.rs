@@ -1,8 +1,7 @@
 //! What has an op code: requests, replies, and the parts of transactions.
 
 use super::jute::{Decode, Encode, Malformed, Reader, Writer};
-use super::op_code::OpCode;
-use super::session::RequestHeader;
+use super::session::{OpCode, RequestHeader};
 use super::value::records;
 
 /// A value of a kind that an op code names, outside of its bytes.

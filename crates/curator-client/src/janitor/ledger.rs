@@ -15,7 +15,7 @@ use crate::path::ZPath;
 use crate::session::Session;
 use crate::source;
 use crate::source::watch;
-use crate::truncated::Truncated;
+use crate::text::Truncated;
 
 /// A delete that is not done yet.
 #[derive(Debug, Clone)]

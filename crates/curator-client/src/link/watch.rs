@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::of_either;
+use crate::text::debug_line;
 use crate::transport::{TreeEvent, WatchEvent};
 #[cfg(feature = "native")]
 use crate::wire;
@@ -101,13 +102,7 @@ impl Future for Watch {
     }
 }
 
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
-            .field("fired", &self.0.fired())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(Watch, |this| fired: this.0.fired());
 
 /// A watch on a node and everything below it, whether or not the node exists.
 ///
@@ -172,10 +167,4 @@ impl RecursiveWatch {
     }
 }
 
-impl std::fmt::Debug for RecursiveWatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecursiveWatch")
-            .field("is_alive", &self.is_alive())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(RecursiveWatch, |this| is_alive: this.is_alive());

@@ -5,6 +5,9 @@
 //! restored data, it continues, but nodes that it has created since are gone, and no watch reports
 //! that. So the first probe of each new connection is followed by a check of these nodes, and the
 //! session counts as connected only when both are answered.
+//!
+//! A holder can also delay the close of a lost session, until the next session has replaced its
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::operation::{MULTI_READ, ReadOperation};
 use crate::path::ZPath;
+use crate::source::watch;
+use crate::text::debug_line;
 
 /// The number of nodes that are checked in one request.
 const BATCH_SIZE: usize = 500;
@@ -29,13 +34,7 @@ pub struct HeldNode {
     id: u64,
 }
 
-impl fmt::Debug for HeldNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldNode")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(HeldNode, |this| id: this.id);
 
 impl Drop for HeldNode {
     fn drop(&mut self) {
@@ -62,13 +61,7 @@ struct Registry {
 
 type OnMissing = Arc<dyn Fn() + Send + Sync>;
 
-impl fmt::Debug for HeldNodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldNodes")
-            .field("nodes", &self.lock().nodes.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_line!(HeldNodes, |this| nodes: this.lock().nodes.len());
 
 impl HeldNodes {
     pub(super) fn add(self: &Arc<Self>, path: &ZPath, on_missing: OnMissing) -> HeldNode {
@@ -205,4 +198,48 @@ type Found = BoxFuture<'static, Result<Vec<Result<()>>>>;
 /// children, so the reply is small.
 fn list(path: &ZPath) -> ReadOperation {
     ReadOperation::Children(path.clone())
+}
+
+/// Delays the close of a lost session. See [`Session::delay_close`](crate::Session::delay_close).
+#[must_use = "the session is closed without delay after this is dropped"]
+pub struct CloseDelay {
+    delays: watch::Sender<usize>,
+}
+
+impl fmt::Debug for CloseDelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloseDelay").finish_non_exhaustive()
+    }
+}
+
+impl Drop for CloseDelay {
+    fn drop(&mut self) {
+        self.delays.send_modify(|delays| *delays -= 1);
+    }
+}
+
+impl Session {
+    /// Delays the close of this session on the servers, should it be lost, until the result is
+    /// dropped: so the next session can replace a node of this one while that node still exists.
+    /// The delay ends at most a third of the session timeout after the next session was opened, and
+    /// at most a session timeout after the loss.
+    ///
+    /// Without a delay, the client closes a lost session as soon as it reaches a server, so that
+    /// other clients need not wait until the servers delete its nodes.
+    pub fn delay_close(&self) -> CloseDelay {
+        let delays = self.inner.close_delays.clone();
+        delays.send_modify(|delays| *delays += 1);
+        CloseDelay { delays }
+    }
+
+    /// Waits until nothing delays the close.
+    pub(crate) async fn close_permitted(&self) {
+        // The sender lives in `self`, so the channel cannot be closed.
+        let _ = self
+            .inner
+            .close_delays
+            .subscribe()
+            .wait_for(|delays| *delays == 0)
+            .await;
+    }
 }

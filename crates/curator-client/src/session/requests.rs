@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{OptionFuture, join};
 
 use super::Session;
-use super::arrival::HoldUntilWoken;
+use super::turns::HoldUntilWoken;
 use crate::acl::Acl;
 use crate::clock::ClockInstant;
 use crate::error::{Error, Outcome, Result, SessionEnd};
@@ -21,8 +21,8 @@ use crate::operation::{
 };
 use crate::path::ZPath;
 use crate::source::watch;
+use crate::text::Truncated;
 use crate::transport::{Answer, ConfirmedBy, translate};
-use crate::truncated::Truncated;
 
 /// The reply to a request that has been sent.
 ///

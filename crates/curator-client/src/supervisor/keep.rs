@@ -13,13 +13,13 @@ use super::{PendingCloses, Supervisor};
 use crate::clock::ClockInstant;
 use crate::connection::{Change, Connection};
 use crate::error::{Error, Result, SessionEnd};
-use crate::panicked::{Panicked, caught};
 use crate::path::ZPath;
 use crate::session::{OpenFailure, Session};
+use crate::spawner::{Panicked, caught};
 use crate::state::ConnectionState;
+use crate::text::Truncated;
 use crate::timer::Deadline;
 use crate::transport::ConfirmedBy;
-use crate::truncated::Truncated;
 
 impl Supervisor {
     /// Keeps the session until it ends, and returns why it ended.

@@ -16,7 +16,7 @@ use tokio::task::unconstrained;
 use super::heartbeat::{Due, Heartbeat};
 use super::reply::{Body, Reply};
 use super::request::{Request, WatchKind, ping};
-use super::socket::Socket;
+use super::route::Socket;
 use super::watches::{Fired, OneShotKind, Watches};
 use crate::clock::ClockInstant;
 use crate::codec::{EVENT_XID, Malformed, PING_XID};

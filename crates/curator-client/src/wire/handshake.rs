@@ -1,17 +1,22 @@
-//! The first frames of a connection: the server's replies to them, and what can be wrong with
-//! these.
+//! The first frames of a connection: the server's replies to them, what can be wrong with these,
+//! and the end of a new session whose handshake fails.
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 
 #[cfg(feature = "native")]
 use super::frames::InvalidLength;
 use super::reply::Reply;
 use super::request::{Request, auth, sasl};
+use super::route::{Socket, secure};
 use super::sasl::{Exchange, SaslFailure, Step};
-use super::socket::Socket;
-use crate::codec::{AUTH_XID, Malformed};
-use crate::options::Credentials;
+use super::session::SessionKey;
+use crate::codec::{AUTH_XID, ConnectRequest, Malformed};
+use crate::connect_string::HostPort;
+use crate::options::{Credentials, SessionOptions};
+use crate::pass::Target;
+use crate::process::Process;
 use crate::transport::{ErrorCode, RequestError};
 
 /// The maximum number of tokens that a client sends. DIGEST-MD5 needs 2, and GSSAPI with Kerberos
@@ -139,4 +144,95 @@ pub(super) async fn accepted(
         reply.body?;
     }
     Ok(())
+}
+
+/// The session of a connection that is being opened. Dropping it requests the end of a new session:
+/// it writes what the system takes at once, and does not wait.
+///
+/// A server that requires SASL of each client does not close a session for a client whose exchange
+/// has failed: this one ends at its timeout.
+pub(super) struct UnusedSession {
+    socket: Arc<Socket>,
+    state: State,
+    process: Process,
+}
+
+enum State {
+    /// There is no session, it is not new, or a client uses it.
+    NothingToClose,
+    /// The server may have opened a session. The requests of a connection need no id.
+    Requested,
+    Granted(SessionKey),
+}
+
+impl UnusedSession {
+    /// Without a session so far.
+    pub(super) fn new(socket: &Arc<Socket>) -> Self {
+        Self {
+            socket: Arc::clone(socket),
+            state: State::NothingToClose,
+            process: Process::current(),
+        }
+    }
+
+    /// A new session is about to be requested.
+    pub(super) fn requested(&mut self) {
+        self.state = State::Requested;
+    }
+
+    /// The server has granted a new session.
+    pub(super) fn granted(&mut self, key: &SessionKey) {
+        self.state = State::Granted(key.clone());
+    }
+
+    /// The client uses the session.
+    pub(super) fn used(mut self) {
+        self.state = State::NothingToClose;
+    }
+
+    /// Ends the session over another connection, if the server has granted one. A server that
+    /// refuses credentials ends the connection, and reads nothing more from it. A session whose
+    /// future is dropped meanwhile ends at its timeout.
+    pub(super) async fn close_over_another_connection(
+        mut self,
+        server: &HostPort,
+        target: &Target,
+        options: &SessionOptions,
+    ) {
+        let State::Granted(key) = std::mem::replace(&mut self.state, State::NothingToClose) else {
+            return;
+        };
+        let Ok(socket) = key.route.connect(server, target).await else {
+            return;
+        };
+        if secure(&socket, server, options).await.is_err() {
+            return;
+        }
+        let timeout = i32::try_from(key.timeout.as_millis()).unwrap_or(i32::MAX);
+        let resumed = ConnectRequest::new(timeout, key.session_id, &*key.password);
+        socket.together(|| {
+            socket.send(resumed.frame());
+            close_session(&socket);
+        });
+        // The replies to both, or the end of the connection: either way, there is nothing left to
+        // do.
+        for _ in 0..2 {
+            if receive(&socket).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A simulated process that loses its futures has crashed, and requests nothing. In a forked child,
+/// the connection is the parent's.
+impl Drop for UnusedSession {
+    fn drop(&mut self) {
+        if !matches!(self.state, State::NothingToClose)
+            && matches!(*self.socket, Socket::Tcp(_))
+            && !self.process.has_forked()
+        {
+            close_session(&self.socket);
+        }
+    }
 }

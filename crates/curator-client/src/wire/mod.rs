@@ -10,39 +10,32 @@
 //! | `watches.rs` | which watches an event fires |
 //! | `heartbeat.rs` | when a connection is pinged, and when it is given up |
 //! | `connection.rs` | the requests in flight, and the end of a connection |
-//! | `link.rs` | the requests of a session |
-//! | `handshake.rs` | the first frames of a connection |
+//! | `session.rs` | the requests of a session |
+//! | `handshake.rs` | the first frames of a connection; ends a new session whose handshake fails |
 //! | `sasl.rs` | authenticates a connection over SASL |
 //! | `open.rs` | opens a connection for a new session, or an existing one |
-//! | `unused_session.rs` | ends a new session whose handshake fails |
-//! | `route.rs` | how a server is reached |
-//! | `socket.rs` | what carries the frames |
+//! | `route.rs` | how a server is reached, and what carries the frames |
 //! | `tcp.rs` | frames over TCP |
-//! | `frames.rs` | splits a stream of bytes into frames |
-//! | `security.rs` | TLS, or none |
+//! | `frames.rs` | splits a stream of bytes into frames: over TLS, or in plain |
 
 mod connection;
 #[cfg(feature = "native")]
 mod frames;
 mod handshake;
 mod heartbeat;
-mod link;
 mod open;
 mod reply;
 mod request;
 mod route;
 mod sasl;
-#[cfg(feature = "native")]
-mod security;
-mod socket;
+mod session;
 #[cfg(feature = "native")]
 mod tcp;
-mod unused_session;
 mod watches;
 
-pub(crate) use self::link::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
 pub(crate) use self::open::open;
 pub(crate) use self::route::Route;
+pub(crate) use self::session::{Link, LinkTask, RecursiveWatch, SessionKey, Watch};
 
 #[cfg(test)]
 mod tests;

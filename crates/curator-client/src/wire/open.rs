@@ -7,15 +7,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::connection::Connection;
+use super::handshake::UnusedSession;
 use super::handshake::{
     HandshakeFailure, accepted, authenticate, receive, send_credentials, send_first_token,
 };
-use super::link::{Link, SessionKey};
 use super::reply::connect_response;
-use super::route::{EndedBy, Route, secure};
+use super::route::{EndedBy, Route, Socket, secure};
 use super::sasl::{Exchange, SaslFailure};
-use super::socket::Socket;
-use super::unused_session::UnusedSession;
+use super::session::{Link, SessionKey};
 use crate::clock::ClockInstant;
 use crate::codec::ConnectRequest;
 use crate::connect_string::HostPort;

@@ -7,9 +7,9 @@ use crate::acl::Acl;
 use crate::codec::{
     self, ConnectResponse, Decode, EventKind, Malformed, PartHeader, Reader, ReplyHeader,
 };
-use crate::debug::Length;
 use crate::operation::{Created, ReadOperation, ReadResult, Stat, TransactionOperation};
 use crate::path::ZPath;
+use crate::text::Length;
 use crate::transport::ErrorCode;
 
 /// The type of an event that is not about a node.

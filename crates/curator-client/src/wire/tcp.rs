@@ -12,8 +12,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::frames::Frames;
-use super::security::Security;
+use super::frames::{Frames, Security};
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 << 10;
@@ -65,12 +64,12 @@ impl TcpSocket {
         self.address
     }
 
-    /// See [`Socket::allow_long_frames`](super::socket::Socket::allow_long_frames).
+    /// See [`Socket::allow_long_frames`](super::route::Socket::allow_long_frames).
     pub(super) fn allow_long_frames(&self) {
         self.lock().received.allow_long();
     }
 
-    /// See [`Socket::send`](super::socket::Socket::send).
+    /// See [`Socket::send`](super::route::Socket::send).
     pub(super) fn send(&self, frame: &[u8]) {
         let mut io = self.lock();
         // An error is found again by the task that reads.
@@ -78,19 +77,19 @@ impl TcpSocket {
         self.write(io);
     }
 
-    /// See [`Socket::together`](super::socket::Socket::together).
+    /// See [`Socket::together`](super::route::Socket::together).
     pub(super) fn together<T>(&self, send: impl FnOnce() -> T) -> T {
         self.lock().gathering += 1;
         let _gathering = Gathering(self);
         send()
     }
 
-    /// See [`Socket::poll_receive`](super::socket::Socket::poll_receive).
+    /// See [`Socket::poll_receive`](super::route::Socket::poll_receive).
     pub(super) fn poll_receive(&self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
         self.lock().poll_receive(cx)
     }
 
-    /// See [`Socket::peek_now`](super::socket::Socket::peek_now).
+    /// See [`Socket::peek_now`](super::route::Socket::peek_now).
     pub(super) fn peek_now<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut io = self.lock();
         let advance = io.read_now(Frames::is_ready);
@@ -99,7 +98,7 @@ impl TcpSocket {
         peeked
     }
 
-    /// See [`Socket::may_have_arrived`](super::socket::Socket::may_have_arrived).
+    /// See [`Socket::may_have_arrived`](super::route::Socket::may_have_arrived).
     pub(super) fn may_have_arrived(&self, is_sought: impl Fn(&[u8]) -> bool) -> bool {
         let mut io = self.lock();
         let advance = io.read_now(|_| false);

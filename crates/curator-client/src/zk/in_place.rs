@@ -1,10 +1,17 @@
-//! A future that is polled inline by its waker.
+//! Polls futures without their caller: a request once at the call, and an attempt to connect
+//! inline, by its waker.
 
-use std::future::Future;
+use std::future::{Future, ready};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
+
+use futures_util::{FutureExt as _, TryFutureExt as _};
+use zookeeper_client::Error as ZkError;
+
+use crate::transport::{Answer, RequestError};
 
 /// Runs a future without a separate task or thread: waking it polls it inline, on the thread that
 /// wakes it.
@@ -133,9 +140,44 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// Polls `future` once, which sends its request.
+///
+/// `zookeeper-client` enqueues a request when its method is called, and a session is first in,
+/// first out: calls made one after another are sent in order, pipelined. Some of its futures borrow
+/// the client, so a future that owns its client must be an `async` block, which sends only at its
+/// first poll. This function makes that first poll.
+///
+/// Dropping the future does not cancel the request.
+///
+/// A panic is turned into an error. `zookeeper-client` assumes that the reply to `getData` contains
+/// a stat, and that the path in the reply to a create is not empty. A working server never sends
+/// another reply, but such a reply must not make the caller's task panic. The panic hook still sees
+/// the panic; with `panic = "abort"`, the process ends.
+pub(super) fn start<T: Send + 'static>(
+    future: impl Future<Output = Result<T, ZkError>> + Send + 'static,
+) -> Answer<T> {
+    start_translated(future.err_into())
+}
+
+/// Like [`start`], for a future that has translated its errors.
+pub(super) fn start_translated<T: Send + 'static>(
+    future: impl Future<Output = Result<T, RequestError>> + Send + 'static,
+) -> Answer<T> {
+    let caught = AssertUnwindSafe(future).catch_unwind();
+    let undecodable = || RequestError::Lost("the reply cannot be decoded".to_owned());
+    let mut future = caught
+        .map(move |answer| answer.unwrap_or_else(|_| Err(undecodable())))
+        .boxed();
+    match (&mut future).now_or_never() {
+        Some(answer) => ready(answer).boxed(),
+        None => future,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Poll;
 
     use futures_util::future::poll_fn;
@@ -217,7 +259,7 @@ mod tests {
     #[test]
     fn work_can_be_polled_after_a_panic_within_together() {
         let counting = Counting::new(|_, _| {});
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
             counting.work.together(|| panic!("on purpose"));
         }));
         assert!(panicked.is_err());
@@ -254,5 +296,27 @@ mod tests {
             }
         });
         assert_eq!(seen.load(Ordering::SeqCst), 4 * WAKES);
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_zookeeper_client_becomes_an_error() {
+        let answer: Result<(), _> = start(async { panic!("on purpose") }).await;
+        assert!(matches!(answer, Err(RequestError::Lost(_))), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn start_polls_the_future_before_it_returns() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let started = start({
+            let polls = Arc::clone(&polls);
+            async move {
+                polls.fetch_add(1, Ordering::Relaxed);
+                receiver.await.map_err(|_| ZkError::ClientClosed)
+            }
+        });
+        assert_eq!(polls.load(Ordering::Relaxed), 1);
+        sender.send(7).unwrap();
+        assert_eq!(started.await, Ok(7));
     }
 }

@@ -12,6 +12,7 @@
 )]
 
 mod acl;
+mod auto_traits;
 mod bounds;
 mod closing;
 mod connecting;

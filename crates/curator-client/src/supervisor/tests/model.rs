@@ -1,9 +1,10 @@
-//! Searches all orders of probes, replies, breaks, resumes, the close and the clock for one in which
-//! the client counts its session as alive, or as connected, beyond what the servers have granted.
+//! Searches all orders of probes, replies, breaks, resumes, the close and the clock for one in
+//! which the client counts its session as alive, or as connected, beyond what the servers have
+//! granted.
 //!
-//! The client is the state machine of `step.rs` with the arithmetic of the lease. A message takes any
-//! time, and a reply over a connection can be read after the connection broke. The servers are a
-//! leader and followers by the rules of `session_lease.rs`: the leader expires the session at the
+//! The client is the state machine of `step.rs` with the arithmetic of the lease. A message takes
+//! any time, and a reply over a connection can be read after the connection broke. The servers are
+//! a leader and followers by the rules of `session_lease.rs`: the leader expires the session at the
 //! earliest time that it may, and learns of it by connects and reports alone.
 
 mod world;

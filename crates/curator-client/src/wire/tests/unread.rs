@@ -10,7 +10,7 @@ use std::time::Duration;
 use curator_test::{soon, until};
 
 use super::super::connection::Connection;
-use super::super::socket::Socket;
+use super::super::route::Socket;
 use super::super::tcp::TcpSocket;
 use super::super::watches::OneShotKind;
 use super::path;

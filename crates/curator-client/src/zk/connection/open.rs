@@ -18,6 +18,8 @@ use crate::diagnosis::Diagnosis;
 use crate::options::{Credentials, SessionOptions};
 use crate::pass::{Pass, Target, share};
 use crate::path::ZPath;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+use crate::sasl::{Mechanism, SaslOptions};
 use crate::timer::Timer;
 #[cfg(feature = "tls")]
 use crate::tls::Certificates;
@@ -25,8 +27,8 @@ use crate::transport::{
     ANY_VERSION, Answer, ConfirmedBy, ConnectFailure, Granted, IDENTITY_NODE, NO_VERSION,
     RequestError,
 };
+use crate::zk::in_place::start_translated;
 use crate::zk::sockets::Socket;
-use crate::zk::start::start_translated;
 use crate::zk::task::{SessionTask, catch_task};
 use crate::zk::watchdog::Watchdog;
 
@@ -222,7 +224,7 @@ fn connector(options: &SessionOptions, server: &HostPort) -> Result<Connector, Z
     }
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     if let Some(sasl) = &options.sasl {
-        connector = connector.with_sasl(crate::zk::sasl::options(sasl, server));
+        connector = connector.with_sasl(to_zk_sasl(sasl, server));
     }
     Ok(connector)
 }
@@ -234,5 +236,29 @@ fn to_zk_tls(certificates: &Certificates) -> Result<zookeeper_client::TlsOptions
     match &certificates.identity {
         Some(identity) => tls.with_pem_identity(&identity.certificate_pem, &identity.key_pem),
         None => Ok(tls),
+    }
+}
+
+/// The SASL options of `zookeeper-client`, for a connection to `server`. `zookeeper-client` may
+/// connect to an address, but Kerberos needs the name.
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+#[cfg_attr(
+    not(feature = "sasl-gssapi"),
+    expect(unused_variables, reason = "only Kerberos needs it")
+)]
+fn to_zk_sasl(options: &SaslOptions, server: &HostPort) -> zookeeper_client::SaslOptions {
+    match &options.mechanism {
+        #[cfg(feature = "sasl-digest-md5")]
+        Mechanism::DigestMd5 { user, password } => {
+            zookeeper_client::SaslOptions::digest_md5(user.clone(), password.clone()).into()
+        }
+        #[cfg(feature = "sasl-gssapi")]
+        Mechanism::Gssapi { server: principal } => {
+            let (service, host) = principal
+                .split_once('/')
+                .unwrap_or((principal.as_str(), server.host()));
+            let options = zookeeper_client::SaslOptions::gssapi().with_username(service.to_owned());
+            options.with_hostname(host.to_owned()).into()
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! One connection of a session, with requests that are sent by the call.
 
-mod attempt;
 mod hosts;
 mod open;
 
@@ -16,8 +15,8 @@ use zookeeper_client::{
 
 pub(crate) use self::open::SessionKey;
 use super::data::{from_acl, from_stat, to_acl};
+use super::in_place::start;
 use super::recursive_watch::{RecursiveWatch, Removals, requested};
-use super::start::start;
 use super::task::SessionTask;
 use super::unfired::Kind;
 use super::watch::{Requested, Watch};

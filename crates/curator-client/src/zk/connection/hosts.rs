@@ -5,21 +5,24 @@
 //! server is silent. So a [`Pass`] gives it only one address at a time (with TLS, one name), and a
 //! server that fails or is slow is examined.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt as _, TryFutureExt as _};
+use tokio::sync::oneshot;
 use zookeeper_client::{Connector, Error as ZkError};
 
-use super::attempt::Attempt;
 use super::{Link, Unverified};
 use crate::connect_string::HostPort;
 use crate::diagnosis::ExaminationCause;
 use crate::pass::{Connect, Failed, Pass, Target};
 use crate::transport::Granted;
+use crate::zk::in_place::InPlace;
 
 /// Opens connections for a new session or an existing one.
 pub(super) struct Opening<'a> {
@@ -129,18 +132,110 @@ fn is_answer(error: &ZkError) -> bool {
     )
 }
 
+/// Waits for a connection that is opened inline: an attempt to connect that continues while the
+/// client's runtime is blocked.
+///
+/// A server may grant a shorter session timeout, which must end the session's lease as soon as the
+/// reply is read. So the attempt is polled inline, and does not wait for the task that started it.
+///
+/// Dropping it ends the attempt. A connection that is open by then is [abandoned](Link::abandon).
+pub(super) struct Attempt {
+    running: Arc<InPlace>,
+    outcome: oneshot::Receiver<Result<Unclaimed, ZkError>>,
+}
+
+impl Attempt {
+    /// Starts to poll `connect`, which must not block, and must not panic. Calls `granted` when the
+    /// connection is open, and when a poll of the attempt already returns it: a task that `granted`
+    /// notifies finds the connection.
+    pub(super) fn start(
+        connect: impl Future<Output = Result<Link, ZkError>> + Send + 'static,
+        granted: Granted,
+    ) -> Self {
+        let (sender, outcome) = oneshot::channel();
+        let (mut sender, mut connect) = (Some(sender), Box::pin(connect));
+        let work = poll_fn(move |cx| {
+            if sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
+                return Poll::Ready(());
+            }
+            let connected = ready!(connect.as_mut().poll(cx));
+            if let Some(sender) = sender.take() {
+                let session = connected
+                    .as_ref()
+                    .ok()
+                    .map(|link| (link.session_id(), link.session_timeout()));
+                // If the receiver was dropped meanwhile, so is the connection.
+                drop(sender.send(connected.map(Unclaimed::new)));
+                if let Some((session_id, timeout)) = session {
+                    granted.tell(session_id, timeout);
+                }
+            }
+            Poll::Ready(())
+        });
+        let running = InPlace::new(Box::pin(work));
+        running.run();
+        Self { running, outcome }
+    }
+}
+
+impl Future for Attempt {
+    type Output = Result<Link, ZkError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
+        let ended = || ZkError::UnexpectedError("the attempt to connect has ended".to_owned());
+        Poll::Ready(
+            outcome
+                .unwrap_or_else(|_| Err(ended()))
+                .and_then(|link| link.claim().ok_or_else(ended)),
+        )
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.outcome.close();
+        self.running.run();
+    }
+}
+
+/// A connection that the waiting task may never receive.
+struct Unclaimed(Option<Link>);
+
+impl Unclaimed {
+    fn new(link: Link) -> Self {
+        Self(Some(link))
+    }
+
+    fn claim(mut self) -> Option<Link> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(link) = self.0.take() {
+            link.abandon();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Duration;
 
-    use curator_test::{EmbeddedServer, FaultProxy, soon};
+    use curator_test::{EmbeddedServer, FaultProxy, OpCode, soon, until};
     use tokio::runtime::Handle;
     use zookeeper_client::Client;
 
     use super::*;
+    use crate::connect_string::ConnectString;
     use crate::diagnosis::Diagnosis;
     use crate::options::SessionOptions;
+    use crate::pass::Target;
     use crate::timer::{Deadline, Timer};
+    use crate::zk::connection::Unverified;
 
     const SHARE: Duration = Duration::from_secs(4);
 
@@ -253,5 +348,55 @@ mod tests {
             options.tls = Some(crate::tls::TlsOptions::from_pem(ca.pem()).unwrap());
             assert_eq!(names(&options), ["tcp+tls://zk:7"]);
         }
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// An attempt that no task polls.
+    fn start(proxy: &FaultProxy) -> Attempt {
+        let connector = Client::connector()
+            .with_session_timeout(LONG)
+            .with_connection_timeout(LONG)
+            .with_fail_eagerly();
+        let servers = ConnectString::parse(&proxy.connect_string()).unwrap();
+        let target = Target {
+            name: proxy.connect_string(),
+            addresses: vec![proxy.address()],
+        };
+        let unverified = Unverified {
+            freshness: false,
+            identity: false,
+        };
+        let server = servers.hosts()[0].clone();
+        Attempt::start(
+            Link::connect(connector, server, target, unverified),
+            Granted::unused(),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_session_stays_open_when_the_attempt_that_opened_it_is_dropped() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        let attempt = start(&proxy);
+        until(async || !attempt.outcome.is_empty()).await;
+        drop(attempt);
+        proxy.wait_for_connections(0).await.unwrap();
+        assert_eq!(server.requests().get(&OpCode::CloseSession), None);
+        assert_eq!(server.session_ids().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_attempt_closes_its_connection() {
+        let server = EmbeddedServer::start().unwrap();
+        let proxy = FaultProxy::start(server.address()).unwrap();
+        proxy.hold_replies(OpCode::CreateSession);
+        let attempt = start(&proxy);
+        proxy
+            .wait_for_request(OpCode::CreateSession, 1)
+            .await
+            .unwrap();
+        drop(attempt);
+        proxy.wait_for_connections(0).await.unwrap();
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::node::find::NodeFinder;
-use crate::*;
+use curator_client::node::find::NodeFinder;
+use curator_client::*;
 
 const fn assert_send_sync<T: Send + Sync + 'static>() {}
 const fn assert_send<T: Send + 'static>() {}

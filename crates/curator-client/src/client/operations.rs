@@ -1,0 +1,343 @@
+//! The client's operations on one node, and the loop that retries them.
+
+use std::future::Future;
+
+use futures_util::TryFutureExt as _;
+
+use super::CuratorClient;
+use super::recipe_support::RecipeSupport as _;
+use crate::acl::Acl;
+use crate::error::{Error, Outcome, Result, SessionEnd};
+use crate::link::Watch;
+use crate::operation::Stat;
+use crate::path::NodePath;
+use crate::session::Session;
+
+impl CuratorClient {
+    /// Runs `operation` on the current session until it succeeds, fails with an error that cannot
+    /// be retried, or this client's policy gives up.
+    ///
+    /// This is the loop behind every operation of this client. Each attempt first waits for a
+    /// connection, no longer than the connection timeout.
+    ///
+    /// Use it for reads, and for operations that return an error that is not retryable when their
+    /// outcome is unknown. For other operations, use [`retry_write`](Self::retry_write).
+    ///
+    /// # Errors
+    ///
+    /// The last error of `operation`, or [`Error::NotConnected`](crate::Error::NotConnected).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `operation`.
+    // Not an `AsyncFnMut`: its futures cannot be shown to be `Send` (rust-lang/rust issue 100013).
+    pub async fn retry<T, F: Future<Output = Result<T>>>(
+        &self,
+        operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
+        self.retry_recording(&mut MaybeApplied::default(), operation)
+            .await
+    }
+
+    /// Like [`retry`](Self::retry), for an operation that is repeated after an unknown outcome,
+    /// because a second change does no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RetryFailed`] if the last attempt was not applied, but an earlier one may have
+    /// been. Otherwise the same as [`retry`](Self::retry).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `operation`.
+    pub async fn retry_write<T, F: Future<Output = Result<T>>>(
+        &self,
+        operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
+        let mut maybe_applied = MaybeApplied::default();
+        self.retry_recording(&mut maybe_applied, operation)
+            .await
+            .map_err(|error| maybe_applied.explain(error))
+    }
+
+    /// Like [`retry`](Self::retry), and records whether an attempt may have been applied.
+    pub(super) async fn retry_recording<T, F: Future<Output = Result<T>>>(
+        &self,
+        maybe_applied: &mut MaybeApplied,
+        mut operation: impl FnMut(Session) -> F,
+    ) -> Result<T> {
+        let mut retrier = self.retrier();
+        loop {
+            let result = match self.session().await {
+                Ok(session) => operation(session).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(value) => return Ok(value),
+                Err(error) => {
+                    maybe_applied.record(&error);
+                    retrier.pause(error).await?;
+                }
+            }
+        }
+    }
+
+    /// Like [`retry`](Self::retry), but only in `session`: when the session ends, so do the
+    /// retries, even during a pause.
+    ///
+    /// `ended` makes the error that is returned when the session ends before an attempt or during a
+    /// pause. An error that cannot be retried is returned unchanged.
+    pub(super) async fn retry_in<T, F: Future<Output = Result<T>>>(
+        &self,
+        session: &Session,
+        ended: impl Fn(SessionEnd) -> Error,
+        mut operation: impl FnMut() -> F,
+    ) -> Result<T> {
+        let mut retrier = self.retrier();
+        loop {
+            let error = match self.inner.sessions.connection_of(session).await {
+                Ok(Err(end)) => return Err(ended(end)),
+                Ok(Ok(())) => match operation().await {
+                    Ok(value) => return Ok(value),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if !error.is_retryable() {
+                return Err(error);
+            }
+            tokio::select! {
+                biased;
+                end = session.ended() => return Err(ended(end)),
+                paused = retrier.pause(error) => paused?,
+            }
+        }
+    }
+}
+
+/// The error of the last attempt that may have been applied, if there is one.
+#[derive(Default)]
+pub(super) struct MaybeApplied(Option<Error>);
+
+impl MaybeApplied {
+    /// Records an attempt that failed with `error`.
+    pub(super) fn record(&mut self, error: &Error) {
+        if error.outcome() == Outcome::Unknown {
+            self.0 = Some(error.clone());
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The error of an operation whose last attempt failed with `error`: its outcome is unknown if
+    /// any attempt may have been applied.
+    pub(super) fn explain(self, error: Error) -> Error {
+        match self.0 {
+            Some(in_doubt) if error.outcome() == Outcome::NotApplied => Error::RetryFailed {
+                in_doubt: Box::new(in_doubt),
+                cause: Box::new(error),
+            },
+            _ => error,
+        }
+    }
+}
+
+impl CuratorClient {
+    /// Reads a node's data and stat.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy
+    /// gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_data(&self, path: impl NodePath) -> Result<(Vec<u8>, Stat)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.get_data(&path)).await
+    }
+
+    /// Reads a node's data and stat, and sets a one-shot watch for its deletion or the next change
+    /// of its data.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`get_data`](Self::get_data).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_data(&self, path: impl NodePath) -> Result<(Vec<u8>, Stat, Watch)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.watch_data(&path)).await
+    }
+
+    /// Reads a node's stat; `None` if there is no such node.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn check_exists(&self, path: impl NodePath) -> Result<Option<Stat>> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.exists(&path)).await
+    }
+
+    /// Reads a node's stat, and sets a one-shot watch for its creation, its deletion, or the next
+    /// change of its data.
+    ///
+    /// The node need not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoAuth`], and those of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_exists(&self, path: impl NodePath) -> Result<(Option<Stat>, Watch)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.watch_exists(&path)).await
+    }
+
+    /// Lists the names of a node's children, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`get_data`](Self::get_data).
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_children(&self, path: impl NodePath) -> Result<Vec<String>> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.get_children(&path)).await
+    }
+
+    /// Lists the names of a node's children, and sets a one-shot watch for the next child that is
+    /// created or deleted.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`watch_data`](Self::watch_data).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no watch behind.
+    pub async fn watch_children(&self, path: impl NodePath) -> Result<(Vec<String>, Watch)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.watch_children(&path)).await
+    }
+
+    /// Sets a node's data; if a version is given, only if the node has that version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::RequestTooLarge`], and
+    /// those of the connection. With a version, an unknown outcome is [`Error::Ambiguous`] and is
+    /// not retried: a second attempt could not distinguish this client's change from another
+    /// client's. Without a version the call is retried, and so can overwrite what another client
+    /// has written since the first attempt; if the retry fails, the error is
+    /// [`Error::RetryFailed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set_data(
+        &self,
+        path: impl NodePath,
+        data: impl AsRef<[u8]>,
+        version: Option<i32>,
+    ) -> Result<Stat> {
+        let path = self.resolve(path)?;
+        let data = data.as_ref();
+        self.retry_write(|session| {
+            let request = session.set_data(&path, data, version);
+            request.map_err(|error| match (error.outcome(), version) {
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous {
+                    path: path.clone(),
+                    cause: Box::new(error),
+                },
+                _ => error,
+            })
+        })
+        .await
+    }
+
+    /// Makes the connected server catch up with the leader: the next read returns the state at the
+    /// time of this call, or a newer one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection when the retry policy gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn sync(&self, path: impl NodePath) -> Result<()> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.sync(&path)).await
+    }
+}
+
+impl CuratorClient {
+    /// Reads a node's ACL and stat. Curator's `getACL`.
+    ///
+    /// Servers hide the hash of a digest identity from readers without the permission `ADMIN`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::NoAuth`], and those of the connection when the retry policy
+    /// gives up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Only reads: nothing is lost when the future is dropped.
+    pub async fn get_acl(&self, path: impl NodePath) -> Result<(Vec<Acl>, Stat)> {
+        let path = self.resolve(path)?;
+        self.retry(|session| session.get_acl(&path)).await
+    }
+
+    /// Sets a node's ACL; if a version is given, only if its ACL has that version (`aversion` in
+    /// the stat). Curator's `setACL`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`], [`Error::BadVersion`], [`Error::NoAuth`], [`Error::InvalidAcl`] when the
+    /// server does not accept the ACL, [`Error::RequestTooLarge`], and those of the connection.
+    /// With a version, an unknown outcome is [`Error::Ambiguous`] and is not retried: a second
+    /// attempt could not distinguish this client's change from another client's. Without a version
+    /// the call is retried, and so can overwrite what another client has set since the first
+    /// attempt; if the retry fails, the error is [`Error::RetryFailed`]. This happens after a lost
+    /// reply if the new ACL denies `ADMIN` to this client.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped change may still be applied.
+    pub async fn set_acl(
+        &self,
+        path: impl NodePath,
+        acl: impl AsRef<[Acl]>,
+        version: Option<i32>,
+    ) -> Result<Stat> {
+        let path = self.resolve(path)?;
+        let acl = acl.as_ref();
+        self.retry_write(|session| {
+            let request = session.set_acl(&path, acl, version);
+            request.map_err(|error| match (error.outcome(), version) {
+                (Outcome::Unknown, Some(_)) => Error::Ambiguous {
+                    path: path.clone(),
+                    cause: Box::new(error),
+                },
+                _ => error,
+            })
+        })
+        .await
+    }
+}
