@@ -23,7 +23,7 @@ use crate::timer::{Deadline, Timer};
 use crate::transport::{Granted, LinkEnd};
 
 /// How long a new connection may leave its first probe unanswered. The limit doubles with each
-/// connection that is given up, because the servers may be slow.
+/// connection that is closed, because the servers may be slow.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Resumed = Result<(Link, ClockInstant), LinkEnd>;
@@ -49,7 +49,7 @@ enum Stage {
     },
     /// The connection broke, and another one is being opened.
     Down(Pin<Box<dyn Future<Output = Resumed> + Send>>),
-    /// The session is over.
+    /// The session has ended.
     Over(LinkEnd),
 }
 
@@ -106,7 +106,7 @@ impl Connection {
 
     /// Ends the connection, if there is one, because no reply has arrived over it for
     /// `answer_limit`.
-    pub(crate) fn give_up(&self, answer_limit: Duration) {
+    pub(crate) fn end(&self, answer_limit: Duration) {
         if let Stage::Up { task, server, .. } = &self.stage {
             self.journal
                 .silent(&OpenFailure::silent(server, answer_limit));
@@ -176,7 +176,7 @@ async fn wait_until(timer: &Timer, deadline: Option<Deadline>) {
 }
 
 /// Opens another connection for the session, immediately and then at the pace of `Unlimited`, until
-/// it succeeds or the session turns out to be over. `journal` records the failures.
+/// it succeeds or the session turns out to have ended. `journal` records the failures.
 async fn resume(
     options: Arc<SessionOptions>,
     timer: Timer,
@@ -236,14 +236,14 @@ async fn resume(
         if ClockInstant::now().saturating_duration_since(started) >= share {
             share = share.saturating_mul(2);
         }
-        // This cannot fail: `Unlimited` never gives up, and this future is dropped before the
-        // timers end.
+        // This cannot fail: `Unlimited` never ends the retries, and this future is dropped before
+        // the timers end.
         drop(retrier.again().await);
     }
 }
 
 /// Ends the session of `link` on the server, within `limit`. Returns whether the server has
-/// confirmed that the session is over.
+/// confirmed that the session has ended.
 ///
 /// If the session's connection is broken, this resumes the session to close it. If a server then
 /// opens another session instead, this closes that one, and cannot close the session of `link`. No

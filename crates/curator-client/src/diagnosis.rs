@@ -337,7 +337,7 @@ impl<'a> Diagnosis<'a> {
         self.report(&self.to_string());
     }
 
-    /// The server's share of the time is over.
+    /// The server's share of the time has passed.
     pub(crate) fn end(&self, index: usize, share: Duration) {
         let problem = &mut self.lock()[index].problem;
         match problem {
@@ -347,7 +347,7 @@ impl<'a> Diagnosis<'a> {
         }
     }
 
-    /// An attempt has failed before its time was over.
+    /// An attempt has failed before its time had passed.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn end_early(&self, index: usize) {
         let (ended, no_reply) = (self.ended_problem(), self.no_reply());

@@ -160,7 +160,7 @@ impl Journal {
         });
     }
 
-    /// A connection was given up because no reply arrived for too long.
+    /// A connection was closed because no reply arrived for too long.
     pub(crate) fn silent(&self, failure: &OpenFailure) {
         let (client, cause) = (&*self.client, &failure.cause);
         self.change(|record| record.set_last_failure(cause, ClockInstant::now()));
@@ -275,7 +275,7 @@ impl Journal {
         }
     }
 
-    /// The session is over.
+    /// The session has ended.
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
         let (now, why) = (ClockInstant::now(), end.to_string());
         self.meter.doubted();

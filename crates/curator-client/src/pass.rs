@@ -49,7 +49,7 @@ pub(crate) enum Failed {
         expect(dead_code, reason = "our own transport returns it")
     )]
     Unauthenticated(Unauthenticated),
-    /// The attempt failed before its time was over. The server at these addresses is examined.
+    /// The attempt failed before its time had passed. The server at these addresses is examined.
     Early(Vec<SocketAddr>),
     /// The diagnosis has recorded the reason.
     Noted,
@@ -277,7 +277,7 @@ mod tests {
             share: SHARE,
             resumes_session: false,
         };
-        // On a busy machine, all of the time may be over when the attempt is first checked.
+        // On a busy machine, all of the time may have passed when the attempt is first checked.
         for left in [Duration::ZERO, SHARE] {
             let started = std::time::Instant::now();
             assert!(

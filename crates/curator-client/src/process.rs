@@ -8,7 +8,7 @@
 //! - futures that do I/O, or that start it, are neither polled nor dropped, but leaked: the
 //!   supervisor, the janitor, and the side of a connection that `zookeeper-client` runs are each an
 //!   `InProcess`;
-//! - a session is over: its lease is not valid and it has no connection, so no request reaches
+//! - a session has ended: its lease is not valid and it has no connection, so no request reaches
 //!   `zookeeper-client`;
 //! - the client has ended: `Closing` reports [`Error::Forked`](crate::Error::Forked), and timers
 //!   complete immediately, as they do after the end of a runtime;

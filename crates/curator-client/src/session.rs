@@ -64,7 +64,7 @@ struct Inner {
     lease: SessionLease,
     options: Arc<SessionOptions>,
     timer: Timer,
-    /// `None` once the session is over. The link's connection may be broken. Dropping the last
+    /// `None` once the session has ended. The link's connection may be broken. Dropping the last
     /// clone of a working link closes the session on the server.
     link: Mutex<Option<Link>>,
     end: watch::Sender<Option<SessionEnd>>,
@@ -159,7 +159,7 @@ impl Session {
         self.end().is_none()
     }
 
-    /// Why the session is over; `None` if it is not.
+    /// Why the session has ended; `None` if it has not.
     #[must_use]
     pub fn end(&self) -> Option<SessionEnd> {
         if self.inner.lease.is_valid() {
@@ -174,7 +174,7 @@ impl Session {
         Some(recorded.unwrap_or(SessionEnd::LeaseOver))
     }
 
-    /// Waits until the session is over. Does not depend on any other task: this returns when the
+    /// Waits until the session has ended. Does not depend on any other task: this returns when the
     /// lease runs out.
     ///
     /// # Cancel safety
@@ -200,7 +200,7 @@ impl Session {
     ///
     /// While the connection is down, a request fails immediately with
     /// [`Error::Disconnected`](crate::Error::Disconnected) and is not queued: a request sent later
-    /// could be applied after its caller has given up the session.
+    /// could be applied after its caller has stopped using the session.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         *self.inner.connected.borrow() && self.link().is_some_and(|link| link.end().is_none())
@@ -324,7 +324,7 @@ impl Session {
             .min(self.inner.options.session_timeout / 6)
     }
 
-    /// How long a connection may leave probes unanswered before it is given up, and how long a
+    /// How long a connection may leave probes unanswered before it is closed, and how long a
     /// request waits for its reply by default: the granted or the requested session timeout,
     /// whichever is shorter.
     pub(crate) fn answer_limit(&self) -> Duration {
@@ -344,7 +344,7 @@ impl Session {
         });
     }
 
-    /// The session's connection; `None` if the session is over, or in a forked child.
+    /// The session's connection; `None` if the session has ended, or in a forked child.
     pub(crate) fn link(&self) -> Option<Link> {
         if self.inner.lease.has_forked() {
             return None;
@@ -362,17 +362,17 @@ impl Session {
     }
 
     /// The server of the current connection, or of the previous one while there is none; empty when
-    /// the session is over.
+    /// the session has ended.
     pub(crate) fn server(&self) -> String {
         self.link()
             .map(|link| link.server().to_string())
             .unwrap_or_default()
     }
 
-    /// Continues with another connection. If the session is over, it stays over, and the drop of
-    /// `link` closes it on the server.
+    /// Continues with another connection. If the session has ended, only drops `link`, which closes
+    /// the session on the server.
     ///
-    /// If `link` belongs to another session, this session is over, and [`finish`](Self::finish)
+    /// If `link` belongs to another session, this session has ended, and [`finish`](Self::finish)
     /// returns `link`.
     pub(crate) fn replace_link(&self, link: Link) {
         self.granted(link.session_id(), link.session_timeout());

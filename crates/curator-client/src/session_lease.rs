@@ -121,7 +121,7 @@ use crate::transport::{AwaitedGrant, ConfirmedBy};
 /// # Assumptions
 ///
 /// - If a server grants a session a shorter timeout than the previous server did, the client reads
-///   this server's reply before the shorter timeout is over. The timeout is negotiated again at
+///   this server's reply before the shorter timeout has passed. The timeout is negotiated again at
 ///   every reconnect, and a session that is granted less than it was opened with ends as soon as
 ///   the server has answered the handshake and the first ping, even while the client's runtime is
 ///   blocked. The session can end on the servers while the lease is still valid if one of these

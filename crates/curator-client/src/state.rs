@@ -34,7 +34,7 @@ pub enum ConnectionState {
     /// The session was confirmed again by an answered request. After [`Lost`](Self::Lost) this
     /// means a *new* session.
     Reconnected,
-    /// The session is over, or may be over: all its locks are lost.
+    /// The session has ended, or may have ended: all its locks are lost.
     Lost,
 }
 

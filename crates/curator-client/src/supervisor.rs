@@ -93,7 +93,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether the servers have confirmed that all sessions are over; `None` if there was
+    /// Returns whether the servers have confirmed that all sessions have ended; `None` if there was
     /// none.
     async fn work(&self, mut drained: Pin<&mut impl Future<Output = ()>>) -> Option<bool> {
         let mut pending_closes = PendingCloses::new();

@@ -180,8 +180,8 @@ pub enum TlsText {
 }
 
 #[cfg(feature = "tls")]
-impl std::fmt::Display for TlsText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for TlsText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ca => "CA text",
             Self::Certificate => "client certificate",

@@ -1,6 +1,6 @@
 //! Tests whether a server that does not accept a client speaks TLS.
 //!
-//! Nothing here has a deadline: the caller drops the future when its time is over.
+//! Nothing here has a deadline: the caller drops the future when its time has passed.
 
 use async_net::TcpStream;
 use futures_util::{AsyncReadExt as _, AsyncWriteExt as _};

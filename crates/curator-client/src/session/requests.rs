@@ -335,7 +335,7 @@ impl Session {
         self.answer_to(operation, path, answer, after, permit)
     }
 
-    /// Fails a request because the session is over.
+    /// Fails a request because the session has ended.
     fn fail_ended<T: Send + 'static>(&self, operation: &'static str, path: &ZPath) -> Request<T> {
         let end = self.end().unwrap_or(SessionEnd::Closed);
         Request::failed(Error::SessionEnded {

@@ -152,7 +152,7 @@ fn a_bounded_number_of_unproven_probes_is_remembered() {
         assert!(storm.unproven.len() <= 31);
         assert!(storm.valid_until() > at(sent + T / 2));
     }
-    // Slow replies: no probe proves anything before the lease is over.
+    // Slow replies: no probe proves anything before the lease has ended.
     let mut slow = lease(0);
     for sent in 1..T {
         slow.probe_answered(at(sent), at(sent + T / 4 * 3));

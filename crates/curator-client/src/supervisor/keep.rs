@@ -180,7 +180,7 @@ impl Kept<'_> {
             }
             Action::ScheduleProbe(after) => self.next_probe = Deadline::after(after),
             Action::SendProbe(number) => self.probes.push(Box::pin(probe(session, number))),
-            Action::GiveUpConnection => self.connection.give_up(self.pace.answer_limit),
+            Action::EndConnection => self.connection.end(self.pace.answer_limit),
             Action::LogResumed => journal.resumed(session),
             Action::LogUnauthenticated => {
                 journal.failed(&OpenFailure::unauthenticated(&session.server()));

@@ -58,7 +58,7 @@ pub(super) struct Probes {
 pub(super) struct Pace {
     /// The time between two probes.
     pub(super) interval: Duration,
-    /// How long a connection may leave probes unanswered before it is abandoned.
+    /// How long a connection may leave probes unanswered before it is closed.
     pub(super) answer_limit: Duration,
 }
 
@@ -117,7 +117,7 @@ pub(super) enum Action {
     ScheduleProbe(Duration),
     SendProbe(u64),
     /// End the connection, without the session.
-    GiveUpConnection,
+    EndConnection,
     LogResumed,
     LogUnauthenticated,
 }
@@ -224,7 +224,7 @@ impl SessionState {
             return (self, actions);
         };
         if probes.silence(now) >= pace.answer_limit {
-            actions.push(Action::GiveUpConnection);
+            actions.push(Action::EndConnection);
         }
         let is_overdue = probes.awaited.is_some();
         if is_overdue {

@@ -316,8 +316,8 @@ impl ResolvesClientCert for RequestRecorder {
 }
 
 /// Prints no key.
-impl std::fmt::Debug for RequestRecorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for RequestRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestRecorder")
             .field("request", &self.request)
             .finish_non_exhaustive()

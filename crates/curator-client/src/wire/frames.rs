@@ -48,7 +48,7 @@ impl Frames {
         }
     }
 
-    /// The handshake is over: any other reply may follow.
+    /// The handshake has ended: any other reply may follow.
     pub(super) fn allow_long(&mut self) {
         self.longest = LONGEST;
     }

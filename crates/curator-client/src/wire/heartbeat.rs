@@ -1,4 +1,4 @@
-//! When a connection is pinged, and when it is given up. No I/O.
+//! When a connection is pinged, and when it is closed. No I/O.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::clock::ClockInstant;
 /// up a silent server when the client that users run does.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
-    /// A connection over which nothing arrives for this long is given up.
+    /// A connection over which nothing arrives for this long is closed.
     limit: Duration,
     /// A ping is sent when nothing was sent for this long.
     pause: Duration,

@@ -8,7 +8,7 @@
 //! | `request.rs` | the requests |
 //! | `reply.rs` | the reply to the first frame, all other replies, and events |
 //! | `watches.rs` | which watches an event fires |
-//! | `heartbeat.rs` | when a connection is pinged, and when it is given up |
+//! | `heartbeat.rs` | when a connection is pinged, and when it is closed |
 //! | `connection.rs` | the requests in flight, and the end of a connection |
 //! | `session.rs` | the requests of a session |
 //! | `handshake.rs` | the first frames of a connection; ends a new session whose handshake fails |

@@ -105,7 +105,7 @@ struct Unwanted {
     /// Requests that set watches, and whose callers do not wait for the replies; each with its
     /// connection.
     requested: Vec<(Answer, SessionTask)>,
-    /// The session is over: nothing is kept here any more.
+    /// The session has ended: nothing is kept here any more.
     is_over: bool,
 }
 
@@ -129,7 +129,7 @@ impl Removals {
         }
     }
 
-    /// Records that the session is over. The client may still close the session over its
+    /// Records that the session has ended. The client may still close the session over its
     /// connection, perhaps while a request for a watch is in flight. So from now on, no watch is
     /// removed: unwanted watchers are dropped with the connection. Unanswered requests are dropped
     /// now: each has a handle to the client, and dropping the last handle closes the session.
@@ -181,7 +181,7 @@ impl Removals {
         }
     }
 
-    /// Keeps `what` for the session to handle. Returns it if the session is over.
+    /// Keeps `what` for the session to handle. Returns it if the session has ended.
     fn keep<T>(
         &self,
         what: T,

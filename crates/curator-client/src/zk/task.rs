@@ -131,12 +131,12 @@ impl SessionTask {
         }
     }
 
-    /// Why the connection is over, if it is.
+    /// Why the connection has ended, if it has.
     pub(crate) fn end(&self) -> Option<LinkEnd> {
         self.shared.end()
     }
 
-    /// Waits until the connection is over.
+    /// Waits until the connection has ended.
     pub(crate) async fn ended(&self) -> LinkEnd {
         let mut end = self.shared.end.subscribe();
         // The sender lives in `self`, so the channel cannot be closed.
@@ -148,7 +148,7 @@ impl SessionTask {
         end.unwrap_or(LinkEnd::Lost)
     }
 
-    /// The number of watches that have not fired; 0 once the connection is over.
+    /// The number of watches that have not fired; 0 once the connection has ended.
     pub(crate) fn watches(&self) -> usize {
         if self.end().is_some() {
             0
@@ -175,7 +175,7 @@ impl SessionTask {
     ///
     /// # Errors
     ///
-    /// Why the connection is over, if it is.
+    /// Why the connection has ended, if it has.
     pub(crate) fn while_alive<T>(&self, call: impl FnOnce() -> T) -> Result<T, LinkEnd> {
         if self.shared.process.has_forked() {
             return Err(LinkEnd::Closed);

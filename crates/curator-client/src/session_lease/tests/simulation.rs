@@ -38,7 +38,7 @@ struct Connection {
     /// long as they answer.
     to_deposed: bool,
     /// Whether the follower accepts the connect by the leader's reply about an earlier connect,
-    /// whose connection was given up.
+    /// whose connection was closed.
     is_mistaken: bool,
     /// Whether the first probe includes a write, so that it is answered only after a quorum has
     /// committed the write. Otherwise the server refuses the write, and the leader alone answers.
@@ -68,15 +68,15 @@ struct Probe {
 enum Arrival {
     /// The session is created, has moved, or is named in a report.
     Heard,
-    /// A probe; the client gets its reply at `answered`, unless the session is over. `moved` is how
-    /// the session has moved to this connection, if it has.
+    /// A probe; the client gets its reply at `answered`, unless the session has ended. `moved` is
+    /// how the session has moved to this connection, if it has.
     Probe {
         sent: u64,
         answered: u64,
         moved: Option<Moved>,
     },
     /// The connect of a session that moves; the client is connected at `answered`, unless the
-    /// session is over.
+    /// session has ended.
     Accepted { sent: u64, answered: u64 },
 }
 
@@ -357,7 +357,7 @@ fn answers(
             expires = successor.at + T;
             deposed = Some(successor);
         }
-        // At the instant of its end, the session is over.
+        // At the instant of its end, the session has ended.
         if expires <= *time {
             break;
         }

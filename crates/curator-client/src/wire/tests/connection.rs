@@ -189,7 +189,7 @@ async fn a_connection_that_is_not_kept_ends_although_the_server_is_silent() {
     assert!(task.is_finished(), "{:?}", connection.end());
 }
 
-/// A ping that is late makes the client give up a healthy connection.
+/// A ping that is late makes the client close a healthy connection.
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_pinged_as_often_when_its_pings_are_answered() {
     let _entered = simulation::enter(Arc::new(Nowhere));

@@ -267,7 +267,7 @@ impl World {
                     }
                 }
                 // A connection can break at any time.
-                Action::GiveUpConnection | Action::LogResumed | Action::LogUnauthenticated => {}
+                Action::EndConnection | Action::LogResumed | Action::LogUnauthenticated => {}
             }
         }
         if let SessionState::Ended(end) = self.client.state {
