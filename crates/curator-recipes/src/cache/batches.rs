@@ -115,10 +115,14 @@ impl Batches {
 
 /// The reads of a batch: for each node its data and stat, then the names of its children if
 /// `Listing::Now`.
-pub(super) fn reads(batch: &Batch) -> Vec<ReadOperation> {
-    let reads = batch.iter().flat_map(|(path, listing)| {
-        let children = (*listing == Listing::Now).then(|| ReadOperation::Children(path.clone()));
-        [Some(ReadOperation::Data(path.clone())), children]
-    });
-    reads.flatten().collect()
+pub(super) fn operations(batch: &Batch) -> Vec<ReadOperation> {
+    batch
+        .iter()
+        .flat_map(|(path, listing)| {
+            let children =
+                (*listing == Listing::Now).then(|| ReadOperation::Children(path.clone()));
+            [Some(ReadOperation::Data(path.clone())), children]
+        })
+        .flatten()
+        .collect()
 }

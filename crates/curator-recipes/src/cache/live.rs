@@ -1,24 +1,15 @@
-//! Keeps the nodes of a cache up to date: sets a recursive watch, reads everything, and then reads
-//! each changed node again.
+//! Decides what a cache reads, from the events of its watch and the replies to its reads. Does no
+//! I/O, and reads no clock.
 
 use std::collections::VecDeque;
-use std::pin::pin;
-use std::sync::Arc;
+use std::mem;
+use std::time::{Duration, Instant};
 
-use curator_client::source::watch;
-use curator_client::{
-    ConnectionState, ConnectionStates, Deadline, Error, FailureLog, ReadResult, RecipeSupport as _,
-    Recovery, RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, ZPath, source,
-};
-use futures_util::FutureExt as _;
+use curator_client::{ConnectionState, Error, ReadOperation, ReadResult, Result, TreeEvent, ZPath};
 
-use super::batches::{Batch, Batches, Wanted, reads, want, want_all};
-use super::builder::CuratorCacheBuilder;
+use super::batches::{Batch, Batches, Wanted, operations, want, want_all};
 use super::error::CacheError;
-use super::publisher::Publisher;
 use super::tree::{Found, Listing, Next, Tree};
-use crate::engine::follow::Followed;
-use crate::engine::log::Truncated;
 
 /// The most requests in flight.
 const IN_FLIGHT: usize = 4;
@@ -27,311 +18,497 @@ const IN_FLIGHT: usize = 4;
 /// nodes of a moved subtree before it removes the old ones.
 const FACTOR_DURING_READS: usize = 2;
 
-/// The commands of the handles.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Command {
-    pub(super) is_closed: bool,
-    /// The number of calls of `caught_up` so far.
-    pub(super) catch_up: u64,
-}
-
-/// The state of a cache's task.
+/// The nodes of a cache, and what remains to be read.
+///
+/// The task of the cache reports each [`Event`] to [`step`](Self::step), and does what the returned
+/// [`Step`] says.
 pub(super) struct LiveTree {
-    pub(super) options: CuratorCacheBuilder,
-    pub(super) watching: WatchingClient,
-    pub(super) connection: ConnectionStates,
     pub(super) tree: Tree,
-    pub(super) publisher: Arc<Publisher>,
-    pub(super) commands: watch::Receiver<Command>,
-    /// The number of the latest call for which the cache has caught up.
-    pub(super) caught_up: watch::Sender<u64>,
-    /// `None` before a watch is set, and once its connection has ended.
-    pub(super) watch: Option<RecursiveWatch>,
-    /// The session in which a watch was requested last.
-    pub(super) session: Option<WatchingSession>,
-    pub(super) batches: Batches,
-    /// What remains to be read: everything, or the changes recorded before, with all new
-    /// descendants.
-    pub(super) scan: Wanted,
-    /// The nodes named by events since the scan began. They are only recorded, so that the scan
-    /// ends.
-    pub(super) changed: Wanted,
-    /// Whether there were too many changes to record since the last request was sent.
-    pub(super) has_overflowed: bool,
-    /// Whether the scan is one of everything.
-    pub(super) is_full: bool,
-    /// The number of the call for which the cache has caught up once the scan ends.
-    pub(super) catching_up: Option<u64>,
-    pub(super) resync_at: Deadline,
-    /// The next resync waits until the cache has caught up for this call.
-    pub(super) resync_after: u64,
-    pub(super) failures: FailureLog,
+    state: State,
+    /// The nodes named by events, until their read begins. During a read they are only recorded, so
+    /// that the read ends.
+    changed: Wanted,
+    batches: Batches,
+    limits: Limits,
+    resync_every: Option<Duration>,
 }
 
-/// Why a round stopped before all its reads were applied.
-enum Stopped {
-    /// Too many changes were recorded, and everything is read again. Changes of the nodes in flight
-    /// are forgotten, so their replies may be outdated.
-    Overflowed,
-    Failed(Error),
+/// What a cache is doing.
+///
+/// ```text
+///              watch is set             nothing changed meanwhile
+///  Unwatched ──────────────► ReadingAll ─────────────────────────► Watching ──► CatchingUp
+///                              │  ▲                                ▲  ▲   │         │
+///                              │  └─ from all below: resync,       │  │   │ changes │ reply
+///                              ▼     or too many changes           │  │   ▼         ▼
+///                         ReadingMissed ───────────────────────────┘  └── ReadingChanges
+/// ```
+///
+/// When the connection of the watch ends, each state is followed by `Unwatched`.
+#[derive(Debug)]
+enum State {
+    /// No watch is set: before the first one, and once its connection has ended.
+    Unwatched {
+        /// What remained to be read. A listing has named these nodes, and will not do so again.
+        unread: Wanted,
+    },
+    /// Reads the root and all known nodes; their listings name the others.
+    ReadingAll { reads: Reads },
+    /// Everything was read. Reads what changed meanwhile.
+    ReadingMissed { reads: Reads },
+    /// Reads what has changed since.
+    ReadingChanges {
+        reads: Reads,
+        /// The call for which the cache has caught up after this read.
+        catching_up: Option<u64>,
+        resync: Resync,
+    },
+    /// Waits for the reply to a transaction. The events of all changes before this call arrive
+    /// before the reply.
+    CatchingUp { call: u64, resync: Resync },
+    /// Nothing is being read. What has changed is read next.
+    Watching { resync: Resync },
 }
 
-impl Followed for LiveTree {
-    /// The error that ends the cache, if any.
-    type State = Option<CacheError>;
+/// What the servers, the connection, the clock and the task report to a cache.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The task can send requests again: at the start, after a round of reads, after a pause.
+    Ready,
+    /// A watch was set.
+    Watched,
+    /// The watch reports a change, or its end.
+    Reported(TreeEvent),
+    /// The state of the connection has changed.
+    Connection(ConnectionState),
+    /// The oldest request in flight was answered, or has failed.
+    Read(Result<Vec<Result<ReadResult>>>),
+    /// The transaction was answered, or has failed.
+    CaughtUp(Result<()>),
+    /// It is time to read everything again.
+    Resync,
+}
 
-    async fn changed(&mut self) {
-        // A resync waits until the cache has caught up for earlier calls: the interval may be
-        // shorter than a catch-up.
-        if self.resync_at.has_passed() && *self.caught_up.borrow() >= self.resync_after {
-            self.rescan();
-        }
-        while !self.is_due() {
-            // The connection may have been confirmed again.
-            self.publish_current();
-            let resync = self.options.client.sleep_until(self.resync_at);
-            let mut commands = self.commands.clone();
-            tokio::select! {
-                biased;
-                () = self.record_next_event() => {}
-                Ok(()) = commands.changed() => self.commands.mark_unchanged(),
-                () = resync => self.rescan(),
-            }
-        }
-    }
+/// What the task of a cache does after an event.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing, or it continues to wait for the reply that it waits for.
+    Wait,
+    /// Drops the old watch, and sets a new one. Until everything is read, the cache is stale.
+    Watch,
+    /// Sends a transaction that changes nothing, and waits for the reply.
+    CatchUp,
+    /// Sends the [next requests](LiveTree::next_request), and waits for the reply to the oldest one
+    /// in flight.
+    Read,
+    /// Begins the next round.
+    Continue,
+    /// Reports the cache as stale: the connection is not confirmed.
+    Stale,
+    /// Reports the cache as current, and as caught up for this call.
+    Current { caught_up: Option<u64> },
+    /// Abandons the requests in flight, and pauses.
+    Pause(Error),
+    /// Ends the cache.
+    End(CacheError),
+}
 
-    async fn read(&mut self) -> Result<Self::State> {
-        match self.advance().await {
-            Err(cause @ Error::Unimplemented { .. }) => Ok(Some(CacheError::WatchesRefused {
-                path: self.tree.scope.root.clone(),
-                cause,
-            })),
-            // The session for recursive watches has ended. The client may continue without it.
-            Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
-            Ok(end) => {
-                if let Some(Recovery {
-                    lasted, failures, ..
-                }) = self.failures.recovered(source::now())
-                {
-                    let (client, path) =
-                        (self.options.client.name(), Truncated(&self.tree.scope.root));
-                    tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
-                }
-                Ok(end)
-            }
-            Err(error) => Err(error),
-        }
-    }
+/// The numbers of calls of `caught_up`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calls {
+    pub(super) made: u64,
+    /// The latest call for which the cache has caught up.
+    pub(super) done: u64,
+}
 
-    fn failed(&mut self, error: &Error) {
-        // Before the state: a reader of the state looks for its error.
-        self.publisher
-            .errors
-            .send_replace(Some(error.clone().into()));
-        self.publisher.stale();
-        let (client, path) = (self.options.client.name(), Truncated(&self.tree.scope.root));
-        // The client logs its outages.
-        if !error.is_retryable() && self.failures.failed(error, source::now()) {
-            tracing::warn!(client, %path, error = %Truncated(error), "cache: cannot read, and will try again");
-        } else {
-            tracing::debug!(client, %path, error = %Truncated(error), "a cache cannot read");
-        }
+impl Calls {
+    pub(super) fn are_pending(self) -> bool {
+        self.made > self.done
     }
+}
+
+/// What a cache may contain, and how many changes it records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) nodes: usize,
+    pub(super) bytes: usize,
+    /// For a small cache; a large one records as many as it has nodes, so that changes during a
+    /// read of all nodes do not restart it again and again.
+    pub(super) changes: usize,
+}
+
+/// When everything is read again.
+#[derive(Debug, Clone, Copy)]
+struct Resync {
+    at: Option<Instant>,
+    /// Not before the cache has caught up for this call: the interval may be shorter than a
+    /// catch-up.
+    after: u64,
+}
+
+/// The reads of one round, and of the next one.
+#[derive(Debug, Default)]
+struct Reads {
+    /// Not sent yet.
+    unsent: Wanted,
+    /// Not answered yet, in the order of the requests.
+    in_flight: VecDeque<Batch>,
+    /// What the replies of this round have named: the nodes of the next round.
+    found: Wanted,
 }
 
 impl LiveTree {
-    /// Reads the wanted nodes. Returns the error that ends the cache, if any.
-    async fn advance(&mut self) -> Result<Option<CacheError>> {
-        let session = self.watch().await?;
-        let round = async {
-            if !self.is_full && self.scan.is_empty() {
-                if self.is_catch_up_pending() {
-                    let call_number = self.commands.borrow_and_update().catch_up;
-                    self.reply(session.catch_up()).await?;
-                    self.catching_up = Some(call_number);
-                }
-                self.scan_changed();
+    pub(super) fn new(tree: Tree, limits: Limits, resync_every: Option<Duration>) -> Self {
+        Self {
+            tree,
+            state: State::default(),
+            changed: Wanted::new(),
+            batches: Batches::new(),
+            limits,
+            resync_every,
+        }
+    }
+
+    /// Applies an event, and returns what the task does next.
+    pub(super) fn step(&mut self, event: Event, calls: Calls, now: Instant) -> Step {
+        match event {
+            Event::Ready => self.ready(calls, now),
+            Event::Watched => self.read_all(),
+            Event::Reported(event) => self.reported(event),
+            Event::Connection(ConnectionState::Connected | ConnectionState::Reconnected) => {
+                Step::Wait
             }
-            self.round(&session).await
-        };
-        match round.await {
-            Ok(()) => {}
-            Err(Stopped::Overflowed) => return Ok(None),
-            Err(Stopped::Failed(error)) => return Err(error),
-        }
-        let is_complete = self.scan.is_empty() && self.changed.is_empty();
-        if let Some(error) = self.too_large(if is_complete { 1 } else { FACTOR_DURING_READS }) {
-            return Ok(Some(error));
-        }
-        if !self.scan.is_empty() {
-            return Ok(None);
-        }
-        if std::mem::take(&mut self.is_full) && !self.changed.is_empty() {
-            self.scan_changed();
-            return Ok(None);
-        }
-        // The interval starts at the end of a re-read, not of a catch-up.
-        if self.resync_at == Deadline::NEVER {
-            self.resync_at = self
-                .options
-                .resync_every
-                .map_or(Deadline::NEVER, Deadline::after);
-            self.resync_after = self.commands.borrow().catch_up;
-        }
-        let is_current = self.publish_current();
-        if let Some(call_number) = self.catching_up.take()
-            && is_current
-        {
-            self.caught_up.send_replace(call_number);
-        }
-        Ok(None)
-    }
-
-    /// Publishes `Current`, after the scan, if the connection is confirmed. Returns whether it is.
-    fn publish_current(&self) -> bool {
-        // The client may be connected again although the end of the watch's connection was not
-        // processed yet.
-        let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
-        let is_current = is_watched && self.watching.is_connected();
-        if is_current {
-            self.publisher.current();
-        }
-        is_current
-    }
-
-    /// Whether there is something to read.
-    fn is_due(&self) -> bool {
-        let is_idle = !self.is_full && self.scan.is_empty() && self.changed.is_empty();
-        self.watch.is_none()
-            || !is_idle
-            || (self.is_catch_up_pending() && self.watching.is_connected())
-    }
-
-    /// Whether a call of `caught_up` is waiting.
-    fn is_catch_up_pending(&self) -> bool {
-        self.commands.borrow().catch_up > *self.caught_up.borrow()
-    }
-
-    /// Returns the session, with a recursive watch on the root. Setting a new watch starts a
-    /// rescan.
-    async fn watch(&mut self) -> Result<WatchingSession> {
-        if let (Some(_), Some(session)) = (&self.watch, &self.session) {
-            return Ok(session.clone());
-        }
-        let session = self.watching.session().await?;
-        // Discards state changes of earlier connections.
-        while let Some(Some(_)) = self.connection.next().now_or_never() {}
-        self.session = Some(session.clone());
-        self.watch = Some(session.watch_recursive(&self.tree.scope.root).await?);
-        self.rescan();
-        Ok(session)
-    }
-
-    /// Starts to read everything.
-    fn rescan(&mut self) {
-        self.is_full = true;
-        self.catching_up = None;
-        want_all(&mut self.scan, &self.tree);
-        // The interval starts at the end of the rescan, which may take longer than the interval.
-        self.resync_at = Deadline::NEVER;
-    }
-
-    /// Reads the wanted nodes, and records further nodes to read as a result.
-    async fn round(&mut self, session: &WatchingSession) -> Result<(), Stopped> {
-        let mut wanted = std::mem::take(&mut self.scan);
-        let mut in_flight = VecDeque::new();
-        loop {
-            while in_flight.len() < IN_FLIGHT {
-                let max_request = session.max_request_size();
-                let batch =
-                    self.batches
-                        .take(&mut wanted, &self.tree, max_request, in_flight.len());
-                if batch.is_empty() {
-                    break;
-                }
-                let request = session.read_all(reads(&batch));
-                in_flight.push_back((batch, request));
-            }
-            let Some((batch, request)) = in_flight.pop_front() else {
-                return Ok(());
-            };
-            let applied = match self.reply(request).await {
-                Ok(replies) => self.apply(&batch, replies),
-                Err(stopped) => Err(stopped),
-            };
-            self.publisher.publish(&mut self.tree);
-            if let Err(stopped) = applied {
-                if !matches!(stopped, Stopped::Overflowed) {
-                    self.batches.fail();
-                }
-                let unread = batch
-                    .into_iter()
-                    .chain(in_flight.into_iter().flat_map(|(batch, _)| batch));
-                for (path, listing) in unread {
-                    want(&mut wanted, path, listing);
-                }
-                for (path, listing) in wanted {
-                    want(&mut self.scan, path, listing);
-                }
-                return Err(stopped);
-            }
-            if self.too_large(FACTOR_DURING_READS).is_some() {
-                return Ok(());
-            }
+            // The connection of an ended session may look open for a while.
+            Event::Connection(ConnectionState::Lost) => self.unwatched(),
+            Event::Connection(_) => Step::Stale,
+            Event::Read(reply) => self.answered(reply, calls, now),
+            Event::CaughtUp(reply) => self.caught_up(reply, calls, now),
+            Event::Resync if self.state.resync().is_some() => self.read_all(),
+            Event::Resync => Step::Wait,
         }
     }
 
-    /// Waits for a reply, and records the events that arrived before it.
-    async fn reply<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T, Stopped> {
-        let mut request = pin!(request);
-        self.has_overflowed = false;
-        let reply = loop {
-            tokio::select! {
-                biased;
-                reply = &mut request => break reply,
-                () = self.record_next_event() => {}
-            }
-        };
-        while let Some(event) = self
-            .watch
-            .as_mut()
-            .and_then(|watch| watch.next().now_or_never())
-        {
-            self.record_event(event);
+    /// The next request, if there is one that need not wait for a reply to another.
+    pub(super) fn next_request(&mut self, max_request: usize) -> Option<Vec<ReadOperation>> {
+        let reads = self.state.reads()?;
+        let in_flight = reads.in_flight.len();
+        if in_flight == IN_FLIGHT {
+            return None;
         }
-        if matches!(reply, Err(Error::SessionEnded { .. })) {
-            self.record_event(TreeEvent::Interrupted);
+        let batch = self
+            .batches
+            .take(&mut reads.unsent, &self.tree, max_request, in_flight);
+        let operations = operations(&batch);
+        if !batch.is_empty() {
+            reads.in_flight.push_back(batch);
         }
-        // Without the watch, the reply may have come over another connection.
-        if self.watch.is_none() {
-            return Err(self.interrupted());
-        }
-        if self.has_overflowed {
-            return Err(Stopped::Overflowed);
-        }
-        reply.map_err(Stopped::Failed)
+        Some(operations).filter(|operations| !operations.is_empty())
     }
 
-    /// The connection broke during a read. The error makes the task pause, because a reply that was
-    /// too large may be the reason.
-    fn interrupted(&self) -> Stopped {
-        let (path, cause) = (
-            self.tree.scope.root.clone(),
-            "the watch has ended".to_owned(),
-        );
-        Stopped::Failed(Error::ConnectionLost {
-            operation: "read below",
-            path,
-            cause,
+    /// Whether everything is read that the watch has reported.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Watching { .. }) && self.changed.is_empty()
+    }
+
+    /// When to report [`Event::Resync`] at the latest.
+    pub(super) fn resync_at(&self) -> Option<Instant> {
+        self.state.resync()?.at
+    }
+
+    /// Whether to report [`Event::Resync`] before the next round.
+    pub(super) fn is_resync_due(&self, calls: Calls, now: Instant) -> bool {
+        self.state.resync().is_some_and(|resync| {
+            resync.at.is_some_and(|at| at <= now) && calls.done >= resync.after
         })
     }
 
-    /// Applies the replies to the reads of a batch.
-    fn apply(&mut self, batch: &Batch, replies: Vec<Result<ReadResult>>) -> Result<(), Stopped> {
+    fn ready(&mut self, calls: Calls, now: Instant) -> Step {
+        if let Some(reads) = self.state.reads() {
+            reads.start_over();
+            return self.proceed(calls, now);
+        }
+        let Some(resync) = self.state.resync() else {
+            return Step::Watch;
+        };
+        if calls.are_pending() {
+            let call = calls.made;
+            self.state = State::CatchingUp { call, resync };
+            return Step::CatchUp;
+        }
+        self.read_changes(None, resync, calls, now)
+    }
+
+    /// Starts to read everything.
+    fn read_all(&mut self) -> Step {
+        let mut unread = mem::take(&mut self.state).unread();
+        want_all(&mut unread, &self.tree);
+        self.state = State::ReadingAll {
+            reads: Reads::of(unread),
+        };
+        Step::Read
+    }
+
+    /// Starts to read what has changed.
+    fn read_changes(
+        &mut self,
+        catching_up: Option<u64>,
+        resync: Resync,
+        calls: Calls,
+        now: Instant,
+    ) -> Step {
+        self.state = State::ReadingChanges {
+            reads: self.reads_of_changes(),
+            catching_up,
+            resync,
+        };
+        self.proceed(calls, now)
+    }
+
+    /// A node above a changed one may have been found unreadable since the change was recorded.
+    fn reads_of_changes(&mut self) -> Reads {
+        let mut unsent = Wanted::new();
+        for (path, listing) in mem::take(&mut self.changed) {
+            if self.tree.denied.at_or_above(&path).is_some() {
+                let (path, listing) = self.tree.after_change(path);
+                want(&mut unsent, path, listing);
+            } else {
+                want(&mut unsent, path, listing);
+            }
+        }
+        Reads::of(unsent)
+    }
+
+    fn reported(&mut self, event: TreeEvent) -> Step {
+        if matches!(self.state, State::Unwatched { .. }) {
+            return Step::Watch;
+        }
+        match event {
+            TreeEvent::DataChanged(path) => self.record(path),
+            TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
+                // The parent's stat has changed, for which there is no event.
+                if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
+                    self.record(parent);
+                }
+                self.record(path);
+            }
+            _ => return self.unwatched(),
+        }
+        if self.changed.len() > self.limits.changes.max(self.tree.nodes.size()) {
+            // Changes of the nodes in flight are forgotten, so their replies may be outdated.
+            self.changed.clear();
+            self.read_all();
+        }
+        Step::Wait
+    }
+
+    fn record(&mut self, path: ZPath) {
+        if self.tree.scope.contains(&path) {
+            let (path, listing) = self.tree.after_change(path);
+            want(&mut self.changed, path, listing);
+        }
+    }
+
+    fn unwatched(&mut self) -> Step {
+        self.state = State::Unwatched {
+            unread: mem::take(&mut self.state).unread(),
+        };
+        Step::Watch
+    }
+
+    fn answered(
+        &mut self,
+        reply: Result<Vec<Result<ReadResult>>>,
+        calls: Calls,
+        now: Instant,
+    ) -> Step {
+        let Some(reads) = self.state.reads() else {
+            self.batches.fail();
+            return Step::Pause(interrupted(&self.tree));
+        };
+        let Some(batch) = reads.in_flight.pop_front() else {
+            // Too many changes were recorded since the request was sent.
+            return Step::Continue;
+        };
+        match reply.and_then(|replies| reads.apply(&batch, replies, &mut self.tree)) {
+            Ok((unread, bytes)) => self.batches.learn(unread, bytes),
+            Err(error) => {
+                self.batches.fail();
+                reads.in_flight.push_front(batch);
+                reads.start_over();
+                return Step::Pause(error);
+            }
+        }
+        let found = reads.found.len();
+        match self.too_large(found, FACTOR_DURING_READS) {
+            Some(error) => Step::End(error),
+            None => self.proceed(calls, now),
+        }
+    }
+
+    fn caught_up(&mut self, reply: Result<()>, calls: Calls, now: Instant) -> Step {
+        match (self.state.catching_up(), reply) {
+            (Some((call, resync)), Ok(())) => self.read_changes(Some(call), resync, calls, now),
+            (Some((_, resync)), Err(error)) => {
+                self.state = State::Watching { resync };
+                Step::Pause(error)
+            }
+            (None, _) if matches!(self.state, State::Unwatched { .. }) => {
+                Step::Pause(interrupted(&self.tree))
+            }
+            // Too many changes were recorded since the request was sent.
+            (None, _) => Step::Continue,
+        }
+    }
+
+    /// Continues the round. At its end begins the next one, unless everything is read.
+    fn proceed(&mut self, calls: Calls, now: Instant) -> Step {
+        let Some(reads) = self.state.reads() else {
+            return Step::Continue;
+        };
+        if !reads.have_ended() {
+            return Step::Read;
+        }
+        let found = mem::take(&mut reads.found);
+        let (count, is_complete) = (found.len(), found.is_empty() && self.changed.is_empty());
+        reads.unsent = found;
+        if let Some(error) =
+            self.too_large(count, if is_complete { 1 } else { FACTOR_DURING_READS })
+        {
+            return Step::End(error);
+        }
+        if count > 0 {
+            return Step::Continue;
+        }
+        let (caught_up, resync) = match self.state {
+            State::ReadingAll { .. } if !self.changed.is_empty() => {
+                let reads = self.reads_of_changes();
+                self.state = State::ReadingMissed { reads };
+                return Step::Continue;
+            }
+            State::ReadingChanges {
+                catching_up,
+                resync,
+                ..
+            } => (catching_up, resync),
+            // The interval starts at the end of a re-read, which may take longer than the interval,
+            // and not at the end of a catch-up.
+            _ => (None, Resync::every(self.resync_every, calls, now)),
+        };
+        self.state = State::Watching { resync };
+        Step::Current { caught_up }
+    }
+
+    /// Returns an error if the nodes or bytes exceed `factor` times their limit. A listing may name
+    /// more nodes than the limit before any of them is read.
+    fn too_large(&self, named: usize, factor: usize) -> Option<CacheError> {
+        let (nodes, bytes) = self.tree.shown_size();
+        let (what, _, limit) = [
+            ("nodes", nodes.max(named), self.limits.nodes),
+            ("bytes", bytes, self.limits.bytes),
+        ]
+        .into_iter()
+        .find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
+        Some(CacheError::TooLarge {
+            path: self.tree.root().clone(),
+            what,
+            limit,
+        })
+    }
+}
+
+impl State {
+    fn reads(&mut self) -> Option<&mut Reads> {
+        match self {
+            Self::ReadingAll { reads }
+            | Self::ReadingMissed { reads }
+            | Self::ReadingChanges { reads, .. } => Some(reads),
+            Self::Unwatched { .. } | Self::CatchingUp { .. } | Self::Watching { .. } => None,
+        }
+    }
+
+    /// What remains to be read.
+    fn unread(self) -> Wanted {
+        match self {
+            Self::Unwatched { unread } => unread,
+            Self::ReadingAll { reads }
+            | Self::ReadingMissed { reads }
+            | Self::ReadingChanges { reads, .. } => reads.unread(),
+            Self::CatchingUp { .. } | Self::Watching { .. } => Wanted::new(),
+        }
+    }
+
+    fn catching_up(&self) -> Option<(u64, Resync)> {
+        match *self {
+            Self::CatchingUp { call, resync } => Some((call, resync)),
+            _ => None,
+        }
+    }
+
+    /// `None` while everything is being read: the interval has not begun.
+    fn resync(&self) -> Option<Resync> {
+        match *self {
+            Self::ReadingChanges { resync, .. }
+            | Self::CatchingUp { resync, .. }
+            | Self::Watching { resync } => Some(resync),
+            Self::Unwatched { .. } | Self::ReadingAll { .. } | Self::ReadingMissed { .. } => None,
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Unwatched {
+            unread: Wanted::new(),
+        }
+    }
+}
+
+impl Resync {
+    fn every(interval: Option<Duration>, calls: Calls, now: Instant) -> Self {
+        Self {
+            at: interval.and_then(|interval| now.checked_add(interval)),
+            after: calls.made,
+        }
+    }
+}
+
+impl Reads {
+    fn of(unsent: Wanted) -> Self {
+        Self {
+            unsent,
+            ..Self::default()
+        }
+    }
+
+    fn have_ended(&self) -> bool {
+        self.unsent.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Sends in the next round what remains to be read.
+    fn start_over(&mut self) {
+        *self = Self::of(mem::take(self).unread());
+    }
+
+    fn unread(self) -> Wanted {
+        let mut unread = self.found;
+        for (path, listing) in self.in_flight.into_iter().flatten().chain(self.unsent) {
+            want(&mut unread, path, listing);
+        }
+        unread
+    }
+
+    /// Applies the replies to the reads of a batch. Returns how many nodes had not been read
+    /// before, and how many bytes of data they have.
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        replies: Vec<Result<ReadResult>>,
+        tree: &mut Tree,
+    ) -> Result<(usize, usize)> {
         let mut replies = replies.into_iter();
         let (mut unread, mut bytes) = (0, 0);
         for (path, listing) in batch {
-            let is_unread = self.tree.known_length(path).is_none();
+            let is_unread = tree.known_length(path).is_none();
             unread += usize::from(is_unread);
             let found = match replies.next() {
                 Some(Ok(ReadResult::Data { data, stat })) => {
@@ -340,18 +517,18 @@ impl LiveTree {
                 }
                 Some(Err(Error::NoNode { .. })) => Found::NoNode,
                 Some(Err(Error::NoAuth { .. })) => Found::Denied,
-                Some(Err(error)) => return Err(Stopped::Failed(error)),
-                _ => return Err(self.interrupted()),
+                Some(Err(error)) => return Err(error),
+                _ => return Err(interrupted(tree)),
             };
-            match self.tree.found(path, found, *listing, batch) {
-                Next::List => want(&mut self.scan, path.clone(), Listing::Now),
+            match tree.found(path, found, *listing, batch) {
+                Next::List => want(&mut self.found, path.clone(), Listing::Now),
                 Next::ListParent => path
                     .parent()
                     .into_iter()
-                    .for_each(|it| want(&mut self.scan, it, Listing::Now)),
+                    .for_each(|parent| want(&mut self.found, parent, Listing::Now)),
                 Next::ParentFirst => {
                     for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.scan, node, Listing::IfChanged.min(*listing));
+                        want(&mut self.found, node, Listing::IfChanged.min(*listing));
                     }
                 }
                 Next::Nothing => {}
@@ -363,104 +540,31 @@ impl LiveTree {
                     Some(Err(Error::NoNode { .. })) => continue,
                     // The node became unreadable since it was read, which causes none.
                     Some(Err(Error::NoAuth { .. })) => {
-                        self.tree.found(path, Found::Denied, *listing, batch);
+                        tree.found(path, Found::Denied, *listing, batch);
                         continue;
                     }
-                    Some(Err(error)) => return Err(Stopped::Failed(error)),
-                    _ => return Err(self.interrupted()),
+                    Some(Err(error)) => return Err(error),
+                    _ => return Err(interrupted(tree)),
                 };
-                for child in self.tree.listed(path, &names) {
-                    want(&mut self.scan, child, Listing::IfNew);
+                for child in tree.listed(path, &names) {
+                    want(&mut self.found, child, Listing::IfNew);
                 }
             }
         }
-        self.batches.learn(unread, bytes);
-        Ok(())
-    }
-
-    /// Waits for an event of the watch, or a change of the connection, and records it.
-    async fn record_next_event(&mut self) {
-        let Self {
-            watch, connection, ..
-        } = self;
-        let event = async {
-            match watch {
-                Some(watch) => watch.next().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            event = event => self.record_event(event),
-            Some(state) = connection.next() => match state {
-                ConnectionState::Connected | ConnectionState::Reconnected => {}
-                // The connection of an ended session may look open for a while.
-                ConnectionState::Lost => self.record_event(TreeEvent::Interrupted),
-                _ => self.publisher.stale(),
-            },
-            // The client is closing, which ends this task.
-            else => std::future::pending().await,
-        }
-    }
-
-    fn record_event(&mut self, event: TreeEvent) {
-        match event {
-            TreeEvent::DataChanged(path) => self.record_change(path),
-            TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
-                // The parent's stat has changed, for which there is no event.
-                if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
-                    self.record_change(parent);
-                }
-                self.record_change(path);
-            }
-            _ => {
-                self.watch = None;
-                self.publisher.stale();
-            }
-        }
-        if self.changed.len() > self.tree.max_changes() {
-            self.changed.clear();
-            self.rescan();
-            self.has_overflowed = true;
-        }
-    }
-
-    /// Begins to read what has changed. A node above may have been found unreadable since the
-    /// change was recorded.
-    fn scan_changed(&mut self) {
-        for (path, listing) in std::mem::take(&mut self.changed) {
-            let is_hidden = self.tree.denied.at_or_above(&path).is_some();
-            let (path, listing) = if is_hidden {
-                self.tree.after_change(path)
-            } else {
-                (path, listing)
-            };
-            want(&mut self.scan, path, listing);
-        }
-    }
-
-    fn record_change(&mut self, path: ZPath) {
-        if self.tree.scope.contains(&path) {
-            let (path, listing) = self.tree.after_change(path);
-            want(&mut self.changed, path, listing);
-        }
-    }
-
-    /// Returns an error if the nodes or bytes exceed `factor` times their limit.
-    fn too_large(&self, factor: usize) -> Option<CacheError> {
-        // A listing may name more nodes than the limit before any of them is read.
-        let (nodes, bytes) = self.tree.shown_size();
-        let found = [
-            ("nodes", nodes.max(self.scan.len()), self.options.max_nodes),
-            ("bytes", bytes, self.options.max_bytes),
-        ];
-        let (what, _, limit) = found
-            .into_iter()
-            .find(|(_, found, limit)| *found > limit.saturating_mul(factor))?;
-        Some(CacheError::TooLarge {
-            path: self.tree.scope.root.clone(),
-            what,
-            limit,
-        })
+        Ok((unread, bytes))
     }
 }
+
+/// The error of a reply that is not applied because the watch has ended: the reply may have come
+/// over another connection. The task pauses, because the connection may have ended by a reply that
+/// was too large.
+fn interrupted(tree: &Tree) -> Error {
+    Error::ConnectionLost {
+        operation: "read below",
+        path: tree.root().clone(),
+        cause: "the watch has ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

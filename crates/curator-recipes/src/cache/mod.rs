@@ -23,9 +23,9 @@ pub use self::builder::CuratorCacheBuilder;
 pub use self::error::CacheError;
 use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
-use self::live::Command;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
 use self::stale_count::StaleCount;
+use self::task::Command;
 use crate::debug::debug_line;
 use crate::engine::task::RecipeTask;
 use crate::latest::Latest;
@@ -105,7 +105,7 @@ pub struct CuratorCache {
     task: RecipeTask<CacheError>,
 }
 
-debug_line!(CuratorCache, |cache| path: cache.path(), state: *cache.states.borrow());
+debug_line!(CuratorCache, |cache| path: cache.path(), state: cache.snapshots.borrow().state);
 
 impl CuratorCache {
     /// Waits until the cache is [current](CacheState::Current), and returns its nodes. Returns
@@ -120,11 +120,9 @@ impl CuratorCache {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn ready(&self) -> Result<Snapshot> {
-        // The state is set after that of the snapshot.
-        let current = |state: &CacheState| (*state == CacheState::Current).then(|| self.snapshot());
         self.task
-            .until(&self.states, |state| {
-                current(state).filter(|it| it.state == CacheState::Current)
+            .until(&self.snapshots, |snapshot| {
+                (snapshot.state == CacheState::Current).then(|| snapshot.clone())
             })
             .await
     }

@@ -15,6 +15,7 @@ use super::tree::Tree;
 /// The senders of a cache's task. Dropping them ends the cache.
 pub(super) struct Publisher {
     pub(super) snapshots: watch::Sender<Snapshot>,
+    /// A copy of the state of the snapshot, for readers that wait for changes of the state alone.
     pub(super) states: watch::Sender<CacheState>,
     pub(super) events: broadcast::Sender<Numbered>,
     pub(super) errors: watch::Sender<Option<CacheError>>,
@@ -60,28 +61,31 @@ impl Publisher {
         });
     }
 
-    /// Sets the state of the snapshot, and then the state, before it wakes the readers of either.
+    /// Sets the state of the snapshot, and its copy under the same lock, before it wakes the readers
+    /// of either.
     fn set(&self, state: impl FnOnce(CacheState) -> CacheState) {
         let mut published = None;
         self.snapshots.send_if_modified(|snapshot| {
-            let (before, state) = (snapshot.state, state(snapshot.state));
-            let is_new = before != state;
-            if is_new {
-                self.measure(before, state);
-                snapshot.state = state;
-                if state == CacheState::Current {
+            let before = snapshot.state;
+            snapshot.state = state(before);
+            if snapshot.state != before {
+                self.measure(before, snapshot.state);
+                if snapshot.state == CacheState::Current {
                     snapshot.is_loaded = true;
                     snapshot.events += 1;
                 }
-                published = Some((state, snapshot.events));
+                self.states.send_if_modified(|copy| {
+                    *copy = snapshot.state;
+                    false
+                });
+                published = Some((snapshot.state, snapshot.events));
             }
-            // Wakes no reader yet.
             false
         });
         let Some((state, number)) = published else {
             return;
         };
-        self.states.send_replace(state);
+        self.states.send_modify(|_| {});
         self.snapshots.send_modify(|_| {});
         if state == CacheState::Current {
             self.send(number, CacheEvent::Ready);

@@ -1,24 +1,40 @@
-//! The task of a cache: runs the cache until it is closed, and then removes its watch.
+//! The task of a cache: sends the requests that its tree wants, and removes its watch at the end.
 
+use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, WatchingSession};
+use curator_client::{
+    ConnectionStates, CuratorClient, Deadline, Error, FailureLog, RecipeSupport as _, Recovery,
+    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, source,
+};
+use futures_util::FutureExt as _;
 use tokio::sync::broadcast;
 
 use super::CuratorCache;
-use super::batches::{Batches, Wanted};
 use super::builder::CuratorCacheBuilder;
 use super::error::CacheError;
-use super::live::{Command, LiveTree};
+use super::live::{Calls, Event, Limits, LiveTree, Step};
 use super::publisher::Publisher;
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
 use super::stale_count::StaleCount;
 use super::tree::Tree;
-use crate::engine::follow::Follower;
+use crate::engine::follow::{Followed, Follower};
 use crate::engine::log::Truncated;
 use crate::engine::task::RecipeTask;
+
+/// The most changed nodes to record for a small cache. If there are more, everything is read again.
+const MAX_CHANGES: usize = 65_536;
+
+/// The commands of the handles.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Command {
+    pub(super) is_closed: bool,
+    /// The number of calls of `caught_up` so far.
+    pub(super) catch_up: u64,
+}
 
 impl CuratorCache {
     pub(crate) fn started(options: CuratorCacheBuilder) -> Self {
@@ -41,14 +57,13 @@ impl CuratorCache {
         };
         let work = run(options, scope, Arc::new(publisher), commanded, caught_up);
         let commands = Arc::new(commands);
-        let counted = Arc::clone(&stale_count);
         let channels = (
             Arc::clone(&commands),
             catches_up.clone(),
             snapshot.clone(),
             state.clone(),
             error.clone(),
-            counted,
+            Arc::clone(&stale_count),
         );
         let task = RecipeTask::start(&client, path, channels, work);
         Self {
@@ -80,27 +95,25 @@ async fn run(
             return error;
         }
     };
-    let live = LiveTree {
+    let limits = Limits {
+        nodes: options.max_nodes,
+        bytes: options.max_bytes,
+        changes: MAX_CHANGES,
+    };
+    let tree = Tree::new(&scope, options.with_data);
+    let task = CacheTask {
+        client: client.clone(),
         connection: watching.connection_states(),
         watching,
-        tree: Tree::new(&scope, options.with_data),
+        live: LiveTree::new(tree, limits, options.resync_every),
         publisher: Arc::clone(&publisher),
         commands: commands.clone(),
         caught_up,
-        options,
         watch: None,
         session: None,
-        batches: Batches::new(),
-        scan: Wanted::new(),
-        changed: Wanted::new(),
-        has_overflowed: false,
-        is_full: true,
-        catching_up: None,
-        resync_at: Deadline::NEVER,
-        resync_after: 0,
         failures: FailureLog::default(),
     };
-    let mut live = Follower::new(&client, live);
+    let mut task = Follower::new(&client, task);
     let closed = async {
         if commands
             .wait_for(|command| command.is_closed)
@@ -116,12 +129,12 @@ async fn run(
         error = client.closing() => (error.into(), false),
         () = closed => (CacheError::Closed { path: scope.root.clone() }, false),
         () = publisher.unused() => (CacheError::Closed { path: scope.root.clone() }, false),
-        error = until_failed(&mut live) => (error, true),
+        error = until_failed(&mut task) => (error, true),
     };
     publisher.errors.send_replace(Some(error.clone()));
     // The session is known even while its watch is being set.
-    let session = live.node.session.take();
-    drop(live);
+    let session = task.node.session.take();
+    drop(task);
     // Reports the end of the cache to its users.
     drop(publisher);
     // Only now: a log subscriber may read the state and the error.
@@ -138,9 +151,9 @@ async fn run(
 }
 
 /// Keeps the cache up to date until an error ends it.
-async fn until_failed(live: &mut Follower<LiveTree>) -> CacheError {
+async fn until_failed(task: &mut Follower<CacheTask>) -> CacheError {
     loop {
-        if let Some(error) = live.next_lasting().await {
+        if let Some(error) = task.next_lasting().await {
             return error;
         }
     }
@@ -152,5 +165,231 @@ async fn remove_watch(session: &WatchingSession, client: &CuratorClient) {
         biased;
         _ = client.closing() => {}
         () = session.remove_dropped_watches(client.sleep_until(Deadline::after(client.close_timeout()))) => {}
+    }
+}
+
+/// Does the I/O of a [`LiveTree`].
+struct CacheTask {
+    client: CuratorClient,
+    watching: WatchingClient,
+    connection: ConnectionStates,
+    live: LiveTree,
+    publisher: Arc<Publisher>,
+    commands: watch::Receiver<Command>,
+    /// The number of the latest call for which the cache has caught up.
+    caught_up: watch::Sender<u64>,
+    /// `None` before a watch is set, and once its connection has ended.
+    watch: Option<RecursiveWatch>,
+    /// The session in which a watch was requested last.
+    session: Option<WatchingSession>,
+    failures: FailureLog,
+}
+
+impl Followed for CacheTask {
+    /// The error that ends the cache, if any.
+    type State = Option<CacheError>;
+
+    async fn changed(&mut self) {
+        if self.live.is_resync_due(self.calls(), source::now()) {
+            self.step(Event::Resync);
+        }
+        while !self.is_due() {
+            // The connection may have been confirmed again.
+            self.publish_current();
+            let resync = self.client.sleep_until(self.resync_at());
+            let mut commands = self.commands.clone();
+            tokio::select! {
+                biased;
+                () = self.observe_next() => {}
+                Ok(()) = commands.changed() => self.commands.mark_unchanged(),
+                () = resync => {
+                    self.step(Event::Resync);
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Self::State> {
+        match self.round().await {
+            Err(cause @ Error::Unimplemented { .. }) => Ok(Some(CacheError::WatchesRefused {
+                path: self.live.tree.root().clone(),
+                cause,
+            })),
+            // The session for recursive watches has ended. The client may continue without it.
+            Err(error @ Error::ClientEnded { .. }) => Ok(Some(error.into())),
+            Ok(end) => {
+                if let Some(Recovery {
+                    lasted, failures, ..
+                }) = self.failures.recovered(source::now())
+                {
+                    let (client, path) = (self.client.name(), Truncated(self.live.tree.root()));
+                    tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
+                }
+                Ok(end)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        // Before the state: a reader of the state looks for its error.
+        self.publisher
+            .errors
+            .send_replace(Some(error.clone().into()));
+        self.publisher.stale();
+        let (client, path) = (self.client.name(), Truncated(self.live.tree.root()));
+        // The client logs its outages.
+        if !error.is_retryable() && self.failures.failed(error, source::now()) {
+            tracing::warn!(client, %path, error = %Truncated(error), "cache: cannot read, and will try again");
+        } else {
+            tracing::debug!(client, %path, error = %Truncated(error), "a cache cannot read");
+        }
+    }
+}
+
+impl CacheTask {
+    /// Sends the requests of one round of reads, and applies the replies. Returns the error that
+    /// ends the cache, if any.
+    async fn round(&mut self) -> Result<Option<CacheError>> {
+        let session = self.session().await?;
+        let mut requests = VecDeque::new();
+        let mut step = self.step(Event::Ready);
+        loop {
+            step = match step {
+                Step::CatchUp => {
+                    let reply = self.reply(session.catch_up()).await;
+                    self.step(Event::CaughtUp(reply))
+                }
+                Step::Read => {
+                    while let Some(reads) = self.live.next_request(session.max_request_size()) {
+                        requests.push_back(session.read_all(reads));
+                    }
+                    let Some(request) = requests.pop_front() else {
+                        return Ok(None);
+                    };
+                    let reply = self.reply(request).await;
+                    let step = self.step(Event::Read(reply));
+                    self.publisher.publish(&mut self.live.tree);
+                    step
+                }
+                Step::Current { caught_up } => {
+                    let is_current = self.publish_current();
+                    if let Some(call_number) = caught_up.filter(|_| is_current) {
+                        self.caught_up.send_replace(call_number);
+                    }
+                    return Ok(None);
+                }
+                Step::Pause(error) => return Err(error),
+                Step::End(error) => return Ok(Some(error)),
+                // In the next round.
+                Step::Continue | Step::Watch | Step::Stale | Step::Wait => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the session, with a recursive watch on the root.
+    async fn session(&mut self) -> Result<WatchingSession> {
+        if let (Some(_), Some(session)) = (&self.watch, &self.session) {
+            return Ok(session.clone());
+        }
+        let session = self.watching.session().await?;
+        // Discards state changes of earlier connections.
+        while let Some(Some(_)) = self.connection.next().now_or_never() {}
+        self.session = Some(session.clone());
+        self.watch = Some(session.watch_recursive(self.live.tree.root()).await?);
+        self.step(Event::Watched);
+        Ok(session)
+    }
+
+    /// Waits for a reply, and reports the events that arrived before it.
+    async fn reply<T>(&mut self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut request = pin!(request);
+        let reply = loop {
+            tokio::select! {
+                biased;
+                reply = &mut request => break reply,
+                () = self.observe_next() => {}
+            }
+        };
+        while let Some(event) = self
+            .watch
+            .as_mut()
+            .and_then(|watch| watch.next().now_or_never())
+        {
+            self.observe(Event::Reported(event));
+        }
+        if matches!(reply, Err(Error::SessionEnded { .. })) {
+            self.observe(Event::Reported(TreeEvent::Interrupted));
+        }
+        reply
+    }
+
+    /// Waits for an event of the watch, or a change of the connection, and reports it.
+    async fn observe_next(&mut self) {
+        let Self {
+            watch, connection, ..
+        } = self;
+        let event = tokio::select! {
+            biased;
+            event = next_event(watch) => Event::Reported(event),
+            Some(state) = connection.next() => Event::Connection(state),
+            // The client is closing, which ends this task.
+            else => std::future::pending().await,
+        };
+        self.observe(event);
+    }
+
+    fn observe(&mut self, event: Event) {
+        match self.step(event) {
+            Step::Watch => {
+                self.watch = None;
+                self.publisher.stale();
+            }
+            Step::Stale => self.publisher.stale(),
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Step {
+        self.live.step(event, self.calls(), source::now())
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            made: self.commands.borrow().catch_up,
+            done: *self.caught_up.borrow(),
+        }
+    }
+
+    /// Publishes `Current`, after everything was read, if the connection is confirmed. Returns
+    /// whether it is.
+    fn publish_current(&self) -> bool {
+        // The client may be connected again although the end of the watch's connection was not
+        // processed yet.
+        let is_watched = self.watch.as_ref().is_some_and(RecursiveWatch::is_alive);
+        let is_current = is_watched && self.watching.is_connected();
+        if is_current {
+            self.publisher.current();
+        }
+        is_current
+    }
+
+    /// Whether there is something to send.
+    fn is_due(&self) -> bool {
+        !self.live.is_idle() || (self.calls().are_pending() && self.watching.is_connected())
+    }
+
+    fn resync_at(&self) -> Deadline {
+        self.live.resync_at().map_or(Deadline::NEVER, |at| {
+            Deadline::after(at.saturating_duration_since(source::now()))
+        })
+    }
+}
+
+/// Waits for the next event of the watch; forever if there is none.
+async fn next_event(watch: &mut Option<RecursiveWatch>) -> TreeEvent {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
     }
 }

@@ -12,9 +12,6 @@ use super::events::CacheEvent;
 use super::scope::Scope;
 use super::snapshot::{CachedNode, Nodes, descendants};
 
-/// The most changed nodes to record for a small cache.
-const MAX_CHANGES: usize = 65_536;
-
 /// The nodes of a cache, and the state of its listings.
 pub(super) struct Tree {
     pub(super) scope: Arc<Scope>,
@@ -268,13 +265,6 @@ impl Tree {
         (self.nodes.size() - hidden.0, self.bytes - hidden.1)
     }
 
-    /// The most changed nodes to record. If there are more, everything is read again. At least as
-    /// many as the cache has, so that changes during a read of all nodes do not restart it again
-    /// and again.
-    pub(super) fn max_changes(&self) -> usize {
-        MAX_CHANGES.max(self.nodes.size())
-    }
-
     fn report(&mut self, path: &ZPath, event: CacheEvent) {
         if self.scope.shows(path) {
             self.events.push(event);
@@ -336,4 +326,4 @@ fn has_same_data(one: &Stat, other: &Stat) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

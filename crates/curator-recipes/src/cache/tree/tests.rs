@@ -6,14 +6,14 @@ use std::ops::Range;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::batches::{Batch, Batches, Wanted, reads, want, want_all};
+use super::super::batches::{Batch, Batches, Wanted, operations, want, want_all};
 use super::*;
 
-fn path(text: &str) -> ZPath {
+pub(in crate::cache) fn path(text: &str) -> ZPath {
     ZPath::on_server(text).unwrap()
 }
 
-fn tree() -> Tree {
+pub(in crate::cache) fn tree() -> Tree {
     Tree::new(
         &Arc::new(Scope {
             root: path("/r"),
@@ -26,9 +26,9 @@ fn tree() -> Tree {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Node {
-    created: i64,
-    changed: i64,
+pub(in crate::cache) struct Node {
+    pub(in crate::cache) created: i64,
+    pub(in crate::cache) changed: i64,
     children_changed: i64,
     /// The times of the creation and of the last change.
     times: (i64, i64),
@@ -36,12 +36,13 @@ struct Node {
 
 /// A server's nodes below `/r`. The data of a node is the time of its last change.
 #[derive(Default)]
-struct Server {
-    nodes: BTreeMap<String, Node>,
-    zxid: i64,
+pub(in crate::cache) struct Server {
+    pub(in crate::cache) nodes: BTreeMap<String, Node>,
+    pub(in crate::cache) zxid: i64,
     time: i64,
     backup: (BTreeMap<String, Node>, i64),
-    events: Vec<(String, bool)>,
+    /// The path of each event, and whether the node was created or deleted.
+    pub(in crate::cache) events: Vec<(String, bool)>,
     /// The nodes that the client may not read. Changes of the set cause no event.
     unreadable: BTreeSet<String>,
     /// Whether the server sends events of unreadable nodes, as old ones do.
@@ -81,7 +82,7 @@ impl Server {
         }
     }
 
-    fn create(&mut self, path: &str) {
+    pub(in crate::cache) fn create(&mut self, path: &str) {
         let parent = path
             .rsplit_once('/')
             .map(|(parent, _)| parent)
@@ -104,7 +105,7 @@ impl Server {
         self.report(path, true);
     }
 
-    fn delete(&mut self, path: &str) {
+    pub(in crate::cache) fn delete(&mut self, path: &str) {
         if !self.has_children(path) && self.nodes.remove(path).is_some() {
             self.zxid += 1;
             self.touch_parent(path);
@@ -113,7 +114,7 @@ impl Server {
         }
     }
 
-    fn set(&mut self, path: &str) {
+    pub(in crate::cache) fn set(&mut self, path: &str) {
         if let Some(node) = self.nodes.get_mut(path) {
             (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
             (node.changed, node.times.1) = (self.zxid, self.time);
@@ -121,7 +122,7 @@ impl Server {
         }
     }
 
-    fn read(&self, path: &ZPath) -> Found {
+    pub(in crate::cache) fn read(&self, path: &ZPath) -> Found {
         let Some(node) = self.nodes.get(path.as_str()) else {
             return Found::NoNode;
         };
@@ -137,7 +138,7 @@ impl Server {
         Found::Node(data.into_bytes(), stat)
     }
 
-    fn list(&self, path: &ZPath) -> Vec<String> {
+    pub(in crate::cache) fn list(&self, path: &ZPath) -> Vec<String> {
         let children = self.nodes.keys().filter_map(|other| other.rsplit_once('/'));
         children
             .filter(|(parent, _)| *parent == path.as_str())
@@ -342,7 +343,7 @@ enum Step {
     Overflow,
 }
 
-const PATHS: [&str; 11] = [
+pub(in crate::cache) const PATHS: [&str; 11] = [
     "/r",
     "/r/a",
     "/r/b",
@@ -781,7 +782,7 @@ fn batches_bound_the_size_of_requests_and_replies() {
             let mut sizes = Vec::new();
             while !wanted.is_empty() {
                 let batch = batches.take(wanted, tree, max_request, 0);
-                assert_eq!(reads(&batch).len(), batch.len());
+                assert_eq!(operations(&batch).len(), batch.len());
                 sizes.push(batch.len());
             }
             sizes
