@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use curator_client::{CuratorClient, Error as ClientError, NodePath, ZPath};
 
-use super::CuratorCache;
-use super::error::CacheError;
 use super::scope::Scope;
+use super::{CacheError, CuratorCache};
 use crate::debug::debug_line;
 use crate::engine::meter::CacheMeter;
 

@@ -6,7 +6,7 @@ use futures_util::stream;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::denied::Denied;
+use super::scope::Denied;
 use super::snapshot::{CacheState, CachedNode, Nodes, Snapshot};
 use crate::changes::Changes;
 
@@ -34,15 +34,6 @@ pub enum CacheEvent {
     /// nodes; later events follow it, first [`Ready`](Self::Ready) if it is current.
     Resync(Snapshot),
 }
-
-/// Two snapshots are equal if they have the same nodes and the same state.
-impl PartialEq for Snapshot {
-    fn eq(&self, other: &Self) -> bool {
-        self.state == other.state && self.len() == other.len() && self.iter().eq(other.iter())
-    }
-}
-
-impl Eq for Snapshot {}
 
 /// The changes of a cache, for one consumer; made by
 /// [`CuratorCache::events`](crate::CuratorCache::events).

@@ -1,18 +1,14 @@
 //! Decides what a cache reads, from the events of its watch and the replies to its reads. Does no
 //! I/O, and reads no clock.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::time::{Duration, Instant};
 
 use curator_client::{ConnectionState, Error, ReadOperation, ReadResult, Result, TreeEvent, ZPath};
 
-use super::batches::{Batch, Batches, Wanted, operations, want, want_all};
-use super::error::CacheError;
-use super::tree::{Found, Listing, Next, Tree};
-
-/// The most requests in flight.
-const IN_FLIGHT: usize = 4;
+use super::CacheError;
+use super::reads::{Batches, Reads, Wanted, interrupted, want, want_all};
+use super::tree::Tree;
 
 /// The factor by which a cache may exceed its limits while it reads, because it may find the new
 /// nodes of a moved subtree before it removes the old ones.
@@ -146,17 +142,6 @@ struct Resync {
     after: u64,
 }
 
-/// The reads of one round, and of the next one.
-#[derive(Debug, Default)]
-struct Reads {
-    /// Not sent yet.
-    unsent: Wanted,
-    /// Not answered yet, in the order of the requests.
-    in_flight: VecDeque<Batch>,
-    /// What the replies of this round have named: the nodes of the next round.
-    found: Wanted,
-}
-
 impl LiveTree {
     pub(super) fn new(tree: Tree, limits: Limits, resync_every: Option<Duration>) -> Self {
         Self {
@@ -188,21 +173,11 @@ impl LiveTree {
         }
     }
 
-    /// The next request, if there is one that need not wait for a reply to another.
+    /// The next request, if it need not wait for the reply to another one.
     pub(super) fn next_request(&mut self, max_request: usize) -> Option<Vec<ReadOperation>> {
-        let reads = self.state.reads()?;
-        let in_flight = reads.in_flight.len();
-        if in_flight == IN_FLIGHT {
-            return None;
-        }
-        let batch = self
-            .batches
-            .take(&mut reads.unsent, &self.tree, max_request, in_flight);
-        let operations = operations(&batch);
-        if !batch.is_empty() {
-            reads.in_flight.push_back(batch);
-        }
-        Some(operations).filter(|operations| !operations.is_empty())
+        self.state
+            .reads()?
+            .next_request(&self.batches, &self.tree, max_request)
     }
 
     /// Whether everything is read that the watch has reported.
@@ -325,20 +300,13 @@ impl LiveTree {
             self.batches.fail();
             return Step::Pause(interrupted(&self.tree));
         };
-        let Some(batch) = reads.in_flight.pop_front() else {
+        match reads.answered(reply, &mut self.batches, &mut self.tree) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Step::Pause(error),
             // Too many changes were recorded since the request was sent.
-            return Step::Continue;
-        };
-        match reply.and_then(|replies| reads.apply(&batch, replies, &mut self.tree)) {
-            Ok((unread, bytes)) => self.batches.learn(unread, bytes),
-            Err(error) => {
-                self.batches.fail();
-                reads.in_flight.push_front(batch);
-                reads.start_over();
-                return Step::Pause(error);
-            }
+            None => return Step::Continue,
         }
-        let found = reads.found.len();
+        let found = reads.found();
         match self.too_large(found, FACTOR_DURING_READS) {
             Some(error) => Step::End(error),
             None => self.proceed(calls, now),
@@ -368,15 +336,14 @@ impl LiveTree {
         if !reads.have_ended() {
             return Step::Read;
         }
-        let found = mem::take(&mut reads.found);
-        let (count, is_complete) = (found.len(), found.is_empty() && self.changed.is_empty());
-        reads.unsent = found;
-        if let Some(error) =
-            self.too_large(count, if is_complete { 1 } else { FACTOR_DURING_READS })
-        {
+        let found = reads.found();
+        let is_next_round = reads.next_round();
+        let is_complete = !is_next_round && self.changed.is_empty();
+        let factor = if is_complete { 1 } else { FACTOR_DURING_READS };
+        if let Some(error) = self.too_large(found, factor) {
             return Step::End(error);
         }
-        if count > 0 {
+        if is_next_round {
             return Step::Continue;
         }
         let (caught_up, resync) = match self.state {
@@ -469,100 +436,6 @@ impl Resync {
             at: interval.and_then(|interval| now.checked_add(interval)),
             after: calls.made,
         }
-    }
-}
-
-impl Reads {
-    fn of(unsent: Wanted) -> Self {
-        Self {
-            unsent,
-            ..Self::default()
-        }
-    }
-
-    fn have_ended(&self) -> bool {
-        self.unsent.is_empty() && self.in_flight.is_empty()
-    }
-
-    /// Sends in the next round what remains to be read.
-    fn start_over(&mut self) {
-        *self = Self::of(mem::take(self).unread());
-    }
-
-    fn unread(self) -> Wanted {
-        let mut unread = self.found;
-        for (path, listing) in self.in_flight.into_iter().flatten().chain(self.unsent) {
-            want(&mut unread, path, listing);
-        }
-        unread
-    }
-
-    /// Applies the replies to the reads of a batch. Returns how many nodes had not been read
-    /// before, and how many bytes of data they have.
-    fn apply(
-        &mut self,
-        batch: &Batch,
-        replies: Vec<Result<ReadResult>>,
-        tree: &mut Tree,
-    ) -> Result<(usize, usize)> {
-        let mut replies = replies.into_iter();
-        let (mut unread, mut bytes) = (0, 0);
-        for (path, listing) in batch {
-            let is_unread = tree.known_length(path).is_none();
-            unread += usize::from(is_unread);
-            let found = match replies.next() {
-                Some(Ok(ReadResult::Data { data, stat })) => {
-                    bytes += if is_unread { data.len() } else { 0 };
-                    Found::Node(data, stat)
-                }
-                Some(Err(Error::NoNode { .. })) => Found::NoNode,
-                Some(Err(Error::NoAuth { .. })) => Found::Denied,
-                Some(Err(error)) => return Err(error),
-                _ => return Err(interrupted(tree)),
-            };
-            match tree.found(path, found, *listing, batch) {
-                Next::List => want(&mut self.found, path.clone(), Listing::Now),
-                Next::ListParent => path
-                    .parent()
-                    .into_iter()
-                    .for_each(|parent| want(&mut self.found, parent, Listing::Now)),
-                Next::ParentFirst => {
-                    for node in path.parent().into_iter().chain([path.clone()]) {
-                        want(&mut self.found, node, Listing::IfChanged.min(*listing));
-                    }
-                }
-                Next::Nothing => {}
-            }
-            if *listing == Listing::Now {
-                let names = match replies.next() {
-                    Some(Ok(ReadResult::Children(names))) => names,
-                    // The node was deleted since it was read, which causes an event.
-                    Some(Err(Error::NoNode { .. })) => continue,
-                    // The node became unreadable since it was read, which causes none.
-                    Some(Err(Error::NoAuth { .. })) => {
-                        tree.found(path, Found::Denied, *listing, batch);
-                        continue;
-                    }
-                    Some(Err(error)) => return Err(error),
-                    _ => return Err(interrupted(tree)),
-                };
-                for child in tree.listed(path, &names) {
-                    want(&mut self.found, child, Listing::IfNew);
-                }
-            }
-        }
-        Ok((unread, bytes))
-    }
-}
-
-/// The error of a reply that is not applied because the watch has ended: the reply may have come
-/// over another connection. The task pauses, because the connection may have ended by a reply that
-/// was too large.
-fn interrupted(tree: &Tree) -> Error {
-    Error::ConnectionLost {
-        operation: "read below",
-        path: tree.root().clone(),
-        cause: "the watch has ended".to_owned(),
     }
 }
 

@@ -1,33 +1,29 @@
 //! Live copies of nodes: a node, its children, or a whole subtree.
 
-mod batches;
 mod builder;
-mod denied;
-mod error;
 mod events;
 mod live;
 mod publisher;
+mod reads;
 mod scope;
 mod snapshot;
-mod stale_count;
 mod task;
 mod tree;
 
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{NodePath, ZPath};
+use curator_client::{Error as ClientError, NodePath, ZPath};
 use tokio::sync::broadcast;
 
 pub use self::builder::CuratorCacheBuilder;
-pub use self::error::CacheError;
 use self::events::Numbered;
 pub use self::events::{CacheEvent, CacheEvents};
+use self::publisher::StaleCount;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
-use self::stale_count::StaleCount;
 use self::task::Command;
-use crate::debug::debug_line;
-use crate::engine::task::RecipeTask;
+use crate::debug::{debug_as_text, debug_line};
+use crate::engine::task::{RecipeTask, error_of_reads};
 use crate::latest::Latest;
 
 type Result<T> = std::result::Result<T, CacheError>;
@@ -236,3 +232,53 @@ impl CuratorCache {
         &self.task.path
     }
 }
+
+/// An error of a [`CuratorCache`].
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// An error of the client.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The cache was closed.
+    #[error("the cache of {path} is closed")]
+    Closed {
+        /// The root of the cache.
+        path: ZPath,
+    },
+    /// There is more to cache than the options allow. The cache has ended: start another one with a
+    /// higher limit, a filter, or fewer levels.
+    #[error("the cache of {path} has ended: it found more than {limit} {what}")]
+    TooLarge {
+        /// The root of the cache.
+        path: ZPath,
+        /// The exceeded limit: `nodes`, or `bytes` of data.
+        what: &'static str,
+        /// The value of the limit.
+        limit: usize,
+    },
+    /// The server rejects a request that a cache needs: a recursive watch, or several reads in one
+    /// request. Both need ZooKeeper 3.6; a server with the watch manager `WatchManagerOptimized`
+    /// has no recursive watches.
+    #[error(
+        "the cache of {path} has ended: it needs ZooKeeper 3.6 or newer with recursive watches: {cause}"
+    )]
+    WatchesRefused {
+        /// The root of the cache.
+        path: ZPath,
+        /// The server's error.
+        cause: ClientError,
+    },
+    /// The filter panicked, or there is a defect. The cache has ended.
+    #[error("the cache of {path} has panicked: {message}")]
+    Panicked {
+        /// The root of the cache.
+        path: ZPath,
+        /// The message of the panic.
+        message: String,
+    },
+}
+
+debug_as_text!(CacheError);
+
+error_of_reads!(CacheError, error in Self::Client(error), closed: Self::Closed { .. } | Self::Client(ClientError::Closed));

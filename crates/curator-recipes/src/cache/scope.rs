@@ -1,8 +1,11 @@
-//! Decides which nodes belong to a cache.
+//! Decides which nodes belong to a cache, and records which of them its client may not read.
 
+use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use curator_client::ZPath;
+use rpds::RedBlackTreeSetSync;
 
 /// The root of a cache, its depth, and its filter.
 #[derive(Clone)]
@@ -59,9 +62,91 @@ impl Scope {
     }
 }
 
+/// What the order of paths depends on. Tests count how often it is read.
+pub(super) trait Text: Clone {
+    fn text(&self) -> &str;
+}
+
+impl Text for ZPath {
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// Nodes, none of which is above another one. Clones share them.
+///
+/// A path has at most one of them at or above it. In the order of a tree, a node is followed by the
+/// nodes below it, and only by those until the next node beside it; so that one is the last one
+/// that is not after the path. One look-up finds it, however deep the path is.
+#[derive(Clone)]
+pub(super) struct Denied<P: Text = ZPath> {
+    nodes: RedBlackTreeSetSync<InTreeOrder<P>>,
+}
+
+impl<P: Text> Denied<P> {
+    pub(super) fn none() -> Self {
+        Self {
+            nodes: RedBlackTreeSetSync::new_sync(),
+        }
+    }
+
+    /// Adds a node. None of the others may be at, above or below it.
+    pub(super) fn insert(&mut self, node: P) {
+        self.nodes.insert_mut(InTreeOrder(node));
+    }
+
+    pub(super) fn remove(&mut self, node: &P) {
+        if !self.nodes.is_empty() {
+            self.nodes.remove_mut(&InTreeOrder(node.clone()));
+        }
+    }
+
+    /// The node that is at or above `path`, if there is one.
+    pub(super) fn at_or_above(&self, path: &P) -> Option<&P> {
+        if self.nodes.is_empty() {
+            return None;
+        }
+        let until = Bound::Included(InTreeOrder(path.clone()));
+        let InTreeOrder(last) = self.nodes.range((Bound::Unbounded, until)).next_back()?;
+        is_at_or_below(path.text(), last.text()).then_some(last)
+    }
+}
+
+fn is_at_or_below(path: &str, above: &str) -> bool {
+    let below = path.strip_prefix(above);
+    above == "/" || below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// A path, ordered by its parts. By its bytes, `/a-b` would be between `/a` and `/a/b`.
+#[derive(Clone)]
+struct InTreeOrder<P>(P);
+
+impl<P: Text> Ord for InTreeOrder<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.text().split('/').cmp(other.0.text().split('/'))
+    }
+}
+
+impl<P: Text> PartialOrd for InTreeOrder<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P: Text> PartialEq for InTreeOrder<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<P: Text> Eq for InTreeOrder<P> {}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -113,11 +198,11 @@ mod tests {
         let count = Arc::clone(&seen);
         let filter: Filter = Arc::new(move |path| {
             assert_eq!(path.as_str().as_ptr() as usize, text);
-            count.fetch_add(1, Ordering::Relaxed);
+            count.fetch_add(1, Relaxed);
             true
         });
         assert!(scope_of("/a", usize::MAX, Some(filter)).contains(&deep));
-        assert_eq!(seen.load(Ordering::Relaxed), 999);
+        assert_eq!(seen.load(Relaxed), 999);
     }
 
     #[test]
@@ -130,6 +215,77 @@ mod tests {
             assert!(scope.contains(&below("/a")) && scope.contains(&below("/a/b")));
             assert!(!scope.contains(&below("/a/hidden")) && !scope.contains(&below("/a/hidden/b")));
             assert!(!scope.contains(&below("/hidden/hidden")));
+        }
+    }
+
+    impl Text for String {
+        fn text(&self) -> &str {
+            self
+        }
+    }
+
+    /// Counts how often paths are read.
+    #[derive(Clone)]
+    struct Counted(Arc<str>, Arc<AtomicUsize>);
+
+    impl Text for Counted {
+        fn text(&self) -> &str {
+            self.1.fetch_add(1, Relaxed);
+            &self.0
+        }
+    }
+
+    /// The parts of the path have denied nodes beside them, before and after them in either order.
+    #[test]
+    fn a_look_up_reads_few_paths_however_deep_the_path_is() {
+        for depth in [2, 1_000] {
+            let reads = Arc::new(AtomicUsize::new(0));
+            let counted = |text: String| Counted(text.into(), Arc::clone(&reads));
+            let mut denied = Denied::none();
+            for number in 0..500 {
+                let above = "/a".repeat(number % (depth - 1));
+                denied.insert(counted(format!("{above}/a-{number}")));
+                denied.insert(counted(format!("{above}/A-{number}")));
+            }
+            let (path, parent) = (counted("/a".repeat(depth)), "/a".repeat(depth - 1));
+            for expected in [None, Some(&*parent)] {
+                reads.store(0, Relaxed);
+                let found = denied.at_or_above(&path);
+                // Two for each comparison, of which a search of 1,000 nodes needs at most 20.
+                assert!(
+                    reads.load(Relaxed) <= 100,
+                    "{} reads for {depth} parts",
+                    reads.load(Relaxed)
+                );
+                assert_eq!(found.map(|node| &*node.0), expected);
+                denied.insert(counted(parent.clone()));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_node_at_or_above_a_path_is_found(
+            texts in vec("(/[ !\\-.0a~é]{1,2}){1,4}", 0..12),
+            path in "(/[ !\\-.0a~é]{1,2}){1,5}",
+            has_root in any::<bool>(),
+        ) {
+            let root = has_root.then(|| "/".to_owned());
+            let mut denied = Denied::none();
+            let mut nodes = Vec::<String>::new();
+            for node in texts.into_iter().chain(root) {
+                let is_related = |other: &String| is_at_or_below(other, &node) || is_at_or_below(&node, other);
+                if !nodes.iter().any(is_related) {
+                    denied.insert(node.clone());
+                    nodes.push(node);
+                }
+            }
+            let expected = nodes.iter().find(|node| is_at_or_below(&path, node));
+            prop_assert_eq!(denied.at_or_above(&path), expected);
+            for node in &nodes {
+                denied.remove(node);
+            }
+            prop_assert_eq!(denied.at_or_above(&path), None);
         }
     }
 }

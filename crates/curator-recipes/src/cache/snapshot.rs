@@ -7,8 +7,7 @@ use std::time::Instant;
 use curator_client::{Stat, ZPath};
 use rpds::RedBlackTreeMapSync;
 
-use super::denied::Denied;
-use super::scope::Scope;
+use super::scope::{Denied, Scope};
 use crate::debug::debug_line;
 
 /// The nodes of a cache, in the order of their paths: parents before their children. Clones share
@@ -218,6 +217,15 @@ impl Snapshot {
         self.number
     }
 }
+
+/// Two snapshots are equal if they have the same nodes and the same state.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.state == other.state && self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Snapshot {}
 
 debug_line!(Snapshot, |snapshot| root: snapshot.scope.root, state: snapshot.state, nodes: snapshot.len());
 

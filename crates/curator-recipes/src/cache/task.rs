@@ -12,15 +12,13 @@ use curator_client::{
 use futures_util::FutureExt as _;
 use tokio::sync::broadcast;
 
-use super::CuratorCache;
 use super::builder::CuratorCacheBuilder;
-use super::error::CacheError;
 use super::live::{Calls, Event, Limits, LiveTree, Step};
-use super::publisher::Publisher;
+use super::publisher::{Publisher, StaleCount};
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
-use super::stale_count::StaleCount;
 use super::tree::Tree;
+use super::{CacheError, CuratorCache};
 use crate::engine::follow::{Followed, Follower};
 use crate::engine::log::Truncated;
 use crate::engine::task::RecipeTask;

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use curator_client::{Stat, ZPath};
 
-use super::denied::Denied;
 use super::events::CacheEvent;
-use super::scope::Scope;
+use super::scope::{Denied, Scope};
 use super::snapshot::{CachedNode, Nodes, descendants};
 
 /// The nodes of a cache, and the state of its listings.

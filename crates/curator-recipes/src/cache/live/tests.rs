@@ -1,11 +1,12 @@
 //! Each transition in a table, and a search for a schedule that breaks a promise: a cache that is
 //! reported as current lacks no change that its watch has reported, except those that it reads next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::tree::Found;
 use super::super::tree::tests::{PATHS, Server, path, tree};
 use super::*;
 

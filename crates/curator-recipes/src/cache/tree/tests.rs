@@ -6,7 +6,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::batches::{Batch, Batches, Wanted, operations, want, want_all};
+use super::super::reads::{Batch, Batches, Wanted, operations, want, want_all};
 use super::*;
 
 pub(in crate::cache) fn path(text: &str) -> ZPath {
