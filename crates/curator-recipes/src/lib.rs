@@ -138,7 +138,6 @@ pub mod fencing;
 mod forked;
 mod group;
 pub mod guide;
-mod latest;
 mod leader;
 mod lock;
 mod owner;
@@ -159,7 +158,7 @@ pub use crate::cache::{
     CacheError, CacheEvent, CacheEvents, CacheState, CachedNode, CuratorCache, CuratorCacheBuilder,
     Lookup, Snapshot,
 };
-pub use crate::changes::Changes;
+pub use crate::changes::{Changes, Latest, RecipeEnded};
 pub use crate::codec::{BigEndian, CodecError, ValueCodec};
 pub use crate::config::{Config, ConfigBuilder, ConfigError, ConfigStatus, IfAbsent};
 #[doc(inline)]
@@ -170,7 +169,6 @@ pub use crate::error::{Error, LockLost, LossReason, Result, UnsuitableNode, Valu
 #[doc(inline)]
 pub use crate::fencing::FencingToken;
 pub use crate::group::{GroupMember, GroupMemberBuilder};
-pub use crate::latest::{Latest, RecipeEnded};
 pub use crate::leader::{
     LeaderLatch, LeaderLatchBuilder, LeaderObserver, LeaderSelector, LeaderSelectorBuilder,
     LeaderSelectorError, LeaderState, Leadership, ObservedLeader,

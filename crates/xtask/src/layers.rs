@@ -99,7 +99,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
             &["engine"],
             &["fencing", "wait"],
             &["error"],
-            &["changes", "latest", "codec", "debug", "owner"],
+            &["changes", "codec", "debug", "owner"],
             &["forked"],
         ],
     ),

@@ -1,8 +1,7 @@
 //! Values and numbers that many processes change, by a read and a conditional write.
 
 mod change;
-mod ids;
-mod long;
+mod numbers;
 mod receipt;
 
 use std::sync::Arc;
@@ -14,8 +13,7 @@ use curator_client::{
 use derive_where::derive_where;
 use tokio::sync::Mutex;
 
-pub use self::ids::IdGenerator;
-pub use self::long::DistributedAtomicLong;
+pub use self::numbers::{DistributedAtomicLong, IdGenerator};
 use self::receipt::Receipt;
 use crate::codec::ValueCodec;
 use crate::debug::debug_line;

@@ -22,9 +22,9 @@ pub use self::events::{CacheEvent, CacheEvents};
 use self::publisher::StaleCount;
 pub use self::snapshot::{CacheState, CachedNode, Lookup, Snapshot};
 use self::task::Command;
+use crate::changes::Latest;
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::task::{RecipeTask, error_of_reads};
-use crate::latest::Latest;
 
 type Result<T> = std::result::Result<T, CacheError>;
 

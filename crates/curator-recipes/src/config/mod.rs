@@ -17,11 +17,11 @@ use futures_util::future::FutureExt as _;
 pub use self::decoder::{ConfigStatus, IfAbsent};
 use self::decoder::{Decode, Decoder};
 use self::following::{Following, follow, read_first_value};
+use crate::changes::Latest;
 use crate::codec::{CodecError, Suffix};
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::follow::Follower;
 use crate::engine::task::{RecipeTask, TaskError as _, error_of_reads, panic_message};
-use crate::latest::Latest;
 
 /// The settings of a service: the data of one node, decoded, and kept up to date while the service
 /// runs.

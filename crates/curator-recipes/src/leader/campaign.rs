@@ -10,10 +10,8 @@ use curator_client::{
     ZPath, source,
 };
 
-use super::leadership::Leadership;
+use super::leadership::{LeaderState, Leadership, Pauses};
 use super::leaving::wait_until_left;
-use super::pausing::Pauses;
-use super::state::LeaderState;
 use crate::engine::log::Truncated;
 use crate::engine::meter::Participation;
 use crate::error::{Error, Result};

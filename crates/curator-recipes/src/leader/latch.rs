@@ -9,14 +9,12 @@ use curator_client::{
 
 use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};
-use super::leadership::Leadership;
-use super::pausing::Pauses;
-use super::state::LeaderState;
+use super::leadership::{LeaderState, Leadership, Pauses};
+use crate::changes::Latest;
 use crate::debug::debug_line;
 use crate::engine::revocation::is_revoke_request;
 use crate::engine::task::RecipeTask;
 use crate::error::{Error, Result};
-use crate::latest::Latest;
 use crate::lock::{InterProcessMutex, Participant};
 
 /// A participant in the election of one leader among all processes that use the same path.

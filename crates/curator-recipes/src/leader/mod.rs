@@ -2,20 +2,16 @@
 //! the leader, and observes the leader.
 
 mod campaign;
-mod head;
 mod latch;
 mod leadership;
 mod leaving;
 mod observer;
-mod pausing;
 mod selector;
-mod state;
 
 pub use self::latch::{LeaderLatch, LeaderLatchBuilder};
-pub use self::leadership::Leadership;
+pub use self::leadership::{LeaderState, Leadership};
 pub use self::observer::{LeaderObserver, ObservedLeader};
 pub use self::selector::{LeaderSelector, LeaderSelectorBuilder, LeaderSelectorError};
-pub use self::state::LeaderState;
 
 /// The lock name of a latch's nodes.
 const LATCH_NAME: &str = "latch-";

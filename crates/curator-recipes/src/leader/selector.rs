@@ -14,9 +14,8 @@ use curator_client::{
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 
 use super::SELECTOR_NAME;
-use super::leadership::Leadership;
+use super::leadership::{Leadership, Pauses};
 use super::leaving::wait_until_left;
-use super::pausing::Pauses;
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::log::Truncated;
 use crate::engine::task::panic_message;

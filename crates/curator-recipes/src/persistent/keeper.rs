@@ -7,12 +7,10 @@ use std::sync::Arc;
 use curator_client::source::watch;
 use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
 
-use super::PersistentNode;
-use super::builder::PersistentNodeBuilder;
 use super::claims::{Adopts, Recognition};
-use super::error::PersistentNodeError;
 use super::kept::{Kept, Seen, View};
 use super::state::{Command, PersistentNodeState, Reporter};
+use super::{PersistentNode, PersistentNodeBuilder, PersistentNodeError};
 use crate::engine::follow::Follower;
 use crate::engine::task::RecipeTask;
 

@@ -12,10 +12,9 @@ use curator_client::{
 };
 
 use self::creating::{Creating, replacement};
-use super::builder::PersistentNodeBuilder;
+use super::PersistentNodeBuilder;
 use super::claims::{Adopts, Claims, ConfirmedInClient, Node, Owner, Recognition};
-use super::contents::Contents;
-use super::state::{Command, PersistentNodeState, Reporter};
+use super::state::{Command, Contents, PersistentNodeState, Reporter};
 use crate::engine::follow::Followed;
 use crate::engine::log::Truncated;
 

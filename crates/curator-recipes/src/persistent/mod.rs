@@ -1,9 +1,6 @@
 //! A node that is kept in existence.
 
-mod builder;
 mod claims;
-mod contents;
-mod error;
 mod keeper;
 mod kept;
 mod state;
@@ -12,15 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::source::watch;
-use curator_client::{CreateMode, Deadline, Error as ClientError, RecipeSupport as _, ZPath};
+use curator_client::{
+    Acl, CreateMode, CuratorClient, Deadline, Error as ClientError, InvalidPath, NodePath, Outcome,
+    RecipeSupport as _, ZPath,
+};
 
-pub use self::builder::PersistentNodeBuilder;
-pub use self::error::PersistentNodeError;
 pub use self::state::PersistentNodeState;
 use self::state::{Command, Report};
-use crate::debug::debug_line;
-use crate::engine::task::RecipeTask;
-use crate::latest::Latest;
+use crate::changes::Latest;
+use crate::debug::{debug_as_text, debug_line};
+use crate::engine::task::{RecipeTask, TaskError};
 
 type Result<T> = std::result::Result<T, PersistentNodeError>;
 
@@ -282,5 +280,246 @@ impl PersistentNode {
             }
             closed => closed,
         }
+    }
+}
+
+/// Configures and starts a [`PersistentNode`].
+#[derive(Clone)]
+#[must_use = "nothing happens before `start`"]
+pub struct PersistentNodeBuilder {
+    client: CuratorClient,
+    path: ZPath,
+    mode: CreateMode,
+    data: Arc<[u8]>,
+    acl: Option<Arc<[Acl]>>,
+    is_protected: bool,
+    adopts: bool,
+}
+
+debug_line!(PersistentNodeBuilder, |builder| path: builder.path, mode: builder.mode);
+
+impl PersistentNode {
+    /// Configures the node at `path`. Nothing is sent before
+    /// [`start`](PersistentNodeBuilder::start).
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid, or the root.
+    pub fn builder(client: &CuratorClient, path: impl NodePath) -> Result<PersistentNodeBuilder> {
+        let path = client.resolve(path)?;
+        if path.is_root() {
+            let reason = "the root always exists".to_owned();
+            return Err(ClientError::InvalidRequest {
+                operation: "create",
+                path,
+                reason,
+            }
+            .into());
+        }
+        Ok(PersistentNodeBuilder {
+            client: client.clone(),
+            path,
+            mode: CreateMode::Ephemeral,
+            data: Arc::from([]),
+            acl: None,
+            is_protected: false,
+            adopts: false,
+        })
+    }
+}
+
+impl PersistentNodeBuilder {
+    /// Sets the kind of node. Defaults to [`CreateMode::Ephemeral`].
+    ///
+    /// The number of a sequential node is assigned once: when the node is created again, it has the
+    /// same name, or the next number if another client's node has that name. This happens after the
+    /// directory was deleted and created again, because the server then counts from 0 on.
+    pub fn mode(self, mode: CreateMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Sets the data of the node. Defaults to none. Curator's default is the client's address.
+    pub fn data(self, data: impl AsRef<[u8]>) -> Self {
+        Self {
+            data: data.as_ref().into(),
+            ..self
+        }
+    }
+
+    /// Adds the prefix `_c_<uuid>-` to the name, the same one each time that the node is created.
+    /// So the node can be found if the reply to its create is lost, and no other client has a node
+    /// with this name.
+    pub fn with_protection(self) -> Self {
+        Self {
+            is_protected: true,
+            ..self
+        }
+    }
+
+    /// Sets the ACL of the node. Defaults to that of the client's
+    /// [`AclProvider`](curator_client::AclProvider) for its path, or else to the client's default
+    /// ACL.
+    ///
+    /// It must permit this client to read the node, because the node is watched. Otherwise the node
+    /// is created, and its [state](PersistentNode::state) is
+    /// [`Refused`](PersistentNodeState::Refused).
+    pub fn acl(self, acl: impl Into<Arc<[Acl]>>) -> Self {
+        Self {
+            acl: Some(acl.into()),
+            ..self
+        }
+    }
+
+    /// Takes over an existing node, whenever there is one at the path: sets its data, and deletes
+    /// it at close. The node keeps its mode and its ACL. Use this if a process may find the node of
+    /// its last run.
+    ///
+    /// With a sequential mode, only a node whose number this persistent node has, and that may be
+    /// the result of a create whose reply was lost; any other node keeps its number, and this one
+    /// takes another.
+    ///
+    /// An ephemeral node is never taken over, because it is deleted with another session. No effect
+    /// with ephemeral modes, or together with [`with_protection`](Self::with_protection).
+    pub fn adopt_existing(self) -> Self {
+        Self {
+            adopts: true,
+            ..self
+        }
+    }
+}
+
+/// An error of a [`PersistentNode`](crate::PersistentNode).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PersistentNodeError {
+    /// An error of the client.
+    #[error(transparent)]
+    Client(#[from] curator_client::Error),
+    /// At the deadline, another owner had a node at the path. The persistent node waits until it is
+    /// deleted.
+    #[error("{path} was not created within {after:?}: the node belongs to {}", owner_text(*owner))]
+    ForeignOwner {
+        /// The node.
+        path: ZPath,
+        /// The session that it belongs to; 0 if it is not ephemeral.
+        owner: i64,
+        /// How long the call waited.
+        after: Duration,
+    },
+    /// At the deadline, the server refused to create, read or adopt the node. The request is
+    /// retried, in case the cause is repaired.
+    #[error("{path} was not created within {after:?}: {cause}")]
+    Refused {
+        /// The node, without the number of a sequential one.
+        path: ZPath,
+        /// How long the call waited.
+        after: Duration,
+        /// Why.
+        #[source]
+        cause: curator_client::Error,
+    },
+    /// At the deadline, the node was not known to exist: there was no connection, or the create was
+    /// still in flight.
+    #[error("{path} was not created within {after:?}{}", cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default())]
+    NotCreated {
+        /// The node, without the number of a sequential one.
+        path: ZPath,
+        /// How long the call waited.
+        after: Duration,
+        /// Why there was no connection, if there was none.
+        #[source]
+        cause: Option<curator_client::Error>,
+    },
+    /// The node was not deleted within the client's close timeout. The deletion continues in the
+    /// background while the client is open.
+    #[error("{path} was not deleted within {after:?}; the deletion continues in the background")]
+    DeletePending {
+        /// The node, without a sequence number that is not known.
+        path: ZPath,
+        /// The client's close timeout.
+        after: Duration,
+    },
+    /// The server refused to delete the node, for example because of its parent's ACL or its
+    /// children. The node stays; an ephemeral one until its session ends.
+    #[error("{path} cannot be deleted: {cause}")]
+    DeleteRefused {
+        /// The node.
+        path: ZPath,
+        /// Why.
+        #[source]
+        cause: curator_client::Error,
+    },
+    /// The persistent node was closed.
+    #[error("the persistent node {path} is closed")]
+    Closed {
+        /// The node, as configured.
+        path: ZPath,
+    },
+    /// The task of the persistent node has panicked, in user code (an ACL provider), or because of
+    /// a defect.
+    #[error("the task of the persistent node {path} has panicked: {message}")]
+    Panicked {
+        /// The node, as configured.
+        path: ZPath,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+debug_as_text!(PersistentNodeError);
+
+/// The owner of a node, as text.
+fn owner_text(owner: i64) -> String {
+    match owner {
+        0 => "another client (it is not ephemeral)".to_owned(),
+        session => format!("session {session:#x}"),
+    }
+}
+
+impl PersistentNodeError {
+    /// Whether the call can succeed if repeated unchanged.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Client(error) => error.is_retryable(),
+            Self::ForeignOwner { .. } | Self::NotCreated { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the cause is that this program has closed the client, or the persistent node.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(
+            self,
+            Self::Client(curator_client::Error::Closed) | Self::Closed { .. }
+        )
+    }
+
+    /// Whether the requested change may have been applied, or may be applied later: the node is
+    /// kept until it is closed, and a request may have been in flight when the persistent node or
+    /// its client ended.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Client(
+                curator_client::Error::Closed | curator_client::Error::ClientEnded { .. },
+            ) => Outcome::Unknown,
+            Self::Client(error) => error.outcome(),
+            Self::DeleteRefused { .. } => Outcome::NotApplied,
+            _ => Outcome::Unknown,
+        }
+    }
+}
+
+impl From<InvalidPath> for PersistentNodeError {
+    fn from(error: InvalidPath) -> Self {
+        Self::Client(error.into())
+    }
+}
+
+impl TaskError for PersistentNodeError {
+    fn panicked(path: ZPath, message: String) -> Self {
+        Self::Panicked { path, message }
     }
 }
