@@ -131,7 +131,6 @@ mod changes;
 mod codec;
 mod config;
 mod debug;
-pub mod driver;
 mod engine;
 mod error;
 pub mod fencing;
@@ -142,15 +141,37 @@ mod leader;
 mod lock;
 mod owner;
 mod persistent;
-mod shared;
 #[cfg(feature = "serde")]
-mod text;
+mod serialize;
+mod shared;
 mod wait;
 
 /// The client: all of the crate `curator-client`.
 pub mod client {
     #[doc(inline)]
     pub use curator_client::*;
+}
+
+pub mod driver {
+    //! Drivers: a driver names the nodes of a lock and decides which node owns the lock.
+    //!
+    //! Most programs need no driver. A program needs one for a lock on a path where other programs
+    //! already use different node names, and passes it to
+    //! [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver). If only the lock name
+    //! differs, use [`StandardLockInternalsDriver::with_lock_name`]; otherwise, implement
+    //! [`LockInternalsDriver`].
+    //!
+    //! These types come from the crate [`curator_protocol`], which has the protocol of the locks
+    //! without I/O.
+
+    #[doc(no_inline)]
+    pub use curator_protocol::Uuid;
+    #[doc(inline)]
+    pub use curator_protocol::{
+        LockInternalsDriver, ParticipantKind, Queue, QueueEntry, ReadLockInternalsDriver,
+        SequenceOverflow, StandardLockInternalsDriver, Verdict, WriteLockInternalsDriver,
+        sequence_after,
+    };
 }
 
 pub use crate::atomic::{AtomicValue, DistributedAtomicLong, DistributedAtomicValue, IdGenerator};

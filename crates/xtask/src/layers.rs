@@ -91,7 +91,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-recipes",
         &[
-            &["text"],
+            &["serialize"],
             &["leader", "atomic"],
             &["lock"],
             &["group"],

@@ -368,11 +368,7 @@ struct QueueHead {
 }
 
 impl QueueHead {
-    fn new(
-        client: &CuratorClient,
-        dir: ZPath,
-        driver: StandardLockInternalsDriver,
-    ) -> Self {
+    fn new(client: &CuratorClient, dir: ZPath, driver: StandardLockInternalsDriver) -> Self {
         Self {
             client: client.clone(),
             dir,
