@@ -1,23 +1,22 @@
-//! Follows the instances of a service.
+//! Follows the instances of a service, and reports their changes to each consumer.
 
-mod events;
-
+use std::future::ready;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curator_recipes::client::{CuratorClient, ZPath};
 use curator_recipes::{
-    CacheError, CacheState, CuratorCache, CuratorCacheBuilder, Latest, Snapshot,
+    CacheError, CacheEvent, CacheState, CachedNode, Changes, CuratorCache, CuratorCacheBuilder,
+    Latest, Snapshot,
 };
 use derive_where::derive_where;
+use futures_util::StreamExt as _;
 
-pub use self::events::{ServiceEvent, ServiceEvents};
 use crate::debug::debug_line;
 use crate::error::DiscoveryError;
-use crate::found::Instances;
+use crate::found::{FoundInstance, Instances, ReadLog};
 use crate::payload::{Payload, RawJson};
-use crate::read_log::ReadLog;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 
@@ -230,7 +229,7 @@ impl<P: Payload> ServiceCache<P> {
     /// The changes of the instances on the servers, for one consumer. Any number of streams can be
     /// open. [`WhenStale`] has no effect on them.
     pub fn events(&self) -> ServiceEvents<P> {
-        events::events(&self.cache, &self.log)
+        events(&self.cache, &self.log)
     }
 
     /// Ends the cache for all handles. The known instances stay readable, unless
@@ -246,4 +245,79 @@ impl<P: Payload> ServiceCache<P> {
     pub async fn close(&self) -> Result<()> {
         Ok(self.cache.close().await?)
     }
+}
+
+/// A change of a service.
+///
+/// Curator's `ServiceCacheListener` does not report what has changed.
+#[derive_where(Debug)]
+#[non_exhaustive]
+pub enum ServiceEvent<P = RawJson> {
+    /// An instance was added.
+    Inserted(FoundInstance<P>),
+    /// The contents of an instance were set.
+    Changed {
+        /// The instance before.
+        old: FoundInstance<P>,
+        /// The instance now.
+        new: FoundInstance<P>,
+    },
+    /// The instance was removed, or cannot be parsed any more. These are its last known contents.
+    Removed(FoundInstance<P>),
+    /// The instances are up to date: the first load is complete, or all changes of an outage were
+    /// reported.
+    Ready,
+    /// This consumer was too slow, and events were dropped. Contains the current instances; later
+    /// events build on them.
+    Resync(Instances<P>),
+}
+
+/// The changes of a service, for one consumer; made by
+/// [`ServiceCache::events`](crate::ServiceCache::events).
+///
+/// Implements [`Stream`](futures_core::Stream); [`next`](Changes::next) works without importing the
+/// trait. The stream starts with an [`Inserted`](ServiceEvent::Inserted) for each known instance,
+/// and [`Ready`](ServiceEvent::Ready) if they are up to date. It ends with the cache.
+///
+/// # Guarantees
+///
+/// Those of [`CacheEvents`](curator_recipes::CacheEvents): applying all events gives the instances.
+/// An instance that was registered again between two reads is reported as removed and inserted,
+/// even with the same contents. Nodes that cannot be parsed are left out.
+///
+/// # Cancel safety
+///
+/// Dropping the future of `next` loses no event.
+pub type ServiceEvents<P = RawJson> = Changes<ServiceEvent<P>>;
+
+fn events<P: Payload>(cache: &CuratorCache, log: &Arc<ReadLog>) -> ServiceEvents<P> {
+    let (service, log) = (cache.path().clone(), log.clone());
+    Changes::new(
+        cache
+            .events()
+            .filter_map(move |event| ready(translate(&service, event, &log))),
+    )
+}
+
+/// `None` for events of nodes that cannot be parsed.
+fn translate<P: Payload>(
+    service: &ZPath,
+    event: CacheEvent,
+    log: &ReadLog,
+) -> Option<ServiceEvent<P>> {
+    let instance = |node: &CachedNode| FoundInstance::of(node).ok();
+    Some(match event {
+        CacheEvent::Created(node) => ServiceEvent::Inserted(instance(&node)?),
+        CacheEvent::Changed { old, new } => match (instance(&old), instance(&new)) {
+            (Some(old), Some(new)) => ServiceEvent::Changed { old, new },
+            (None, Some(new)) => ServiceEvent::Inserted(new),
+            (old, None) => ServiceEvent::Removed(old?),
+        },
+        CacheEvent::Deleted(node) => ServiceEvent::Removed(instance(&node)?),
+        CacheEvent::Ready => ServiceEvent::Ready,
+        CacheEvent::Resync(nodes) => {
+            ServiceEvent::Resync(Instances::of(service, &nodes, None, log))
+        }
+        _ => return None,
+    })
 }

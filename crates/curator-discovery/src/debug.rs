@@ -1,4 +1,5 @@
-//! `Debug` for handles, for errors, and for values that contain the data of nodes.
+//! `Debug` for handles, for errors, and for values that contain the data of nodes; foreign text on
+//! one line.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -64,4 +65,45 @@ pub(crate) fn write_text(error: &impl Display, f: &mut Formatter<'_>) -> fmt::Re
             }
             other => f.write_char(other),
         })
+}
+
+/// The most characters of one text.
+const LONGEST: usize = 300;
+
+/// The first 300 characters of a text, followed by `…` if it is longer. Control characters are
+/// escaped.
+pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut characters = self.0.chars();
+        for character in characters.by_ref().take(LONGEST) {
+            write!(f, "{}", character.escape_debug())?;
+        }
+        if characters.next().is_some() {
+            f.write_char('…')
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_escaped_and_truncated() {
+        assert_eq!(Escaped("/orders/ä").to_string(), "/orders/ä");
+        assert_eq!(
+            Escaped("a\nb\u{1b}\u{202e}\u{2028}").to_string(),
+            "a\\nb\\u{1b}\\u{202e}\\u{2028}"
+        );
+        let exact = "é".repeat(LONGEST);
+        assert_eq!(Escaped(&exact).to_string(), exact);
+        assert_eq!(
+            Escaped(&format!("{exact}é")).to_string(),
+            format!("{exact}…")
+        );
+    }
 }

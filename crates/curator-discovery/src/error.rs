@@ -4,9 +4,8 @@ use curator_recipes::client::{Error as ClientError, InvalidPath, Outcome, Stat, 
 use curator_recipes::{CacheError, PersistentNodeError};
 use serde_json::error::Category;
 
-use crate::debug::debug_as_text;
+use crate::debug::{Escaped, debug_as_text};
 use crate::service_type::ServiceType;
-use crate::text::Escaped;
 
 /// An error of service discovery.
 #[derive(Clone, thiserror::Error)]

@@ -1,18 +1,17 @@
-//! Instances as read from the servers.
+//! Instances as read from the servers, and the log of the nodes that cannot be read as instances.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curator_recipes::client::{Stat, ZPath};
+use curator_recipes::client::{CuratorClient, FailureLog, Recovery, Stat, ZPath, source};
 use curator_recipes::{CacheState, CachedNode, Lookup, Snapshot};
 use derive_where::derive_where;
 
-use crate::debug::debug_line;
+use crate::debug::{Escaped, debug_line};
 use crate::error::UnreadableInstance;
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
-use crate::read_log::ReadLog;
 
 /// An instance and its node. Clones share the instance. Dereferences to the [`ServiceInstance`].
 #[derive_where(Clone)]
@@ -180,5 +179,50 @@ impl<P> Instances<P> {
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.state
+    }
+}
+
+/// The log lines of a cache, shared by its handles and streams.
+pub(crate) struct ReadLog {
+    /// The name of the client.
+    client: String,
+    service: ZPath,
+    failures: Mutex<FailureLog>,
+}
+
+impl ReadLog {
+    pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Self {
+        Self {
+            client: client.name().to_owned(),
+            service,
+            failures: Mutex::default(),
+        }
+    }
+
+    /// Must not be held while a line is logged: a subscriber may ask for the instances.
+    fn failures(&self) -> MutexGuard<'_, FailureLog> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node cannot be read.
+    pub(crate) fn failed(&self, unreadable: &UnreadableInstance) {
+        let UnreadableInstance { path, cause, .. } = unreadable;
+        let is_logged = self
+            .failures()
+            .failed(format_args!("{path}: {cause}"), source::now());
+        if is_logged {
+            tracing::warn!(client = self.client, path = %Escaped(path.as_str()), %cause, "service discovery: a node cannot be read as an instance, and is left out");
+        }
+    }
+
+    /// All nodes can be read.
+    pub(crate) fn recovered(&self) {
+        let recovered = self.failures().recovered(source::now());
+        if let Some(Recovery {
+            lasted, failures, ..
+        }) = recovered
+        {
+            tracing::info!(client = self.client, path = %Escaped(self.service.as_str()), ?lasted, failures, "service discovery: all nodes can be read as instances again");
+        }
     }
 }

@@ -38,10 +38,8 @@ mod found;
 mod instance;
 mod payload;
 mod provider;
-mod read_log;
 mod registration;
 mod service_type;
-mod text;
 mod uri_spec;
 
 pub use curator_recipes::{

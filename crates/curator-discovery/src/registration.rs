@@ -7,11 +7,10 @@ use curator_recipes::client::{CuratorClient, Outcome, ZPath};
 use curator_recipes::{Latest, PersistentNode, PersistentNodeError, PersistentNodeState};
 use derive_where::derive_where;
 
-use crate::debug::debug_line;
+use crate::debug::{Escaped, debug_line};
 use crate::error::{DiscoveryError, InvalidInstance};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
-use crate::text::Escaped;
 
 type Result<T> = std::result::Result<T, DiscoveryError>;
 

@@ -157,8 +157,8 @@ pub mod driver {
     //!
     //! Most programs need no driver. A program needs one for a lock on a path where other programs
     //! already use different node names, and passes it to
-    //! [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver). If only the lock name
-    //! differs, use [`StandardLockInternalsDriver::with_lock_name`]; otherwise, implement
+    //! [`InterProcessMutex::with_driver`](crate::InterProcessMutex::with_driver). If only the lock
+    //! name differs, use [`StandardLockInternalsDriver::with_lock_name`]; otherwise, implement
     //! [`LockInternalsDriver`].
     //!
     //! These types come from the crate [`curator_protocol`], which has the protocol of the locks
