@@ -49,26 +49,28 @@ impl<P: Payload + PartialEq> ServiceCache<P> {
         S: Send + 'static,
         F: FnMut(&FoundInstance<P>) -> Option<S> + Send + 'static,
     {
-        let (cache, mut offered, mut snapshots) =
-            (self.clone(), BTreeMap::new(), self.cache.snapshots());
+        let cache = self.clone();
+        let mut offered = BTreeMap::new();
+        let mut snapshots = self.cache.snapshots();
         snapshots.mark_changed();
         let keeps = self.keeps_stale();
-        let next = move |snapshots: Option<Latest<Snapshot>>| async move {
-            let mut snapshots = snapshots?;
-            snapshots.changed().await.ok()?;
-            let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
-            // After its end, a cache that keeps its instances has no change.
-            if has_ended && keeps {
-                None
-            } else {
-                Some(((), (!has_ended).then_some(snapshots)))
-            }
-        };
-        let changes = move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make));
         Changes::new(
-            stream::unfold(Some(snapshots), next)
-                .flat_map(changes)
-                .map(Ok),
+            stream::unfold(
+                Some(snapshots),
+                move |snapshots: Option<Latest<Snapshot>>| async move {
+                    let mut snapshots = snapshots?;
+                    snapshots.changed().await.ok()?;
+                    let has_ended = matches!(snapshots.get_and_update().state(), CacheState::Ended);
+                    // After its end, a cache that keeps its instances has no change.
+                    if has_ended && keeps {
+                        None
+                    } else {
+                        Some(((), (!has_ended).then_some(snapshots)))
+                    }
+                },
+            )
+            .flat_map(move |()| stream::iter(compare(&mut offered, &cache.instances(), &mut make)))
+            .map(Ok),
         )
     }
 }

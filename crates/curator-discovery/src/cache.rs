@@ -291,7 +291,8 @@ pub enum ServiceEvent<P = RawJson> {
 pub type ServiceEvents<P = RawJson> = Changes<ServiceEvent<P>>;
 
 fn events<P: Payload>(cache: &CuratorCache, log: &Arc<ReadLog>) -> ServiceEvents<P> {
-    let (service, log) = (cache.path().clone(), log.clone());
+    let service = cache.path().clone();
+    let log = log.clone();
     Changes::new(
         cache
             .events()

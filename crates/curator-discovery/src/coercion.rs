@@ -211,8 +211,7 @@ impl Visitor<'_> for TypeVisitor {
         if let Ok(number) = text.parse() {
             return self.visit_u64(number);
         }
-        let named = ServiceType::deserialize(StrDeserializer::<NameError>::new(text));
-        named
+        ServiceType::deserialize(StrDeserializer::<NameError>::new(text))
             .map(Type)
             .map_err(|_| E::invalid_value(Unexpected::Other("text"), &self))
     }
@@ -225,10 +224,9 @@ impl Visitor<'_> for TypeVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Type, E> {
-        let service_type = usize::try_from(number)
+        usize::try_from(number)
             .ok()
-            .and_then(|number| TYPES.get(number));
-        service_type
+            .and_then(|number| TYPES.get(number))
             .copied()
             .map(Type)
             .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))

@@ -12,8 +12,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::cache::{ServiceCache, ServiceCacheBuilder};
 use crate::debug::debug_line;
-use crate::error::UnreadableInstance;
-use crate::error::{DiscoveryError, InvalidInstance};
+use crate::error::{DiscoveryError, InvalidInstance, UnreadableInstance};
 use crate::found::{FoundInstance, Instances, Read};
 use crate::instance::ServiceInstance;
 use crate::payload::{Payload, RawJson};
@@ -145,20 +144,16 @@ impl<P: Payload> ServiceDiscovery<P> {
             }
             .into());
         }
-        let (path, data) = (
-            self.node(&instance.name, &instance.id)?,
-            instance.to_json()?.into(),
-        );
+        let path = self.node(&instance.name, &instance.id)?;
+        let data = instance.to_json()?.into();
         let acl = self.client.acl_for(&path);
-        let (client, node) = (
-            &self.client,
-            &NodeSpec {
-                path,
-                data,
-                mode: CreateMode::Persistent,
-                acl,
-            },
-        );
+        let client = &self.client;
+        let node = &NodeSpec {
+            path,
+            data,
+            mode: CreateMode::Persistent,
+            acl,
+        };
         client
             .retry_write(|session| publish(client, session, node))
             .await?
@@ -305,7 +300,8 @@ async fn publish(
         rounds += 1;
         let written = match session.exists(&node.path).await? {
             Some(stat) if stat.ephemeral_owner != 0 => {
-                let (path, owner) = (node.path.clone(), stat.ephemeral_owner);
+                let path = node.path.clone();
+                let owner = stat.ephemeral_owner;
                 return Ok(Err(DiscoveryError::Registered { path, owner }));
             }
             Some(stat) => session

@@ -273,11 +273,10 @@ impl<P: Payload> ServiceInstance<P> {
     pub fn to_json(&self) -> Result<Vec<u8>, InvalidInstance> {
         serde_json::to_vec(self).map_err(|error| {
             // Only the payload can fail to serialize. Its own error is typed.
-            let payload = self
-                .payload
+            self.payload
                 .as_ref()
-                .and_then(|payload| payload::to_raw(payload).err());
-            payload.unwrap_or_else(|| InvalidInstance::unwritable(&error))
+                .and_then(|payload| payload::to_raw(payload).err())
+                .unwrap_or_else(|| InvalidInstance::unwritable(&error))
         })
     }
 }
@@ -348,8 +347,8 @@ fn take<T: DeserializeOwned>(
     let Some(json) = fields.remove(field) else {
         return Ok(None);
     };
-    let read = serde_json::from_str(json.as_str());
-    read.map(Some)
+    serde_json::from_str(json.as_str())
+        .map(Some)
         .map_err(|_| InvalidInstance::field(field, expected))
 }
 

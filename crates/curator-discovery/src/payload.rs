@@ -82,8 +82,8 @@ impl RawJson {
     ///
     /// When the value cannot be serialized.
     pub fn new(value: &impl Serialize) -> Result<Self, InvalidInstance> {
-        let raw = serde_json::value::to_raw_value(value);
-        raw.map(Self)
+        serde_json::value::to_raw_value(value)
+            .map(Self)
             .map_err(|error| InvalidInstance::unwritable(&error))
     }
 
@@ -99,8 +99,8 @@ impl RawJson {
     ///
     /// When the JSON does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InvalidInstance> {
-        let parsed = serde_json::from_str(self.as_str());
-        parsed.map_err(|error| InvalidInstance::payload(std::any::type_name::<T>(), &error))
+        serde_json::from_str(self.as_str())
+            .map_err(|error| InvalidInstance::payload(std::any::type_name::<T>(), &error))
     }
 }
 

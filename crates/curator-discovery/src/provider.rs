@@ -121,10 +121,11 @@ impl<P: Payload> ServiceProvider<P> {
         let instances = self.cache.instances();
         let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
         rests.forget(source::now());
-        let offered = instances
+        instances
             .iter()
-            .filter(|instance| instance.is_in_service() && !rests.is_resting(instance));
-        offered.cloned().collect()
+            .filter(|instance| instance.is_in_service() && !rests.is_resting(instance))
+            .cloned()
+            .collect()
     }
 
     /// Notes that a request to this instance has failed. The error counts for this registration:

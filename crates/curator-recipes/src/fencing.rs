@@ -304,15 +304,14 @@ impl FromStr for FencingToken {
     fn from_str(text: &str) -> Result<Self, InvalidFencingToken> {
         // Checks the digits, because the integer parser also accepts a `+`, which `Display` never
         // writes.
-        let number = text
-            .bytes()
+        text.bytes()
             .all(|byte| byte.is_ascii_digit())
             .then(|| text.parse().ok())
-            .flatten();
-        let token = number.and_then(|number: i64| Self::try_from(number).ok());
-        token.ok_or_else(|| InvalidFencingToken {
-            value: text.to_owned(),
-        })
+            .flatten()
+            .and_then(|number: i64| Self::try_from(number).ok())
+            .ok_or_else(|| InvalidFencingToken {
+                value: text.to_owned(),
+            })
     }
 }
 

@@ -74,7 +74,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     }
 
     /// Attempts the change until it is applied or fails. Returns `None` when the policy for
-    /// conflicts gives up.
+    /// conflicts stops.
     async fn contend(
         &self,
         change: &Change<'_, T>,
@@ -98,16 +98,18 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                     }
                 }
                 Err(ValueError::Client(error)) => {
-                    let paused = failures.pause(error).await;
-                    paused.map_err(|cause| match receipt.as_deref() {
-                        Some(receipt) if sent.is_some() && receipt.is_in_doubt() => {
-                            ValueError::OutcomeUnknown {
-                                path: self.path().clone(),
-                                cause,
+                    failures
+                        .pause(error)
+                        .await
+                        .map_err(|cause| match receipt.as_deref() {
+                            Some(receipt) if sent.is_some() && receipt.is_in_doubt() => {
+                                ValueError::OutcomeUnknown {
+                                    path: self.path().clone(),
+                                    cause,
+                                }
                             }
-                        }
-                        _ => cause.into(),
-                    })?;
+                            _ => cause.into(),
+                        })?;
                 }
                 done => return done,
             }
@@ -176,8 +178,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     /// Reads the node. If `needs_sync`, sends a `sync` first, because the last read may have been
     /// outdated.
     async fn read(&self, session: &Session, needs_sync: bool) -> ClientResult<Read> {
-        let sync = || needs_sync.then(|| session.sync(self.path()));
-        let (synced, read) = session.pipelined(|| (sync(), session.get_data(self.path())));
+        let (synced, read) = session.pipelined(|| {
+            (
+                needs_sync.then(|| session.sync(self.path())),
+                session.get_data(self.path()),
+            )
+        });
         if let Some(synced) = synced {
             synced.await?;
         }
@@ -258,8 +264,9 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                             let Some(seeded) = self.create_with_seed(session).await? else {
                                 return Ok(None);
                             };
-                            let (path, data, version) =
-                                (self.path().clone(), data.into(), Some(seeded.version));
+                            let path = self.path().clone();
+                            let data = data.into();
+                            let version = Some(seeded.version);
                             operation = TransactionOperation::SetData {
                                 path,
                                 data,
@@ -316,7 +323,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
                 is_written: false,
             }),
             Settlement::InUse { is_in_doubt } => {
-                let (path, receipt) = (self.path().clone(), receipt.path.clone());
+                let path = self.path().clone();
+                let receipt = receipt.path.clone();
                 Err(ValueError::ReceiptInUse {
                     path,
                     receipt,

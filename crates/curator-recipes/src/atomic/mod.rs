@@ -132,7 +132,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self
     }
 
-    /// When the retry policy gives up, the change waits for a mutex at `lock_path`, and then
+    /// When the retry policy permits no more retries, the change waits for a mutex at `lock_path`, and then
     /// retries as often again. This helps if many clients change the value all the time; clients in
     /// their first attempts do not acquire the mutex, and can still cause conflicts.
     ///
@@ -305,11 +305,12 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         &self,
         change: impl Fn(&T) -> Option<T> + Send + Sync,
     ) -> Result<AtomicValue<T>> {
-        let declined = || ValueError::Declined {
-            path: self.path().clone(),
-        };
-        self.try_update(|value| change(value).ok_or_else(declined))
-            .await
+        self.try_update(|value| {
+            change(value).ok_or_else(|| ValueError::Declined {
+                path: self.path().clone(),
+            })
+        })
+        .await
     }
 
     /// Like [`update`](Self::update), for a `change` that returns an error.

@@ -79,13 +79,16 @@ impl DistributedAtomicLong {
     ///
     /// The same as `update`.
     pub async fn add(&self, delta: i64) -> Result<AtomicValue<i64>> {
-        let overflow = |value| ValueError::Overflow {
-            path: self.path().clone(),
-            value,
-            delta,
-        };
-        self.try_update(|&value| value.checked_add(delta).ok_or_else(|| overflow(value)))
-            .await
+        self.try_update(|&value| {
+            value
+                .checked_add(delta)
+                .ok_or_else(|| ValueError::Overflow {
+                    path: self.path().clone(),
+                    value,
+                    delta,
+                })
+        })
+        .await
     }
 }
 
@@ -194,11 +197,13 @@ impl IdGenerator {
             match self.counter.add(i64::from(self.block)).await {
                 Ok(taken) => return Ok(taken.post_value),
                 Err(ValueError::OutcomeUnknown { cause, .. }) => {
-                    let unknown = |cause| ValueError::OutcomeUnknown {
-                        path: self.path().clone(),
-                        cause,
-                    };
-                    failures.pause(cause).await.map_err(unknown)?;
+                    failures
+                        .pause(cause)
+                        .await
+                        .map_err(|cause| ValueError::OutcomeUnknown {
+                            path: self.path().clone(),
+                            cause,
+                        })?;
                 }
                 Err(error) => return Err(error),
             }

@@ -262,15 +262,16 @@ impl Receipt {
 /// Returns what the node is, if it cannot keep a receipt. A node without data may have been created
 /// for it.
 fn not_for_receipts(data: &[u8], stat: &Stat) -> Option<UnsuitableNode> {
-    let is_receipt = || {
-        let words: Vec<_> = str::from_utf8(data)
-            .unwrap_or_default()
-            .split(' ')
-            .collect();
-        matches!(words[..], [number, _, attempt] if number.parse::<u64>().is_ok() && attempt.parse::<u64>().is_ok())
-    };
-    let cause = unsuitable(stat, || MayBeEmpty::No);
-    cause.or_else(|| (!data.is_empty() && !is_receipt()).then_some(UnsuitableNode::NotAReceipt))
+    unsuitable(stat, || MayBeEmpty::No)
+        .or_else(|| (!data.is_empty() && !is_receipt(data)).then_some(UnsuitableNode::NotAReceipt))
+}
+
+fn is_receipt(data: &[u8]) -> bool {
+    let words: Vec<_> = str::from_utf8(data)
+        .unwrap_or_default()
+        .split(' ')
+        .collect();
+    matches!(words[..], [number, _, attempt] if number.parse::<u64>().is_ok() && attempt.parse::<u64>().is_ok())
 }
 
 /// Whether another client has changed, created or deleted the node since it was read.

@@ -78,7 +78,7 @@ impl CuratorCacheBuilder {
 
     /// Includes only the children of the root: like [`max_depth(1)`](Self::max_depth), without the
     /// root itself. The root is read for the names of its children, but lookups, snapshots and
-    /// events leave it out. If this client may not read the root, lookups return
+    /// events leave it out. If this client cannot read the root, lookups return
     /// [`Denied`](super::Lookup::Denied).
     ///
     /// Curator's `PathChildrenCache`.
@@ -134,7 +134,7 @@ impl CuratorCacheBuilder {
 
     /// Sets the interval after which everything is read again, at least a millisecond. By default,
     /// there is no such interval, because the servers send an event for each change, except when
-    /// permissions change and, on most servers, for nodes that this client may not read: see the
+    /// permissions change and, on most servers, for nodes that this client cannot read: see the
     /// caveats of [`CuratorCache`].
     pub fn resync_every(mut self, interval: Duration) -> Self {
         self.resync_every = Some(interval);

@@ -260,7 +260,7 @@ impl LiveTree {
         match event {
             TreeEvent::DataChanged(path) => self.record(path),
             TreeEvent::Created(path) | TreeEvent::Deleted(path) => {
-                // The parent's stat has changed, for which there is no event.
+                // The parent's stat has changed, which causes no event.
                 if let Some(parent) = path.parent().filter(|_| self.tree.scope.contains(&path)) {
                     self.record(parent);
                 }

@@ -66,7 +66,7 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///   may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
-/// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is that of slow consumers.
+/// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is the memory of slow consumers.
 ///
 /// # Caveats
 ///
@@ -74,7 +74,7 @@ type Result<T> = std::result::Result<T, CacheError>;
 /// [`state`](Self::state) reports whether it is current. In a write that depends on cached data,
 /// compare versions.
 ///
-/// Nodes that this client may not read are [`Denied`](Lookup::Denied), and so are all nodes below
+/// Nodes that this client cannot read are [`Denied`](Lookup::Denied), and so are all nodes below
 /// them: the cache could not list those that are readable. A changed permission is detected at the
 /// next event of the node or of a node below it, after a reconnect, or by
 /// [`resync_every`](CuratorCacheBuilder::resync_every). Servers since 3.8.4 and 3.9.2 send no

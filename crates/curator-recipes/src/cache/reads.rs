@@ -83,9 +83,11 @@ impl Batches {
         in_flight: usize,
     ) -> Batch {
         let mut batch = Batch::new();
-        let (mut request, mut reply) = (ReadOperation::Data(ZPath::root()).size(), 0);
+        let mut request = ReadOperation::Data(ZPath::root()).size();
+        let mut reply = 0;
         while let Some(first) = wanted.first_entry() {
-            let (path, list) = (first.key(), *first.get() == Listing::Now);
+            let path = first.key();
+            let list = *first.get() == Listing::Now;
             let known = tree.known_length(path);
             let (data, children) = known.unwrap_or((self.estimate, 0));
             request += (1 + usize::from(list)) * ReadOperation::Data(path.clone()).size();
@@ -231,7 +233,8 @@ impl Reads {
         tree: &mut Tree,
     ) -> Result<(usize, usize)> {
         let mut replies = replies.into_iter();
-        let (mut unread, mut bytes) = (0, 0);
+        let mut unread = 0;
+        let mut bytes = 0;
         for (path, listing) in batch {
             let is_unread = tree.known_length(path).is_none();
             unread += usize::from(is_unread);

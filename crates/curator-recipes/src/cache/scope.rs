@@ -1,4 +1,4 @@
-//! Decides which nodes belong to a cache, and records which of them its client may not read.
+//! Decides which nodes belong to a cache, and records which of them its client cannot read.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -42,12 +42,11 @@ impl Scope {
         let Some(filter) = &self.filter else {
             return true;
         };
-        let is_below_root = |node: &ZPath| node.as_str().len() > self.root.as_str().len();
         // From the top down, because the filter can exclude an ancestor. The ancestors share the
         // text of `path`.
         path.ancestors()
             .chain([path.clone()])
-            .filter(is_below_root)
+            .filter(|node| node.as_str().len() > self.root.as_str().len())
             .all(|node| filter(&node))
     }
 

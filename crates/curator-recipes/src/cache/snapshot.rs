@@ -14,7 +14,7 @@ use crate::debug::debug_line;
 /// them. The crate `imbl` is not used, because `deny.toml` does not allow its licence, MPL-2.0.
 pub(super) type Nodes = RedBlackTreeMapSync<ZPath, Entry>;
 
-/// A node in a cache; `None` if this client may not read it.
+/// A node in a cache; `None` if this client cannot read it.
 pub(super) type Entry = Option<CachedNode>;
 
 /// A node as a cache has read it. Clones share it.
@@ -76,7 +76,7 @@ pub enum Lookup {
     Present(CachedNode),
     /// There is no such node.
     Absent,
-    /// This client may not read the node, or one of its ancestors.
+    /// This client cannot read the node, or one of its ancestors.
     Denied,
     /// Not known: the node is not loaded yet, or does not belong to this cache.
     Unknown,
@@ -164,7 +164,7 @@ impl Snapshot {
     }
 
     /// The children of a node, ordered by name. The time depends on the number of children, hardly
-    /// on that of other nodes.
+    /// on the number of other nodes.
     pub fn children(&self, parent: &ZPath) -> impl Iterator<Item = &CachedNode> {
         children(&self.nodes, parent).filter_map(|(_, entry)| entry.as_ref())
     }
@@ -184,10 +184,10 @@ impl Snapshot {
             .find_map(|(_, entry)| entry.as_ref())
     }
 
-    /// The number of nodes, including those that may not be read.
+    /// The number of nodes, including the unreadable ones.
     #[must_use]
     pub fn len(&self) -> usize {
-        // A hidden root is among the nodes only if it may not be read.
+        // A hidden root is among the nodes only if it cannot be read.
         let is_root_hidden = !self.scope.shows_root && self.nodes.contains_key(&self.scope.root);
         self.nodes.size() - usize::from(is_root_hidden)
     }
@@ -198,10 +198,11 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// Those children of `parent` that this client may not read, ordered by name.
+    /// The children of `parent` that this client cannot read, ordered by name.
     pub fn denied(&self, parent: &ZPath) -> impl Iterator<Item = &ZPath> {
-        let denied = children(&self.nodes, parent).filter(|(_, entry)| entry.is_none());
-        denied.map(|(path, _)| path)
+        children(&self.nodes, parent)
+            .filter(|(_, entry)| entry.is_none())
+            .map(|(path, _)| path)
     }
 
     /// Whether the cache was up to date when the snapshot was taken.
@@ -255,10 +256,10 @@ pub(super) fn descendants<'a>(
     of: &ZPath,
 ) -> impl Iterator<Item = &'a ZPath> + use<'a> {
     let directory = directory(of);
-    let below = nodes
+    nodes
         .range((first_below(of), Bound::Unbounded))
-        .map(|(path, _)| path);
-    below.take_while(move |path| path.as_str().starts_with(&directory))
+        .map(|(path, _)| path)
+        .take_while(move |path| path.as_str().starts_with(&directory))
 }
 
 /// The prefix of the paths of all descendants.

@@ -37,7 +37,8 @@ pub(super) struct Command {
 impl CuratorCache {
     pub(crate) fn started(options: CuratorCacheBuilder) -> Self {
         let scope = Arc::new(options.scope.clone());
-        let (client, path) = (options.client.clone(), scope.root.clone());
+        let client = options.client.clone();
+        let path = scope.root.clone();
         let (commands, commanded) = watch::channel(Command::default());
         let (caught_up, catches_up) = watch::channel(0);
         let (snapshots, snapshot) = watch::channel(Snapshot::empty(&scope));
@@ -136,7 +137,8 @@ async fn run(
     // Reports the end of the cache to its users.
     drop(publisher);
     // Only now: a log subscriber may read the state and the error.
-    let (client_name, path) = (client.name(), &scope.root);
+    let client_name = client.name();
+    let path = &scope.root;
     if has_failed {
         tracing::warn!(client = client_name, error = %Truncated(&error), "a cache has ended");
     } else {
@@ -178,7 +180,7 @@ struct CacheTask {
     caught_up: watch::Sender<u64>,
     /// `None` before a watch is set, and once its connection has ended.
     watch: Option<RecursiveWatch>,
-    /// The session in which a watch was requested last.
+    /// The last session that a watch was requested in.
     session: Option<WatchingSession>,
     failures: FailureLog,
 }
@@ -220,7 +222,8 @@ impl Followed for CacheTask {
                     lasted, failures, ..
                 }) = self.failures.recovered(source::now())
                 {
-                    let (client, path) = (self.client.name(), Truncated(self.live.tree.root()));
+                    let client = self.client.name();
+                    let path = Truncated(self.live.tree.root());
                     tracing::info!(client, %path, ?lasted, failures, "cache: reads again");
                 }
                 Ok(end)
@@ -235,7 +238,8 @@ impl Followed for CacheTask {
             .errors
             .send_replace(Some(error.clone().into()));
         self.publisher.stale();
-        let (client, path) = (self.client.name(), Truncated(self.live.tree.root()));
+        let client = self.client.name();
+        let path = Truncated(self.live.tree.root());
         // The client logs its outages.
         if !error.is_retryable() && self.failures.failed(error, source::now()) {
             tracing::warn!(client, %path, error = %Truncated(error), "cache: cannot read, and will try again");

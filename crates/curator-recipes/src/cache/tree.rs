@@ -107,12 +107,11 @@ impl Tree {
                 // A restored ensemble can have the listed child again, and the parent as it was
                 // then.
                 self.listed.remove(&parent);
-                let has_children = |parent: &CachedNode| parent.stat().num_children > 0;
                 let may_have_others = self
                     .nodes
                     .get(&parent)
                     .and_then(Option::as_ref)
-                    .is_some_and(has_children);
+                    .is_some_and(|parent| parent.stat().num_children > 0);
                 let is_missing = listing != Listing::IfNew && may_have_others;
                 return if is_missing {
                     Next::ListParent
@@ -291,9 +290,10 @@ impl Tree {
         };
         self.listed
             .insert(path.clone(), (node.stat().pzxid, node.stat().num_children));
-        // A server sends no invalid name.
-        let children = names.iter().filter_map(|name| path.child(name).ok());
-        children
+        names
+            .iter()
+            // A server sends no invalid name.
+            .filter_map(|name| path.child(name).ok())
             .filter(|child| !self.nodes.contains_key(child) && self.scope.contains(child))
             .collect()
     }

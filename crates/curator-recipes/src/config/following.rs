@@ -114,7 +114,7 @@ impl<T> Following<T> {
         log(&self.client, &self.path, &self.failures, status);
     }
 
-    /// Returns an error if the data is older than that of an earlier read over the same connection.
+    /// Returns an error if the data is older than the data of an earlier read over the same connection.
     ///
     /// The first probe of each connection is a write, which proves that its server is up to date.
     /// So if data is older than that read over an earlier connection, the ensemble has lost writes
@@ -170,7 +170,8 @@ fn log(
     failures: &EventFailures<ConfigStatus>,
     status: &ConfigStatus,
 ) {
-    let (client, path) = (client.name(), Truncated(path));
+    let client = client.name();
+    let path = Truncated(path);
     match status {
         ConfigStatus::Invalid {
             error: ConfigError::Invalid { cause, .. },
@@ -213,13 +214,15 @@ pub(super) async fn read_first_value<T: Send + Sync>(
 ) -> Result<Arc<T>, ConfigError> {
     loop {
         let (value, read) = if once {
-            let timed_out = |cause| ConfigError::TimedOut {
-                path: following.node.path.clone(),
-                after: Duration::ZERO,
-                cause,
-            };
-            following.node.client.check_connected().map_err(timed_out)?;
-            following.node.read().await?
+            let node = &mut following.node;
+            node.client
+                .check_connected()
+                .map_err(|cause| ConfigError::TimedOut {
+                    path: node.path.clone(),
+                    after: Duration::ZERO,
+                    cause,
+                })?;
+            node.read().await?
         } else {
             following.next().await?
         };
@@ -248,11 +251,10 @@ pub(super) async fn follow<T: Send + Sync>(
     values: watch::Sender<Arc<T>>,
 ) -> ConfigError {
     let Following { client, status, .. } = &following.node;
-    let (client, status) = (client.clone(), status.clone());
-    let (path, failures) = (
-        following.node.path.clone(),
-        Arc::clone(&following.node.failures),
-    );
+    let client = client.clone();
+    let status = status.clone();
+    let path = following.node.path.clone();
+    let failures = Arc::clone(&following.node.failures);
     tokio::select! {
         biased;
         error = client.closing() => error.into(),
@@ -280,7 +282,7 @@ async fn run<T: Send + Sync>(
             });
         }
         let fired = poll!(pin!(fired(&mut following.node.watch)));
-        // A reply that was processed late may be of a session that is over.
+        // A reply that was processed late may be of a session that has ended.
         if !matches!(
             fired,
             Poll::Ready(Some(WatchEvent::Interrupted | WatchEvent::SessionEnded))

@@ -69,7 +69,7 @@ use crate::engine::task::{RecipeTask, TaskError as _, error_of_reads, panic_mess
 ///
 /// # Caveats
 ///
-/// The value is that of the connected server at the last read: another process may have a newer
+/// The value is what the connected server had at the last read: another process may have a newer
 /// one. Without a connection, the value stays, and the status is [`Stale`](ConfigStatus::Stale).
 ///
 /// If the permission to read the node is withdrawn, most servers send no more events of it: the
@@ -122,7 +122,7 @@ impl<T> Config<T> {
         Latest::new(&self.values)
     }
 
-    /// The status and its changes: whether the value is that of the node, and if not, why. A new
+    /// The status and its changes: whether it is the value of the node, and if not, why. A new
     /// value is in [`values`](Self::values) before the status becomes
     /// [`Current`](ConfigStatus::Current), and is signalled after it.
     #[must_use]
@@ -256,8 +256,9 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
     }
 
     async fn open_within(self, timeout: Option<Duration>) -> Result<Config<T>, ConfigError> {
-        let (client, path, mut following) =
-            (self.client.clone(), self.path.clone(), self.following());
+        let client = self.client.clone();
+        let path = self.path.clone();
+        let mut following = self.following();
         let once = timeout == Some(Duration::ZERO);
         let limit = timeout
             .filter(|_| !once)
@@ -282,11 +283,9 @@ fn spawned<T: Send + Sync + 'static>(
 ) -> Config<T> {
     let node = &mut following.node;
     node.is_open = true;
-    let (client, path, status) = (
-        node.client.clone(),
-        node.path.clone(),
-        node.status.reported.subscribe(),
-    );
+    let client = node.client.clone();
+    let path = node.path.clone();
+    let status = node.status.reported.subscribe();
     let (values, current) = watch::channel(value);
     let task = RecipeTask::start(
         &client,

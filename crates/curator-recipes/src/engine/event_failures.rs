@@ -97,7 +97,7 @@ mod tests {
         failures.superseded();
         let mut due = std::pin::pin!(failures.due(&client));
         assert!(poll!(&mut due).is_pending());
-        // The interval is over.
+        // The interval has ended.
         failures.due.send_replace(Some((Instant::now(), 4)));
         assert_eq!(due.await, 4);
     }

@@ -28,7 +28,7 @@ pub(crate) trait Followed: Send {
 /// If a future of [`next`](Self::next) is dropped, the following call reads again.
 pub(crate) struct Follower<F> {
     pub(crate) node: F,
-    /// Never gives up, however long an outage lasts.
+    /// Retries without a limit, however long an outage lasts.
     retrier: Retrier,
 }
 

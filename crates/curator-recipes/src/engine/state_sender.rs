@@ -30,10 +30,8 @@ pub(crate) struct StateSender<S> {
 
 impl<S: ReportedState> StateSender<S> {
     pub(crate) fn new(client: &CuratorClient) -> Self {
-        let (read, reported) = (
-            watch::Sender::new(S::unknown()),
-            watch::Sender::new(S::unknown()),
-        );
+        let read = watch::Sender::new(S::unknown());
+        let reported = watch::Sender::new(S::unknown());
         Self {
             client: client.clone(),
             read,

@@ -93,7 +93,8 @@ impl<E: TaskError> RecipeTask<E> {
         work: impl Future<Output = E> + Send + 'static,
     ) -> Self {
         let (ended, end) = watch::channel(None);
-        let (at, name) = (path.clone(), client.name().to_owned());
+        let at = path.clone();
+        let name = client.name().to_owned();
         client.spawn(async move {
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let error = done.unwrap_or_else(|panic| {
@@ -136,14 +137,14 @@ impl<E: TaskError> RecipeTask<E> {
         if self.has_forked() {
             return Err(curator_client::Error::Forked.into());
         }
-        let (mut values, mut found) = (values.clone(), None);
-        let mut is_found = |value: &V| {
-            found = find(value);
-            found.is_some()
-        };
+        let mut values = values.clone();
+        let mut found = None;
         tokio::select! {
             biased;
-            _ = values.wait_for(&mut is_found) => {}
+            _ = values.wait_for(|value| {
+                found = find(value);
+                found.is_some()
+            }) => {}
             // The process can fork while this waits.
             error = self.client.closing() => return Err(error.into()),
         }
@@ -171,11 +172,12 @@ impl<E: TaskError> RecipeTask<E> {
 /// The message of a panic that was caught.
 #[expect(clippy::needless_pass_by_value, reason = "what `catch_unwind` returns")]
 pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    let text = panic
+    panic
         .downcast_ref::<String>()
         .map(String::as_str)
-        .or_else(|| panic.downcast_ref().copied());
-    text.unwrap_or("no message").to_owned()
+        .or_else(|| panic.downcast_ref().copied())
+        .unwrap_or("no message")
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ pub(super) struct Campaign {
 enum Next {
     /// The step for the latest intent.
     ByIntent,
-    /// The place in the queue was given up for the command with this number. Wait until its node is
+    /// This participant has left the queue for the command with this number. Wait until its node is
     /// deleted, and report the result.
     Report(u64, Result<()>),
     /// The last handle was dropped.
@@ -198,7 +198,8 @@ impl Campaign {
 
     /// Waits in the queue. The inner error is the next step, if a command ended the wait.
     async fn wait_for_turn(&mut self) -> Result<Result<LockGuard, Next>> {
-        let (mutex, owner) = (self.mutex.clone(), OwnerId::new());
+        let mutex = self.mutex.clone();
+        let owner = OwnerId::new();
         self.queued.send_replace(false);
         let mut queued = self.queued.subscribe();
         let mut connection = self.client.connection_states();
@@ -229,7 +230,8 @@ impl Campaign {
 
     /// Leads until the term ends.
     async fn lead(&mut self, guard: LockGuard) -> Next {
-        let (mut lost, hold) = (guard.loss(), Arc::clone(guard.hold()));
+        let mut lost = guard.loss();
+        let hold = Arc::clone(guard.hold());
         // Skips the report if a client has already requested the lock back: the term ends
         // immediately.
         if !self.is_revocable || !hold.is_revoked() {
@@ -336,7 +338,7 @@ impl Campaign {
             }
         };
         match released {
-            // The result of the wait replaces that of the release: the node is deleted, or the
+            // The result of the wait replaces the result of the release: the node is deleted, or the
             // server refuses to delete it. After a loss, there is no term to end.
             Ok(())
             | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => {

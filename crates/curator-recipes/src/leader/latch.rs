@@ -206,18 +206,17 @@ impl LeaderLatch {
     /// Nothing is lost when the future is dropped: the participant keeps its place.
     pub async fn leadership(&self) -> Result<Leadership> {
         // The state is set after the report.
-        let term = || {
-            self.reports
-                .borrow()
-                .term
-                .clone()
-                .filter(Leadership::is_valid)
-        };
         self.task
-            .until(
-                &self.states,
-                |state| if state.is_leader() { term() } else { None },
-            )
+            .until(&self.states, |state| {
+                if !state.is_leader() {
+                    return None;
+                }
+                self.reports
+                    .borrow()
+                    .term
+                    .clone()
+                    .filter(Leadership::is_valid)
+            })
             .await
     }
 
@@ -279,7 +278,7 @@ impl LeaderLatch {
     }
 
     /// Ends the term, if this participant leads, and joins the end of the queue again. Returns when
-    /// the node of the term is deleted, or its session is over.
+    /// the node of the term is deleted, or its session has ended.
     ///
     /// The term ends for all its [views](Leadership) before the release is sent.
     ///
@@ -297,7 +296,7 @@ impl LeaderLatch {
     }
 
     /// Leaves the queue, and ends the term, until [`stand_by`](Self::stand_by): for a replica that
-    /// is being drained. Returns when its node is deleted, or its session is over. If another
+    /// is being drained. Returns when its node is deleted, or its session has ended. If another
     /// command follows in the meantime, only the latest one is executed.
     ///
     /// # Errors
@@ -346,7 +345,8 @@ impl LeaderLatch {
     /// Once polled, the command is executed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         let client = self.mutex.client();
-        let (after, path) = (client.close_timeout(), self.path().clone());
+        let after = client.close_timeout();
+        let path = self.path().clone();
         let deadline = Deadline::after(after);
         tokio::select! {
             biased;

@@ -208,7 +208,7 @@ impl Pauses {
 }
 
 /// Pauses before the next attempt. Ends early when the client is connected again, because the
-/// failure may have been that of the connection or the session.
+/// connection or the session may have caused the failure.
 async fn pause(client: &CuratorClient, retrier: &mut Retrier) -> Result<()> {
     let mut states = client.connection_states();
     let connected_again = async {

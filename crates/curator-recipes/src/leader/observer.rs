@@ -110,7 +110,7 @@ impl LeaderObserver {
     }
 
     /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`,
-    /// including those of Java. Returns immediately, also before there is a connection.
+    /// including Java's. Returns immediately, also before there is a connection.
     ///
     /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also
     /// observes the holder of a mutex.
@@ -163,16 +163,15 @@ impl LeaderObserver {
     ///
     /// Nothing is lost when the future is dropped.
     pub async fn leader(&self) -> Result<Option<Participant>> {
-        let known = |value: &ObservedLeader| match value {
-            ObservedLeader::Unknown => None,
-            ObservedLeader::NoLeader => Some(None),
-            ObservedLeader::Leader(leader) => Some(Some(leader.clone())),
-        };
         tokio::select! {
             biased;
             // Checked first: after the client has closed, the last state is outdated.
             error = self.task.client.closing() => Err(error.into()),
-            leader = self.task.until(&self.values, known) => leader,
+            leader = self.task.until(&self.values, |value| match value {
+                ObservedLeader::Unknown => None,
+                ObservedLeader::NoLeader => Some(None),
+                ObservedLeader::Leader(leader) => Some(Some(leader.clone())),
+            }) => leader,
         }
     }
 
@@ -196,12 +195,11 @@ impl LeaderObserver {
     pub fn changes(&self) -> impl Stream<Item = ObservedLeader> + Send + Unpin + use<> {
         let mut values = self.values.clone();
         values.mark_changed();
-        let next = |mut values: watch::Receiver<ObservedLeader>| async move {
+        Box::pin(stream::unfold(values, |mut values| async move {
             values.changed().await.ok()?;
             let value = values.borrow_and_update().clone();
             Some((value, values))
-        };
-        Box::pin(stream::unfold(values, next))
+        }))
     }
 
     /// Why the leader cannot be read, for example because a permission is missing. `None` after a
@@ -264,7 +262,8 @@ async fn observe(mut head: QueueHead, reporter: Reporter) -> Error {
 
 async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infallible {
     let mut connection = reporter.client.connection_states();
-    let (mut retrier, mut failures) = (reporter.client.persistent_retrier(), FailureLog::default());
+    let mut retrier = reporter.client.persistent_retrier();
+    let mut failures = FailureLog::default();
     // The leader with the highest token so far.
     let mut latest: Option<Participant> = None;
     loop {
@@ -291,7 +290,7 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
                 }
                 let leader = first.map_or(ObservedLeader::NoLeader, ObservedLeader::Leader);
                 let mut changed = pin!(head.changed());
-                // A reply that was processed late may be of a session that is over.
+                // A reply that was processed late may be of a session that has ended.
                 if poll!(&mut changed).is_ready() {
                     continue;
                 }
@@ -308,7 +307,8 @@ async fn follow(head: &mut QueueHead, reporter: &Reporter) -> std::convert::Infa
             Err(error) => {
                 reporter.errors.send_replace(Some(error.clone()));
                 reporter.report(&ObservedLeader::Unknown);
-                let (client, path) = (reporter.client.name(), Truncated(&reporter.path));
+                let client = reporter.client.name();
+                let path = Truncated(&reporter.path);
                 // The client logs its outages.
                 if !error.is_retryable() && failures.failed(&error, source::now()) {
                     tracing::warn!(client, %path, error = %Truncated(&error), "leader observer: cannot read the leader, and will try again");
@@ -331,7 +331,8 @@ fn check_order(
     path: &ZPath,
 ) -> Result<Option<Participant>> {
     if let (Some(latest), Some(first)) = (latest.as_ref(), &mut first) {
-        let (token, known) = (first.fencing_token, latest.fencing_token);
+        let token = first.fencing_token;
+        let known = latest.fencing_token;
         if token < known {
             let cause =
                 format!("the leader has token {token}, after one with token {known} was observed");
@@ -378,7 +379,7 @@ impl QueueHead {
         }
     }
 
-    /// Waits until the watch has fired, or its session is over; returns immediately if no watch is
+    /// Waits until the watch has fired, or its session has ended; returns immediately if no watch is
     /// set.
     async fn changed(&mut self) {
         if fired(&mut self.watch).await == Some(WatchEvent::Deleted) && !self.first.is_empty() {

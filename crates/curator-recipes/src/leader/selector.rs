@@ -210,10 +210,8 @@ impl<'a> Attempts<'a> {
             lasted, failures, ..
         }) = self.log.recovered(source::now())
         {
-            let (client, path) = (
-                self.selector.mutex.client().name(),
-                Truncated(self.selector.path()),
-            );
+            let client = self.selector.mutex.client().name();
+            let path = Truncated(self.selector.path());
             tracing::info!(client, %path, ?lasted, failures, "leader selector: takes part again");
         }
     }
@@ -254,8 +252,8 @@ impl LeaderSelector {
             SELECTOR_NAME,
             Arc::default(),
         )?;
-        let (grace_period, interrupts) =
-            (Duration::from_secs(10), Arc::new(watch::Sender::new(())));
+        let grace_period = Duration::from_secs(10);
+        let interrupts = Arc::new(watch::Sender::new(()));
         let last_error = Arc::default();
         let selector = Self {
             mutex,
@@ -309,7 +307,8 @@ impl LeaderSelector {
         let mut shutdown = pin!(shutdown.map(drop).fuse());
         let mut pause_after_term = PAUSES.0;
         let mut attempts = Attempts::new(&self);
-        let (mut jobs, mut releases) = (FailureLog::default(), FailureLog::default());
+        let mut jobs = FailureLog::default();
+        let mut releases = FailureLog::default();
         let queued = Arc::new(watch::Sender::new(false));
         let mutex = self.mutex.reporting(Arc::clone(&queued));
         loop {
@@ -472,7 +471,7 @@ impl LeaderSelector {
         }
     }
 
-    /// Waits until the node that was given up is deleted, at most the client's close timeout.
+    /// Waits until the released node is deleted, at most the client's close timeout.
     async fn wait_until_left<E>(&self) -> Result<(), LeaderSelectorError<E>> {
         let client = self.mutex.client();
         tokio::select! {

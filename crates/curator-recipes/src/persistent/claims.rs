@@ -127,7 +127,7 @@ impl Claims {
     /// Returns the owner of the node, for a client in this session.
     pub(super) fn owner(&self, node: &Node, session: i64) -> Owner {
         let is_lasting = node.session == 0;
-        // A client has one session at a time, so any other of its sessions is over.
+        // A client has one session at a time, so any other of its sessions has ended.
         let ours = if is_lasting || node.session == session {
             Owner::Ours
         } else {

@@ -29,10 +29,8 @@ impl PersistentNodeBuilder {
         };
         let (commands, commanded) = watch::channel(command);
         let reporter = Reporter::new(&client, &path);
-        let (states, reports) = (
-            reporter.states.reported.subscribe(),
-            reporter.reports.subscribe(),
-        );
+        let states = reporter.states.reported.subscribe();
+        let reports = reporter.reports.subscribe();
         let kept = Kept::new(self, reporter, commanded.clone());
         let commands = Arc::new(commands);
         let channels = (Arc::clone(&commands), states.clone(), reports.clone());
@@ -53,11 +51,9 @@ pub(super) async fn keep(
     kept: Kept,
     mut commands: watch::Receiver<Command>,
 ) -> PersistentNodeError {
-    let (client, path, reporter) = (
-        kept.client.clone(),
-        kept.options.path.clone(),
-        kept.reporter.clone(),
-    );
+    let client = kept.client.clone();
+    let path = kept.options.path.clone();
+    let reporter = kept.reporter.clone();
     let mut follower = Follower::new(&client, kept);
     let end = tokio::select! {
         biased;
@@ -116,7 +112,8 @@ impl Kept {
         // client has created it.
         if matches!(self.claims.recognition, Recognition::Confirmed { adopts } if adopts == Adopts::Nothing || self.path.is_none())
         {
-            let (client, path) = (self.client.name(), &self.options.path);
+            let client = self.client.name();
+            let path = &self.options.path;
             tracing::warn!(client, %path, "persistent node: closed after a lost reply to a create; a node may remain");
             return Ok(());
         }

@@ -222,7 +222,8 @@ impl Kept {
             WatchEvent::Deleted => {
                 self.set_absent();
                 if is_ours && self.logs_loss("deleted") {
-                    let (client, path) = (self.client.name(), &self.options.path);
+                    let client = self.client.name();
+                    let path = &self.options.path;
                     tracing::warn!(client, %path, "persistent node: another client has deleted the node");
                 }
             }
@@ -269,7 +270,8 @@ impl Kept {
             }
             reply => reply?,
         };
-        let (path, has_data) = (self.path(), *data == *self.contents.wanted);
+        let path = self.path();
+        let has_data = *data == *self.contents.wanted;
         let node = Node::of(&path, &stat);
         let mut owner = match self.claims.owner(&node, session.id()) {
             // The node has the wanted data already, so treat it as just created.
@@ -362,7 +364,9 @@ impl Kept {
         let View::Seen(Seen { stat, owner, .. }) = &self.view else {
             return Ok(());
         };
-        let (version, owner, path) = (stat.version, *owner, self.path());
+        let version = stat.version;
+        let owner = *owner;
+        let path = self.path();
         let node = Node::of(&path, stat);
         if owner == Owner::Adoptable {
             self.claims.adopt(node.clone());
@@ -378,13 +382,12 @@ impl Kept {
             return Ok(());
         }
         let data = &self.contents.wanted;
-        let requests = || {
+        let (written, read) = session.pipelined(|| {
             (
                 session.set_data(&path, data, Some(version)),
                 session.watch_data(&path),
             )
-        };
-        let (written, read) = session.pipelined(requests);
+        });
         self.contents.sent();
         let written = written.await;
         if written
@@ -446,7 +449,8 @@ impl Kept {
     /// Writes the data again, which the servers have lost.
     fn rewrite(&mut self) {
         self.contents.is_pending = true;
-        let (client, path) = (self.client.name(), &self.options.path);
+        let client = self.client.name();
+        let path = &self.options.path;
         tracing::warn!(client, %path, "persistent node: the servers have older data of the node; writing the latest again");
     }
 
@@ -480,7 +484,8 @@ impl Kept {
         let is_logged = self.data_failures.failed(&error, source::now());
         self.contents.refused(error.clone());
         if is_logged {
-            let (client, path) = (self.client.name(), &self.options.path);
+            let client = self.client.name();
+            let path = &self.options.path;
             tracing::warn!(client, %path, error = %Truncated(&error), "persistent node: the server refuses its new data");
         }
     }

@@ -142,11 +142,11 @@ impl PersistentNode {
     ///
     /// Nothing is lost when the future is dropped: the node is still created.
     pub async fn created(&self) -> Result<ZPath> {
-        let present = |state: &PersistentNodeState| match state {
+        self.until(&self.states, |state| match state {
             PersistentNodeState::Present { path } => Some(path.clone()),
             _ => None,
-        };
-        self.until(&self.states, present).await
+        })
+        .await
     }
 
     /// Waits for a state or a report, until this persistent node or its client is closed.
@@ -223,7 +223,7 @@ impl PersistentNode {
     ///
     /// [`Client`](PersistentNodeError::Client) when the server refuses to write the data: the node
     /// then keeps its previous data, which it also gets when it is created again. If a later call
-    /// replaced the data before it was written, the error is that of the later data. Also the
+    /// replaced the data before it was written, it is the error of the later data. Also the
     /// errors of [`created`](Self::created).
     ///
     /// # Cancel safety
@@ -237,12 +237,12 @@ impl PersistentNode {
             number = command.number;
         });
         async move {
-            let done = |report: &Report| match &report.refused {
+            self.until(&self.reports, |report| match &report.refused {
                 _ if report.applied >= number => Some(Ok(())),
                 Some((refused, error)) if *refused >= number => Some(Err(error.clone().into())),
                 _ => None,
-            };
-            self.until(&self.reports, done).await?
+            })
+            .await?
         }
     }
 

@@ -98,7 +98,8 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(client: &CuratorClient, path: &ZPath) -> Self {
-        let (states, reports) = (StateSender::new(client), watch::Sender::default());
+        let states = StateSender::new(client);
+        let reports = watch::Sender::default();
         Self {
             client: client.clone(),
             path: path.clone(),
@@ -213,7 +214,7 @@ pub(super) struct Contents {
     in_doubt: Vec<Arc<[u8]>>,
 }
 
-/// More writes than can plausibly be under way in connections that were given up.
+/// More writes than can plausibly be under way in abandoned connections.
 const MOST_IN_DOUBT: usize = 16;
 
 impl Contents {

@@ -4,6 +4,5 @@ mod count;
 mod value;
 
 pub use self::count::{CountChanges, SharedCount, VersionedCount};
-pub(crate) use self::value::ANY_VERSION;
-pub(crate) use self::value::{MayBeEmpty, unsuitable};
+pub(crate) use self::value::{ANY_VERSION, MayBeEmpty, unsuitable};
 pub use self::value::{SharedValue, ValueChanges, VersionedValue};

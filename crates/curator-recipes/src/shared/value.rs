@@ -121,7 +121,9 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
         seed: T,
     ) -> Result<Self> {
         let path = client.resolve(path)?;
-        let (client, codec, checked) = (client.clone(), Box::new(codec), AtomicI64::new(NO_NODE));
+        let client = client.clone();
+        let codec = Box::new(codec);
+        let checked = AtomicI64::new(NO_NODE);
         Ok(Self {
             inner: Arc::new(Inner {
                 client,
@@ -229,7 +231,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// The change may be applied even if the future is dropped.
     pub async fn set(&self, value: T) -> Result<()> {
         let known = self.check_before_set().await?;
-        let (path, data) = (&self.inner.path, self.inner.codec.encode(&value));
+        let path = &self.inner.path;
+        let data = self.inner.codec.encode(&value);
         let data = &data;
         let set = self.inner.client.retry_write(|session| async move {
             match session.set_data(path, data, None).await {
@@ -339,9 +342,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply is lost. The request is not
     /// retried, because a retry could not distinguish this change from another client's: read the
-    /// value. [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after 2^32
-    /// - 1 writes, because servers treat -1 as any version. [`Unsuitable`](ValueError::Unsuitable)
-    /// after the write, as from [`set`](Self::set). Other errors of the client.
+    /// value. [`VersionExhausted`](ValueError::VersionExhausted) when the version is -1, after
+    /// 2^32 - 1 writes, because servers treat -1 as any version.
+    /// [`Unsuitable`](ValueError::Unsuitable) after the write, as from [`set`](Self::set). Other
+    /// errors of the client.
     ///
     /// # Cancel safety
     ///
@@ -433,11 +437,13 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     pub(crate) fn decode(&self, data: &[u8]) -> Result<T> {
-        let invalid = |cause: CodecError| ValueError::Invalid {
-            path: self.inner.path.clone(),
-            cause: cause.into(),
-        };
-        self.inner.codec.decode(data).map_err(invalid)
+        self.inner
+            .codec
+            .decode(data)
+            .map_err(|cause| ValueError::Invalid {
+                path: self.inner.path.clone(),
+                cause: cause.into(),
+            })
     }
 }
 

@@ -123,7 +123,9 @@ fn in_state(state: &str) -> LiveTree {
     live
 }
 
-/// In each row, the next state and the step after an event in each state; `=` is the same state.
+/// An event, and for each state the next one, or `=` if it is the same, and the step.
+type Row = (&'static str, fn() -> Event, &'static str);
+
 #[test]
 fn each_event_leads_from_each_state_to_one_state_and_one_step() {
     const STATES: [&str; 6] = [
@@ -134,7 +136,7 @@ fn each_event_leads_from_each_state_to_one_state_and_one_step() {
         "CatchingUp",
         "Watching",
     ];
-    let rows: [(&str, fn() -> Event, &str); 13] = [
+    let rows: [Row; 13] = [
         (
             "ready",
             || Event::Ready,

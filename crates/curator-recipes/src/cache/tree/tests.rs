@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-/// `LiveTree` without its I/O.
+/// A cache that has one request in flight, and reads everything whenever a test says so.
 struct Client {
     tree: Tree,
     scan: Wanted,

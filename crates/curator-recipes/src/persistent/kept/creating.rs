@@ -21,7 +21,8 @@ pub(in crate::persistent) struct Creating {
 impl Kept {
     /// The request that creates the node. A sequential node that has a number already keeps it.
     pub(super) fn spec(&self) -> NodeSpec {
-        let (path, mode) = (self.path(), self.options.mode);
+        let path = self.path();
+        let mode = self.options.mode;
         let mode = if self.path.is_some() {
             without_sequence(mode)
         } else {
@@ -53,11 +54,16 @@ impl Kept {
             View::Seen(Seen { stat, .. }) => Some(stat.version),
             View::Unseen | View::Absent => None,
         };
-        let read = || self.path.as_ref().map(|path| session.watch_data(path));
-        let (sent, mut reading) = session.pipelined(|| (send(session, &spec, replaced), read()));
+        let (sent, mut reading) = session.pipelined(|| {
+            (
+                send(session, &spec, replaced),
+                self.path.as_ref().map(|path| session.watch_data(path)),
+            )
+        });
         let mut created = self.created(session, sent).await;
         if replaced.is_none() && matches!(created, Err(Error::NoNode { .. })) {
-            let (client, in_session, spec) = (self.client.clone(), session.clone(), spec);
+            let client = self.client.clone();
+            let in_session = session.clone();
             let sent = async move { client.create_with_containers(&in_session, &spec).await };
             created = self.created(session, Box::pin(sent)).await;
             reading = None;
@@ -71,7 +77,8 @@ impl Kept {
             return created.map(drop);
         };
         if replaced.is_some() && created.is_ok() {
-            let (client, path) = (self.client.name(), self.path());
+            let client = self.client.name();
+            let path = self.path();
             tracing::info!(client, %path, "persistent node: replaced the node of a session that has ended");
         }
         let reply = reading.await;
@@ -109,7 +116,8 @@ impl Kept {
         while skips.len() > 2 && session.check_size(&skips).is_err() {
             skips.truncate(skips.len() / 2);
         }
-        let (client, path) = (self.client.name(), &self.options.path);
+        let client = self.client.name();
+        let path = &self.options.path;
         tracing::debug!(client, %path, "persistent node: another node has the next number; skipping numbers");
         match session.transact(skips).await {
             // Old servers do not return the stats of the new nodes, which cannot be read any more.
@@ -146,7 +154,8 @@ impl Kept {
                 path: self.path(),
             });
         };
-        let (created, session) = (reply.await, session.clone());
+        let created = reply.await;
+        let session = session.clone();
         self.creating = None;
         match &created {
             Ok(Created { path, stat, .. }) => {
@@ -178,12 +187,11 @@ impl Kept {
             (Some(path), _) => vec![path.clone()],
             (None, Some(dir)) => match session.get_children(&dir).await {
                 Err(Error::NoNode { .. }) => Vec::new(),
-                names => {
-                    let names = names?
-                        .into_iter()
-                        .filter(|name| is_numbered(self.base.name(), name));
-                    names.filter_map(|name| dir.join(&name).ok()).collect()
-                }
+                names => names?
+                    .into_iter()
+                    .filter(|name| is_numbered(self.base.name(), name))
+                    .filter_map(|name| dir.join(&name).ok())
+                    .collect(),
             },
             (None, None) => Vec::new(),
         };
@@ -227,10 +235,8 @@ fn send(
     let Some(version) = replaced else {
         return Box::pin(session.create(spec));
     };
-    let (path, replaced) = (
-        spec.path.clone(),
-        session.transact(replacement(spec, version)),
-    );
+    let path = spec.path.clone();
+    let replaced = session.transact(replacement(spec, version));
     Box::pin(async move {
         match replaced.await.map(|mut results| results.pop()) {
             Ok(Some(TransactionResult::Created(created))) => Ok(created),

@@ -86,7 +86,8 @@ async fn item<T: Send + Sync + 'static>(following: &mut Following<T>) -> Result<
         let (data, stat) = following.next().await?;
         let Watched { value, last, .. } = &mut following.node;
         let value = value.check(&stat).and_then(|()| value.decode(&data));
-        let (read, version) = (Some((data, stat.version)), stat.version);
+        let read = Some((data, stat.version));
+        let version = stat.version;
         // An interrupted watch does not mean that the value has changed.
         if value.is_err() || read != *last {
             *last = read.filter(|_| value.is_ok());
