@@ -85,18 +85,17 @@ impl Deletion {
     ///
     /// # Errors
     ///
-    /// An error after which a retry may help, or any error if the session has ended: see
-    /// [`left`](Self::left).
+    /// An error that does not settle all nodes: one after which a retry may help, one whose outcome
+    /// is unknown, or any if the session has ended. The nodes are still [`left`](Self::left).
     ///
     /// # Cancel safety
     ///
-    /// A dropped attempt may still be applied. The nodes that were not settled are left.
+    /// A dropped attempt may still be applied. The nodes that were not settled are left, and a
+    /// further attempt may find them [missing](Deleted::Missing).
     pub async fn attempt(&mut self, mut settle: impl FnMut(&ZPath, Deleted)) -> Result<()> {
         if self.left.len() > 1 && !self.one_by_one {
-            self.send();
             let sent = self.sent.take();
             let sent = sent.unwrap_or_else(|| self.session.delete_all(&self.left));
-            self.one_by_one = true;
             match sent.await {
                 Ok(()) => {
                     for node in self.left.drain(..) {
@@ -104,11 +103,6 @@ impl Deletion {
                     }
                     return Ok(());
                 }
-                Err(error) if error.is_retryable() || self.session.end().is_some() => {
-                    self.in_doubt |= error.outcome() == Outcome::Unknown;
-                    return Err(error);
-                }
-                // Nothing was deleted.
                 Err(Error::TransactionFailed { index, cause })
                     if index < self.left.len() && !cause.is_retryable() =>
                 {
@@ -116,13 +110,20 @@ impl Deletion {
                     settle(
                         &node,
                         match *cause {
+                            Error::NoNode { .. } if self.in_doubt => Deleted::Gone,
                             Error::NoNode { .. } => Deleted::Missing,
                             cause => Deleted::Refused(cause),
                         },
                     );
                 }
-                Err(_) => {}
+                Err(error) => {
+                    self.in_doubt |= error.outcome() == Outcome::Unknown;
+                    if error.is_retryable() || self.session.end().is_some() {
+                        return Err(error);
+                    }
+                }
             }
+            self.one_by_one = true;
         }
         self.attempt_one_by_one(settle).await
     }
@@ -131,8 +132,8 @@ impl Deletion {
         let requests: Vec<_> = match self.sent.take() {
             Some(sent) => vec![sent],
             None => {
-                let delete = |node| self.session.delete(node, None);
-                self.left.iter().map(delete).collect()
+                let nodes = self.left.iter();
+                nodes.map(|node| self.session.delete(node, None)).collect()
             }
         };
         let was_in_doubt = self.in_doubt;
@@ -143,13 +144,19 @@ impl Deletion {
                 Ok(()) => Deleted::Gone,
                 Err(Error::NoNode { .. }) if was_in_doubt => Deleted::Gone,
                 Err(Error::NoNode { .. }) => Deleted::Missing,
-                Err(error) if error.is_retryable() || self.session.end().is_some() => {
+                Err(error)
+                    if !error.is_retryable()
+                        && error.outcome() == Outcome::NotApplied
+                        && self.session.end().is_none() =>
+                {
+                    Deleted::Refused(error)
+                }
+                Err(error) => {
                     self.in_doubt |= error.outcome() == Outcome::Unknown;
                     failed.get_or_insert(error);
                     at += 1;
                     continue;
                 }
-                Err(error) => Deleted::Refused(error),
             };
             settle(&self.left.remove(at), how);
         }

@@ -257,14 +257,19 @@ impl Worker {
         wait_for_connection(session).await;
         let found = finder.find(session).await?;
         let found = found.into_iter().map(|node| node.path).collect();
-        let mut deletion = Deletion::new(session, found);
-        deletion
+        let mut refused = Vec::new();
+        Deletion::new(session, found)
             .attempt(|node, how| {
                 if let Deleted::Refused(error) = how {
-                    self.ledger.add_refused(session, node, &error);
+                    refused.push((node.clone(), error));
                 }
             })
-            .await
+            .await?;
+        // Not before, as a further attempt finds the refused nodes again.
+        for (node, error) in refused {
+            self.ledger.add_refused(session, &node, &error);
+        }
+        Ok(())
     }
 
     /// Deletes the node if it exists. Another node at its path stays.

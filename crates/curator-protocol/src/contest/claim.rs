@@ -402,7 +402,8 @@ impl Claim {
     }
 
     fn take_answered(&mut self, limit: Limit, answer: Answer) -> Outcome {
-        self.may_exist = matches!(answer, Answer::Taken(_) | Answer::Unknown);
+        // Not set if the server has denied the take.
+        self.may_exist &= matches!(answer, Answer::Taken(_) | Answer::Unknown);
         match answer {
             Answer::Taken(leases) if leases.len() == self.quantity => self.have(leases),
             Answer::LimitChanged => self.look(LeaseReads::default(), Pace::Now),

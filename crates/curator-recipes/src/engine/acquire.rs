@@ -43,9 +43,13 @@ impl LockInternals {
         wanted: Option<LeasesWanted<'_>>,
         log: &mut AcquireLog<'_>,
     ) -> Result<Option<Vec<Hold>>> {
-        let permit = self.line_up(wait, log).await?;
+        // Consecutive failures of requests; reset once the contender has a place in the queue.
+        let mut failures = self.failures();
+        let permit = self.line_up(wait, &mut failures, log).await?;
         // Boxed, so that the futures of the many waiters in the line stay small.
-        self.contend(wait, wanted, permit, log).boxed().await
+        self.contend(wait, wanted, permit, failures, log)
+            .boxed()
+            .await
     }
 
     async fn contend(
@@ -53,10 +57,9 @@ impl LockInternals {
         wait: Wait,
         wanted: Option<LeasesWanted<'_>>,
         mut permit: QueuePermit,
+        mut failures: Failures<'_>,
         log: &mut AcquireLog<'_>,
     ) -> Result<Option<Vec<Hold>>> {
-        // Consecutive failures of requests; reset once the contender has a place in the queue.
-        let mut failures = self.failures();
         let mut places_lost = self.failures();
         loop {
             failures.attempt();
@@ -71,6 +74,7 @@ impl LockInternals {
                     }
                 },
             };
+            self.note_queued(false);
             // However this turn of the loop ends, dropping the runner deletes its nodes.
             let mut runner = Runner::new(self, &session, wanted, wait)?;
             let mut refusals = self.client().janitor().refusals(&session);
@@ -81,14 +85,17 @@ impl LockInternals {
             }
             // One future for all waits, because each such future has a timer.
             let mut ended = pin!(session.ended());
-            self.note_queued(false);
             let mut step = runner.contest.start();
             let end = loop {
                 step = match step {
                     Step::Send { requests, pace } => {
                         let failure = runner.failure.take();
-                        self.keep_pace(pace, failure, wait, &mut failures, log)
-                            .await?;
+                        if pace != Pace::Now || failure.is_some() {
+                            // Boxed, so that the futures of the many waiters stay small.
+                            self.keep_pace(pace, failure, wait, &mut failures, log)
+                                .boxed()
+                                .await?;
+                        }
                         let turn = match turn(&session, wait).await {
                             Ok(turn) => turn,
                             Err(end) => break End::Session(end),
@@ -96,7 +103,7 @@ impl LockInternals {
                         failures.attempt();
                         // After the pause, because a look from before it would be outdated.
                         if runner.has_to_look(&requests) {
-                            let pace = match runner.look(turn).await {
+                            let pace = match runner.look(turn).boxed().await {
                                 true => Pace::Now,
                                 false => Pace::Retry,
                             };
@@ -175,6 +182,8 @@ impl LockInternals {
                     Step::Failed { queue, error } => return Err(self.failed(queue, error)),
                 };
             };
+            // Before a pause, so that no node of this contest is in the way of other contenders.
+            drop(runner);
             match end {
                 End::Won(holds) => return Ok(Some(holds)),
                 End::Refused => return Ok(None),
@@ -201,7 +210,12 @@ impl LockInternals {
 
     /// Waits for a place among the contenders of this client in the queue. A contender that may not
     /// wait enters immediately.
-    async fn line_up(&self, wait: Wait, log: &AcquireLog<'_>) -> Result<QueuePermit> {
+    async fn line_up(
+        &self,
+        wait: Wait,
+        failures: &mut Failures<'_>,
+        log: &AcquireLog<'_>,
+    ) -> Result<QueuePermit> {
         let (Some(line), Wait::Until(_)) = (self.line(), wait) else {
             return Ok(QueuePermit::without_line());
         };
@@ -210,13 +224,12 @@ impl LockInternals {
             return Ok(permit);
         }
         log.waits_in_line();
-        let mut failures = self.failures();
         loop {
             tokio::select! {
                 biased;
                 permit = &mut entering => return Ok(permit),
                 // A contender that waits here fails in the same cases as one in the queue.
-                error = self.without_session(&mut failures) => {
+                error = self.without_session(failures) => {
                     failures.pause(error).boxed().await?;
                 }
             }
@@ -302,7 +315,7 @@ mod tests {
 
     /// There may be ten thousand waiters. State that is needed only in the queue is boxed there.
     #[tokio::test]
-    async fn the_future_of_an_acquire_has_at_most_1200_bytes_before_it_enters_the_queue() {
+    async fn the_future_of_an_acquire_has_at_most_1200_bytes_and_in_the_queue_2500() {
         // No request is sent.
         let client = CuratorClient::builder("127.0.0.1:1").start().unwrap();
         let path = ZPath::on_server("/lock").unwrap();
@@ -315,6 +328,14 @@ mod tests {
             size_of_val(&acquiring) <= 1_200,
             "{} bytes",
             size_of_val(&acquiring)
+        );
+        drop(acquiring);
+        let permit = QueuePermit::without_line();
+        let contending = lock.contend(Wait::FOREVER, None, permit, lock.failures(), &mut log);
+        assert!(
+            size_of_val(&contending) <= 2_500,
+            "{} bytes in the queue",
+            size_of_val(&contending)
         );
     }
 }

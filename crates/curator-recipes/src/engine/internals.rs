@@ -1,4 +1,4 @@
-//! The engine under every lock: runs one contest after another, until one is won.
+//! The engine under every lock: its queues, its nodes, and the log of an acquire.
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 
 use curator_client::{Error as ClientError, Refusals, Session, ZPath};
 
+use futures_util::future::FutureExt as _;
+
 use super::runner::Runner;
 use crate::error::Error;
 
@@ -23,6 +25,15 @@ pub(super) async fn blocked_by_refused(
         }
     }
     runner.blocked_by(&refused)?;
+    // Boxed, so that the futures of the many waiters stay small.
+    blocked_by_stuck(runner, refused, refusals).boxed().await
+}
+
+async fn blocked_by_stuck(
+    runner: &mut Runner<'_>,
+    refused: Vec<(usize, ZPath, ClientError)>,
+    refusals: &Refusals,
+) -> Option<Error> {
     let mut stuck = Vec::new();
     for node in refused {
         if is_stuck(&node.1, runner.session, refusals).await {

@@ -102,12 +102,14 @@ impl LockNodes {
                 }
                 .into());
             }
+            let path = self.paths()[0].clone();
+            if !error.is_retryable() {
+                failures.push(Error::ReleaseRefused { path, cause: error });
+                break;
+            }
             let retrier = retrier.get_or_insert_with(|| self.client.retrier());
             if let Err(cause) = retrier.pause(error).await {
-                failures.push(Error::ReleasePending {
-                    path: self.paths()[0].clone(),
-                    cause,
-                });
+                failures.push(Error::ReleasePending { path, cause });
                 break;
             }
         }

@@ -11,6 +11,8 @@ use curator_protocol::{
     StandardLockInternalsDriver, Uuid,
 };
 
+use futures_util::future::FutureExt as _;
+
 use super::failures::Failures;
 use super::hold::Hold;
 use super::internals::LockInternals;
@@ -245,10 +247,9 @@ impl<'a> Runner<'a> {
         failures: &mut Failures<'_>,
     ) -> Result<bool> {
         for hold in holds {
-            if !hold
-                .is_there_since(self.connection, self.wait, failures)
-                .await?
-            {
+            // Boxed, so that the futures of the many waiters stay small.
+            let is_there = hold.is_there_since(self.connection, self.wait, failures);
+            if self.session.connections() != self.connection && !is_there.boxed().await? {
                 return Ok(false);
             }
         }

@@ -116,7 +116,8 @@ impl HoldLog {
     }
 }
 
-/// Logs that the deletes of a release are sent, in one request, in the span of the hold.
+/// Logs an attempt of a release to delete its nodes, in the span of the hold. The first attempt is
+/// one request.
 pub(crate) fn deletes_sent(nodes: usize) {
     tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
 }

@@ -68,8 +68,9 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: BaseLock,
-    /// Its holds also contain the gates for both sides. A gate lets one acquire of an owner at a
-    /// time into the queue: otherwise two futures of one owner would wait for each other there.
+    /// If the lock is reentrant, its gates are those of both sides. A gate lets one acquire of an
+    /// owner at a time into the queue: otherwise two futures of one owner would wait for each other
+    /// there.
     write: BaseLock,
 }
 
