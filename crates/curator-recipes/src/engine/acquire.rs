@@ -66,10 +66,10 @@ impl LockInternals {
             let session = match (self.client().try_session(), wait) {
                 (Ok(session), _) => session,
                 (Err(error), Wait::No) => return Err(failures.without_retry(error)),
-                (Err(_), Wait::Until(_)) => match self.client().session().await {
+                (Err(_), Wait::Until(_)) => match self.client().session().boxed().await {
                     Ok(session) => session,
                     Err(error) => {
-                        failures.pause(error).await?;
+                        failures.pause(error).boxed().await?;
                         continue;
                     }
                 },
@@ -116,7 +116,7 @@ impl LockInternals {
                         failures.creates(&requests);
                         let replies = runner.send(&requests)?;
                         permit.sent();
-                        let answered = runner.receive(&requests, replies);
+                        let answered = runner.receive(&requests, replies).boxed();
                         let next = match turn {
                             Some(turn) => turn.until_answered(answered).await?,
                             None => answered.await?,
@@ -198,7 +198,7 @@ impl LockInternals {
                 End::Session(end) => log.session_over(end),
                 End::PlaceDeleted => {
                     log.place_deleted();
-                    if wait == Wait::No || !places_lost.again().await? {
+                    if wait == Wait::No || !places_lost.again().boxed().await? {
                         return Err(Error::PlaceDeleted {
                             dir: self.dir().clone(),
                         });
