@@ -16,9 +16,9 @@ use std::{
 
 use async_io::Timer;
 
-/// The limit of [`soon`] and [`until`]: one minute. That is far more than any test needs on a busy
-/// machine, so only a failing test waits that long.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The limit of [`soon`] and [`until`]: three minutes. That is more than any test needs, also with
+/// half of a processor on a busy machine, so only a failing test waits that long.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The pause after the first check of a condition. It doubles after each check, as most checks send
 /// requests, which take processor time from what the test waits for.
