@@ -138,11 +138,7 @@ const CRATES: &[(&str, Layers<'static>)] = &[
 ];
 
 /// The known cycles: a crate, the import without which the table would hold, and the reason.
-const EXCEPTIONS: &[(&str, (&str, &str), &str)] = &[(
-    "curator-client",
-    ("error", "retry_policy"),
-    "`Error` contains the error of the policies' constructors, which is beside these, and a policy decides by the `Error`",
-)];
+const EXCEPTIONS: &[(&str, (&str, &str), &str)] = &[];
 
 /// The imports of a crate. Modules and names are paths from its root, such as `a::b`.
 #[derive(Default)]

@@ -259,6 +259,8 @@ impl CacheTask {
         loop {
             step = match step {
                 Step::CatchUp => {
+                    // Later calls count as pending in any case.
+                    self.commands.mark_unchanged();
                     let reply = self.reply(session.catch_up()).await;
                     self.step(Event::CaughtUp(reply))
                 }
