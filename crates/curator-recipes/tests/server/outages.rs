@@ -273,3 +273,33 @@ async fn a_timed_acquire_of_several_locks_returns_in_time_during_an_outage() {
         acquired => panic!("{acquired:?}"),
     }
 }
+
+/// A contender that gets its place in the line during an outage does not start to count anew.
+#[tokio::test(start_paused = true)]
+async fn failures_in_the_line_count_in_the_queue() {
+    let policy = RetryNTimes::new(20, Duration::from_secs(1)).unwrap();
+    let (simulation, process, client) = simulated(|builder| {
+        builder
+            .retry_policy(policy)
+            .connection_timeout(Duration::from_millis(200))
+    })
+    .await;
+    let other = connect(&simulation.connect_string()).await;
+    let _held = mutex(&other, "/line").acquire().await.unwrap();
+    let mut waiters: Vec<_> = (0..16).map(|_| acquiring(&client, "/line")).collect();
+    until_simulated(async || children(&other, "/line").await.len() == 17).await;
+    let last = acquiring(&client, "/line");
+    let session = client.session().await.unwrap();
+    unplug_process(&process, &client).await;
+    session.ended().await;
+    let began = Instant::now();
+    sleep(Duration::from_secs(12)).await;
+    waiters.pop().unwrap().abort();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap_err();
+    }
+    let usual = began.elapsed();
+    last.await.unwrap().unwrap_err();
+    let took = began.elapsed();
+    assert!(took < usual + Duration::from_secs(3), "{usual:?}, {took:?}");
+}

@@ -1,5 +1,6 @@
 //! Releases that fail or take too long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use curator_recipes::{
@@ -10,7 +11,7 @@ use curator_test::OpCode;
 use crate::support::{
     DEFAULT_TIMEOUT, LONG_SESSION, arc, behind_proxy, builder, children, client, connect,
     create_dir_without_delete, gives_up, mutex, nothing_left, path, queue_of, simulated, soon,
-    until_simulated,
+    spawn_acquire, until_simulated, without_probes,
 };
 
 /// In this case, Curator clears its local state, and the node remains (Curator's issues 1193 and
@@ -189,4 +190,113 @@ async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_t
             until_simulated(async || children(&client, path).await.is_empty()).await;
         }
     }
+}
+
+/// Other clients do not wait for them while the acquire pauses.
+#[tokio::test(start_paused = true)]
+async fn the_other_nodes_of_a_multi_lock_whose_place_was_deleted_go_before_the_pause() {
+    let policy = client::RetryNTimes::new(5, Duration::from_secs(30)).unwrap();
+    let (simulation, _process, client) = simulated(|builder| builder.retry_policy(policy)).await;
+    let other = connect(&simulation.connect_string()).await;
+    let held = mutex(&other, "/b").acquire().await.unwrap();
+    let lock = InterProcessMultiLock::non_reentrant(&client, ["/a", "/b"]).unwrap();
+    let waiter = spawn_acquire(arc(lock));
+    until_simulated(async || children(&other, "/b").await.len() == 2).await;
+    let queue = children(&other, "/b").await;
+    let place = queue.iter().find(|name| *name != held.node().name());
+    let place = format!("/b/{}", place.unwrap());
+    other.delete().for_path(&place).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiter.is_finished());
+    assert_eq!(children(&other, "/a").await, [""; 0]);
+    waiter.abort();
+}
+
+/// Makes a reply say that the server failed in a way that it does not name.
+fn unexpected(reply: &mut Vec<u8>) {
+    reply.truncate(16);
+    reply[12..16].copy_from_slice(&(-1_i32).to_be_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_are_gone_after_an_unexpected_reply_count_as_released() {
+    let (proxy, client) = behind_proxy().await;
+    let paths = ["a", "b"].map(|name| format!("{}/{name}", path("unexpected")));
+    let lock = InterProcessMultiLock::non_reentrant(&client, &paths).unwrap();
+    let guard = soon(lock.acquire()).await.unwrap();
+    proxy.alter_next_reply(OpCode::Multi, unexpected);
+    soon(guard.release()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_janitor_looks_again_after_an_unexpected_reply() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("unexpected-one");
+    let guard = soon(mutex(&client, &path).acquire()).await.unwrap();
+    proxy.alter_next_reply(OpCode::Delete, unexpected);
+    let error = soon(guard.release()).await.unwrap_err();
+    assert!(matches!(error, Error::ReleaseRefused { .. }), "{error}");
+    soon(client.janitor().idle()).await;
+    assert_eq!(children(&client, &path).await, [""; 0]);
+    let pending = client.janitor().pending_deletes();
+    assert!(pending.is_empty(), "{pending:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_was_not_sent_is_sent_as_one_transaction_again() {
+    let (_simulation, process, client) = simulated(|builder| builder).await;
+    let lock = InterProcessMultiLock::non_reentrant(&client, ["/a", "/b"]).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    process.cut_before_request(OpCode::Multi);
+    guard.release().await.unwrap();
+    let requests = process.requests();
+    assert_eq!(requests.get(&OpCode::Delete), None, "{requests:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_take_of_leases_leaves_nothing_to_find() {
+    let (proxy, client) = behind_proxy().await;
+    let path = path("denied-take");
+    let no_create = client::Permission::READ | client::Permission::DELETE;
+    client
+        .create()
+        .creating_parent_containers()
+        .with_acl([client::Acl::new(no_create, client::AuthId::anyone())])
+        .for_path(&format!("{path}/leases"), "")
+        .await
+        .unwrap();
+    let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
+    let lists = || {
+        without_probes(&proxy)
+            .get(&OpCode::GetChildren)
+            .copied()
+            .unwrap_or(0)
+    };
+    let before = lists();
+    soon(semaphore.acquire()).await.unwrap_err();
+    soon(client.janitor().idle()).await;
+    assert_eq!(lists(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_node_that_is_found_again_is_listed_once() {
+    let (_simulation, process, client) = simulated(|builder| builder).await;
+    create_dir_without_delete(&client, "/found").await;
+    let session = client.session().await.unwrap();
+    let dir = client::ZPath::on_server("/found").unwrap();
+    let node = client::NodeSpec {
+        path: dir.join("n-").unwrap(),
+        data: Arc::clone(client.default_lock_data()),
+        mode: client::CreateMode::EphemeralSequential,
+        acl: Arc::clone(client.default_acl()),
+    };
+    for _ in 0..2 {
+        session.create(&node).await.unwrap();
+    }
+    process.cut_before_reply(OpCode::Delete);
+    let finder = client::node::find::NodeFinder::by_name(&dir, "n-");
+    client.janitor().find_and_delete(&session, finder);
+    client.janitor().idle().await;
+    let pending = client.janitor().pending_deletes();
+    assert_eq!(pending.len(), 2, "{pending:?}");
 }

@@ -516,3 +516,11 @@ fn a_contest_without_waiting_that_does_not_know_the_leases_watches_the_contender
         );
     }
 }
+
+#[test]
+fn a_denied_take_leaves_no_leases_to_look_for() {
+    let mut run = Run::taking(1);
+    run.contest.denied(LEASES);
+    let _ = run.answers([Answer::Unknown]);
+    assert_eq!(run.unknown_nodes(), [0; 0]);
+}
