@@ -79,7 +79,7 @@ async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
     };
     soon(async {
         tokio::join!(java, async {
-            second.await.unwrap().release().await.unwrap()
+            second.await.unwrap().release().await.unwrap();
         })
     })
     .await;
