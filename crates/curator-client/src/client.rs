@@ -23,7 +23,6 @@ pub use self::builder::CuratorClientBuilder;
 pub use self::create::CreateBuilder;
 pub use self::delete::DeleteBuilder;
 pub use self::health::{ClientHealth, ConnectionFailure};
-pub use self::recipe_support::RecipeSupport;
 pub use self::transaction::Transaction;
 pub use self::watching::WatchingClient;
 use crate::acl::{Acl, Acls};

@@ -193,7 +193,7 @@ mod zk;
 pub use crate::acl::{Acl, AclProvider, AuthId, Permission, digest_id};
 pub use crate::client::{
     ClientHealth, ConnectionFailure, CreateBuilder, CuratorClient, CuratorClientBuilder,
-    DeleteBuilder, RecipeSupport, Transaction, WatchingClient,
+    DeleteBuilder, Transaction, WatchingClient,
 };
 pub use crate::clock::ClockInstant;
 pub use crate::connect_string::{

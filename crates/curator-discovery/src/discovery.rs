@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 
 use curator_recipes::CacheState;
 use curator_recipes::client::{
-    CreateMode, CuratorClient, Error as ClientError, NodePath, NodeSpec, RecipeSupport as _,
-    Session, ZPath,
+    CreateMode, CuratorClient, Error as ClientError, NodePath, NodeSpec, Session, ZPath,
 };
 use derive_where::derive_where;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

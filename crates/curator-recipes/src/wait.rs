@@ -3,9 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, RecipeSupport as _, SessionEnd,
-};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, SessionEnd};
 
 use crate::error::{Error, Result};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::CuratorClient;
 use super::containers::create_with_parents;
 use super::operations::MaybeApplied;
-use super::recipe_support::RecipeSupport as _;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result};
 use crate::janitor::Janitor;

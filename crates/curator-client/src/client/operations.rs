@@ -5,7 +5,6 @@ use std::future::Future;
 use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
-use super::recipe_support::RecipeSupport as _;
 use crate::acl::Acl;
 use crate::error::{Error, Outcome, Result, SessionEnd};
 use crate::link::Watch;

@@ -3,7 +3,6 @@
 use futures_util::TryFutureExt as _;
 
 use super::CuratorClient;
-use super::recipe_support::RecipeSupport as _;
 use crate::error::{Error, Outcome, Result};
 use crate::operation::{
     CreateMode, NodeSpec, TRANSACTION, TransactionOperation, TransactionResult,

@@ -12,7 +12,7 @@ use crate::session::WatchingSession;
 use crate::state::{ConnectionState, ConnectionStates};
 
 /// The internal second client of a [`CuratorClient`], whose session holds the recursive watches of
-/// all caches; made by [`RecipeSupport::watching_client`](crate::RecipeSupport::watching_client).
+/// all caches; made by [`CuratorClient::watching_client`](crate::CuratorClient::watching_client).
 /// Clones are handles to it.
 ///
 /// It is started when it is first requested, and closed with the client. Its session creates no

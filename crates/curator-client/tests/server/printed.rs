@@ -1,6 +1,5 @@
 //! The `Debug` output of the client's values, which appears in logs: short, and without internals.
 
-use curator_client::RecipeSupport as _;
 use curator_client::{Janitor, SessionLease};
 
 use crate::support::{direct, unique_path};

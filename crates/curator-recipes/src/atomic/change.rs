@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use curator_client::{
-    Error as ClientError, Outcome, RecipeSupport as _, Result as ClientResult, Session, Stat,
-    TransactionOperation, ZPath,
+    Error as ClientError, Outcome, Result as ClientResult, Session, Stat, TransactionOperation,
+    ZPath,
 };
 
 use super::receipt::{Receipt, Settlement, is_conflict};

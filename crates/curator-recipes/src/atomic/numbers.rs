@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, NodePath, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath};
 use tokio::sync::Mutex;
 
 use super::{AtomicValue, DistributedAtomicValue, Result, ValueError};

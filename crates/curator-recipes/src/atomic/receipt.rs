@@ -12,8 +12,8 @@
 //! value that the lost change has set in the meantime, and decline.
 
 use curator_client::{
-    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, RecipeSupport as _, Result, Session,
-    Stat, TransactionOperation, TransactionResult, ZPath,
+    CreateMode, CuratorClient, Error, NodeSpec, ProtectionId, Result, Session, Stat,
+    TransactionOperation, TransactionResult, ZPath,
 };
 
 use crate::error::UnsuitableNode;

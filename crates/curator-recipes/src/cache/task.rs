@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    ConnectionStates, CuratorClient, Deadline, Error, FailureLog, RecipeSupport as _, Recovery,
-    RecursiveWatch, Result, TreeEvent, WatchingClient, WatchingSession, source,
+    ConnectionStates, CuratorClient, Deadline, Error, FailureLog, Recovery, RecursiveWatch, Result,
+    TreeEvent, WatchingClient, WatchingSession, source,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::broadcast;

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, Result, Session, Watch,
-    WatchEvent, ZPath,
+    CuratorClient, Error as ClientError, Recovery, Result, Session, Watch, WatchEvent, ZPath,
 };
 use futures_util::poll;
 

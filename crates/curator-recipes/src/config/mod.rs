@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::source::watch;
-use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, NodePath, RecipeSupport as _, ZPath,
-};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, ZPath};
 use futures_util::future::FutureExt as _;
 
 pub use self::decoder::{ConfigStatus, IfAbsent};

@@ -3,9 +3,7 @@
 use std::future::pending;
 use std::pin::pin;
 
-use curator_client::{
-    Error as ClientError, Outcome, RecipeSupport as _, Session, SessionEnd, Turn,
-};
+use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
 use curator_protocol::{ContestError, Event, Pace, Step};
 use futures_util::future::FutureExt as _;
 

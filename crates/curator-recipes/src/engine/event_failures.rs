@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Deadline, FailureLog, RecipeSupport as _, Recovery, source};
+use curator_client::{CuratorClient, Deadline, FailureLog, Recovery, source};
 
 /// A [`FailureLog`] that remembers the state of a failure which was not logged, and when to report
 /// it again.

@@ -3,9 +3,7 @@
 
 use std::time::Instant;
 
-use curator_client::{
-    CuratorClient, Error as ClientError, RecipeSupport as _, Retrier, ZPath, source,
-};
+use curator_client::{CuratorClient, Error as ClientError, Retrier, ZPath, source};
 use curator_protocol::Request;
 
 use crate::error::{Error, Result};

@@ -1,8 +1,6 @@
 //! Follows a node: reads it and sets a watch, waits until the watch fires, and reads again.
 
-use curator_client::{
-    CuratorClient, Error, RecipeSupport as _, Result, Retrier, Session, Watch, WatchEvent,
-};
+use curator_client::{CuratorClient, Error, Result, Retrier, Session, Watch, WatchEvent};
 
 /// A node that can be followed.
 ///

@@ -14,7 +14,7 @@
 
 use std::sync::{Arc, Weak};
 
-use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, ZPath};
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

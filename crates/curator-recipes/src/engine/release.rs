@@ -3,9 +3,7 @@
 
 use std::mem;
 
-use curator_client::{
-    CuratorClient, Deadline, Deleted, Deletion, RecipeSupport as _, Session, ZPath,
-};
+use curator_client::{CuratorClient, Deadline, Deleted, Deletion, Session, ZPath};
 
 use super::log::deletes_sent;
 use super::watched_node::WatchedNode;

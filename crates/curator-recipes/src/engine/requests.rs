@@ -4,8 +4,8 @@
 //! [`Runner::send_one`] sends each other request.
 
 use curator_client::{
-    Created, Error as ClientError, ReadOperation, ReadResult, RecipeSupport as _,
-    Result as ClientResult, Stat, TransactionOperation, TransactionResult, Watch,
+    Created, Error as ClientError, ReadOperation, ReadResult, Result as ClientResult, Stat,
+    TransactionOperation, TransactionResult, Watch,
 };
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request, Step};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};

@@ -4,7 +4,7 @@ use std::iter;
 use std::sync::Arc;
 
 use curator_client::node::find::NodeFinder;
-use curator_client::{CreateMode, Error as ClientError, NodeSpec, RecipeSupport as _};
+use curator_client::{CreateMode, Error as ClientError, NodeSpec};
 use curator_client::{Session, Turn, ZPath, source};
 use curator_protocol::{
     Contest, LeaseLimit, Leftover, LockInternalsDriver, OwnNode, Request,

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::pending;
 
+use curator_client::CuratorClient;
 use curator_client::source::watch;
-use curator_client::{CuratorClient, RecipeSupport as _};
 
 /// A state that is known only while there is a connection.
 pub(crate) trait ReportedState: Clone + Debug {

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 
 use crate::engine::log::Truncated;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    ConnectionState, CuratorClient, Error as ClientError, FailureLog, RecipeSupport as _, Recovery,
-    ZPath, source,
+    ConnectionState, CuratorClient, Error as ClientError, FailureLog, Recovery, ZPath, source,
 };
 
 use super::leadership::{LeaderState, Leadership, Pauses};

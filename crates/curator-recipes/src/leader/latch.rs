@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, ZPath,
-};
+use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, ZPath};
 
 use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};

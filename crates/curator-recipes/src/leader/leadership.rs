@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{ConnectionState, CuratorClient, RecipeSupport as _, Result, Retrier, ZPath};
+use curator_client::{ConnectionState, CuratorClient, Result, Retrier, ZPath};
 
 use crate::engine::hold::Hold;
 use crate::error::LockLost;

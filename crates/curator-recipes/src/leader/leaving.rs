@@ -1,6 +1,6 @@
 //! Waits until the nodes that a participant has given up are deleted.
 
-use curator_client::{CuratorClient, PendingDelete, RecipeSupport as _, ZPath};
+use curator_client::{CuratorClient, PendingDelete, ZPath};
 use curator_protocol::LockInternalsDriver;
 
 use crate::engine::refused::is_stuck;

@@ -4,8 +4,8 @@ use std::pin::pin;
 
 use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Error as ClientError, FailureLog, NodePath, RecipeSupport as _, Recovery,
-    Session, Watch, WatchEvent, ZPath, source,
+    CuratorClient, Error as ClientError, FailureLog, NodePath, Recovery, Session, Watch,
+    WatchEvent, ZPath, source,
 };
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use curator_client::source::watch;
 use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, RecipeSupport as _,
-    Recovery, ZPath, source,
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, Recovery, ZPath, source,
 };
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 

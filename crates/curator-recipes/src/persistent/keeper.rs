@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{Error as ClientError, RecipeSupport as _, Result as ClientResult};
+use curator_client::{Error as ClientError, Result as ClientResult};
 
 use super::claims::{Adopts, Recognition};
 use super::kept::{Kept, Seen, View};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use curator_client::source::watch;
 use curator_client::{
-    CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, RecipeSupport as _,
-    Recovery, Result, Session, Stat, Watch, WatchEvent, ZPath, source,
+    CloseDelay, CuratorClient, Error, FailureLog, Outcome, ProtectionId, Recovery, Result, Session,
+    Stat, Watch, WatchEvent, ZPath, source,
 };
 
 use self::creating::{Creating, replacement};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use curator_client::source::watch;
 use curator_client::{
     Acl, CreateMode, CuratorClient, Deadline, Error as ClientError, InvalidPath, NodePath, Outcome,
-    RecipeSupport as _, ZPath,
+    ZPath,
 };
 
 pub use self::state::PersistentNodeState;

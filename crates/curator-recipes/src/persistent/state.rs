@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _, Recovery, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, Recovery, ZPath};
 
 use super::{PersistentNodeError, owner_text};
 use crate::engine::event_failures::EventFailures;

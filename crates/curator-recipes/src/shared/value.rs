@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use curator_client::{
-    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, RecipeSupport as _, Request,
-    Session, Stat, Watch, ZPath,
+    CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, Request, Session, Stat, Watch,
+    ZPath,
 };
 use derive_where::derive_where;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curator_client::{Deadline, RecipeSupport as _};
+use curator_client::Deadline;
 use futures_util::future::{BoxFuture, FutureExt as _};
 
 use super::LockGuard;

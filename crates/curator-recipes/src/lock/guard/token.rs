@@ -1,6 +1,5 @@
 //! Cancellation tokens for the work under a lock.
 
-use curator_client::RecipeSupport as _;
 use tokio_util::sync::CancellationToken;
 
 use super::LockGuard;

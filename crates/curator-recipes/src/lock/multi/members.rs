@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError, RecipeSupport as _};
+use curator_client::{CuratorClient, Error as ClientError};
 
 use crate::error::{Error, Result};
 use crate::lock::guard::LockGuard;

@@ -4,7 +4,6 @@
 //! The read node has the same number as the write node, so every contender that waits for one also
 //! waits for the other.
 
-use curator_client::RecipeSupport as _;
 use curator_client::{
     CreateMode, Error as ClientError, NodeSpec, Outcome, Session, TransactionOperation, ZPath,
     source,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use curator_client::{
-    CreateMode, Created, Error, NodeSpec, Outcome, ProtectionId, RecipeSupport as _, Result,
-    Session, TransactionOperation, TransactionResult,
+    CreateMode, Created, Error, NodeSpec, Outcome, ProtectionId, Result, Session,
+    TransactionOperation, TransactionResult,
 };
 use futures_util::future::BoxFuture;
 
