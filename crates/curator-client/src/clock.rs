@@ -140,7 +140,9 @@ mod tests {
         /// A reading between two readings of `Instant` that are less than 100 µs apart.
         fn read() -> (Instant, ClockInstant, Instant) {
             loop {
-                let (before, ours, after) = (Instant::now(), ClockInstant::now(), Instant::now());
+                let before = Instant::now();
+                let ours = ClockInstant::now();
+                let after = Instant::now();
                 if after - before < Duration::from_micros(100) {
                     return (before, ours, after);
                 }
@@ -150,7 +152,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         let (end_before, end, end_after) = read();
         let ours = end.saturating_duration_since(start);
-        let (least, most) = (end_before - start_after, end_after - start_before);
+        let least = end_before - start_after;
+        let most = end_after - start_before;
         assert!(
             least <= ours && ours <= most,
             "{ours:?}, expected {least:?} to {most:?}"

@@ -143,11 +143,9 @@ impl Connection {
                     return Change::Over(end);
                 }
                 let journal = Some(Arc::clone(&self.journal));
-                let (options, timer, granted) = (
-                    Arc::clone(&self.options),
-                    self.timer.clone(),
-                    self.granted.clone(),
-                );
+                let options = Arc::clone(&self.options);
+                let timer = self.timer.clone();
+                let granted = self.granted.clone();
                 let resuming = resume(options, timer, journal, key.clone(), granted);
                 self.stage = Stage::Down(Box::pin(resuming));
                 Change::Broken

@@ -350,7 +350,8 @@ impl<'a> Diagnosis<'a> {
     /// An attempt has failed before its time had passed.
     #[cfg(feature = "zookeeper-client")]
     pub(crate) fn end_early(&self, index: usize) {
-        let (ended, no_reply) = (self.ended_problem(), self.no_reply());
+        let ended = self.ended_problem();
+        let no_reply = self.no_reply();
         let problem = &mut self.lock()[index].problem;
         if matches!(problem, Some(Problem::Slow(what)) if *what == no_reply) {
             *problem = Some(ended);

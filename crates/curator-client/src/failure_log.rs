@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn an_unchanged_failure_is_logged_at_growing_intervals_and_its_recovery_once() {
-        let (start, mut log) = (Instant::now(), FailureLog::default());
+        let start = Instant::now();
+        let mut log = FailureLog::default();
         assert_eq!(log.recovered(start), None);
         let denied = |second| {
             (
@@ -230,8 +231,10 @@ mod tests {
 
     #[test]
     fn a_task_that_fails_and_recovers_again_and_again_is_logged_three_times_a_minute() {
-        let (start, mut log) = (Instant::now(), FailureLog::default());
-        let (mut failures, mut recoveries) = (Vec::new(), Vec::new());
+        let start = Instant::now();
+        let mut log = FailureLog::default();
+        let mut failures = Vec::new();
+        let mut recoveries = Vec::new();
         for second in 0..180 {
             let now = start + Duration::from_secs(second);
             if log.failed("denied", now) {
@@ -265,7 +268,8 @@ mod tests {
         /// when it is due.
         #[test]
         fn the_lines_are_bounded_and_the_last_one_is_true_within_a_minute(events in events()) {
-            let (mut now, mut log) = (Instant::now(), FailureLog::default());
+            let mut now = Instant::now();
+            let mut log = FailureLog::default();
             let mut failures: Vec<Instant> = Vec::new();
             // The failure that the last line names, and the present one with its begin.
             let mut last_line: Option<u8> = None;

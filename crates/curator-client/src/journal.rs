@@ -140,7 +140,8 @@ impl Journal {
 
     /// A client was started.
     pub(crate) fn started(&self, options: &SessionOptions) {
-        let (client, transport) = (&*self.client, options.transport_name());
+        let client = &*self.client;
+        let transport = options.transport_name();
         tracing::info!(
             client,
             servers = &*Truncated(&options.servers).to_string(),
@@ -162,7 +163,8 @@ impl Journal {
 
     /// A connection was closed because no reply arrived for too long.
     pub(crate) fn silent(&self, failure: &OpenFailure) {
-        let (client, cause) = (&*self.client, &failure.cause);
+        let client = &*self.client;
+        let cause = &failure.cause;
         self.change(|record| record.set_last_failure(cause, ClockInstant::now()));
         tracing::debug!(
             client,
@@ -182,7 +184,8 @@ impl Journal {
                 tls,
             },
         ) = (&*self.client, failure);
-        let (mut lasted, mut repeated) = (None, false);
+        let mut lasted = None;
+        let mut repeated = false;
         self.record.send_if_modified(|record| {
             repeated = record
                 .last_failure
@@ -222,7 +225,9 @@ impl Journal {
 
     /// The session cannot be relied on until it is [confirmed](Self::confirmed).
     pub(crate) fn doubted(&self, session: &Session, doubt: &Doubt) {
-        let (now, client, session) = (ClockInstant::now(), &*self.client, Id(session));
+        let now = ClockInstant::now();
+        let client = &*self.client;
+        let session = Id(session);
         self.meter.doubted();
         let is_new = self.change(|record| {
             let is_new = record.outage.is_none();
@@ -264,7 +269,9 @@ impl Journal {
             let Some((outage, is_resumed)) = ended else {
                 return;
             };
-            let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
+            let client = &*self.client;
+            let id = Id(session);
+            let lasted = lasted(outage.as_ref());
             if is_resumed {
                 self.meter.resumed();
                 let server = session.server();
@@ -277,7 +284,8 @@ impl Journal {
 
     /// The session has ended.
     pub(crate) fn lost(&self, session: &Session, end: SessionEnd) {
-        let (now, why) = (ClockInstant::now(), end.to_string());
+        let now = ClockInstant::now();
+        let why = end.to_string();
         self.meter.doubted();
         self.meter.lost(end);
         let outage = self.change(|record| {
@@ -294,7 +302,8 @@ impl Journal {
                 .get_or_insert_with(|| Outage::begin(now, Some(why.clone()), self.log_interval));
             record.outage.clone()
         });
-        let (client, session) = (&*self.client, Id(session));
+        let client = &*self.client;
+        let session = Id(session);
         // The cause of the outage, if an attempt failed.
         let failed = outage.as_ref().filter(|outage| outage.has_failed());
         let cause = failed
@@ -313,8 +322,11 @@ impl Journal {
             record.replaced += u64::from(!is_first);
             record.outage.take()
         });
-        let (client, id, lasted) = (&*self.client, Id(session), lasted(outage.as_ref()));
-        let (server, timeout) = (session.server(), session.timeout());
+        let client = &*self.client;
+        let id = Id(session);
+        let lasted = lasted(outage.as_ref());
+        let server = session.server();
+        let timeout = session.timeout();
         if is_first {
             tracing::info!(client, session = %id, server, ?timeout, lasted, "session opened");
         } else {
@@ -342,7 +354,9 @@ impl Journal {
 
     /// The runtime ended before the client was closed.
     pub(crate) fn cut_short(&self, session: &Session) {
-        let (client, id, timeout) = (&*self.client, Id(session), session.timeout());
+        let client = &*self.client;
+        let id = Id(session);
+        let timeout = session.timeout();
         self.meter.closed();
         tracing::warn!(
             client,
@@ -387,10 +401,8 @@ impl Journal {
             outage.is_due(now).then(|| outage.clone())
         });
         if let Some(outage) = due {
-            let (client, cause) = (
-                &*self.client,
-                Truncated(outage.cause().unwrap_or(NO_REPLY_YET)),
-            );
+            let client = &*self.client;
+            let cause = Truncated(outage.cause().unwrap_or(NO_REPLY_YET));
             tracing::warn!(
                 client,
                 lasted = lasted(Some(&outage)),

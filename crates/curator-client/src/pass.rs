@@ -265,10 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_unresolved_host_fails_at_its_deadline_or_with_the_error_of_the_resolver() {
-        let (options, timer) = (
-            SessionOptions::with_long_timeouts("client", "zk"),
-            Timer::new(Handle::current()),
-        );
+        let options = SessionOptions::with_long_timeouts("client", "zk");
+        let timer = Timer::new(Handle::current());
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = Pass {
             diagnosis: &diagnosis,

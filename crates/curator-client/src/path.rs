@@ -543,7 +543,8 @@ mod tests {
         let child = path(&format!("/a/{}", "x".repeat(1_000)));
         let parent = child.parent().unwrap();
         assert_eq!((parent.as_str(), parent.text.len()), ("/a", 2));
-        let (mut above, mut kept) = (path(&"/a".repeat(1_000)), 0);
+        let mut above = path(&"/a".repeat(1_000));
+        let mut kept = 0;
         while let Some(parent) = above.parent() {
             if parent.text.as_ptr() != above.text.as_ptr() {
                 kept += parent.text.len();
@@ -558,7 +559,8 @@ mod tests {
     fn zookeeper_accepts(text: &str) -> bool {
         let units: Vec<u16> = text.encode_utf16().collect();
         let unit = |character: char| u16::try_from(u32::from(character)).unwrap();
-        let (slash, dot) = (unit('/'), unit('.'));
+        let slash = unit('/');
+        let dot = unit('.');
         if units == [slash] {
             return true;
         }

@@ -33,7 +33,8 @@ impl Retrier {
     /// Without [`until`](Self::until), pauses continue while the client closes: for work that a
     /// closing client waits for.
     pub(crate) fn new(policy: Arc<dyn RetryPolicy>, timer: &Timer, client: &Arc<str>) -> Self {
-        let (timer, client) = (timer.clone(), Arc::clone(client));
+        let timer = timer.clone();
+        let client = Arc::clone(client);
         Self {
             policy,
             timer,
@@ -64,7 +65,8 @@ impl Retrier {
         if !error.is_retryable() {
             return Err(error);
         }
-        let (client, retries) = (&*self.client, self.failures.count());
+        let client = &*self.client;
+        let retries = self.failures.count();
         tracing::debug!(client, error = %Truncated(&error), retries, "retrying, if the policy allows it");
         if self.waited(Some(&error)).await? {
             Ok(())

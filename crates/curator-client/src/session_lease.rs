@@ -297,7 +297,8 @@ impl SessionLease {
     }
 
     fn replace(&self, old: ClockInstant, new: ClockInstant) -> bool {
-        let (old, new) = (old.as_nanos(), new.as_nanos());
+        let old = old.as_nanos();
+        let new = new.as_nanos();
         self.valid_until
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -362,7 +363,8 @@ impl LeaseArithmetic {
             return;
         }
         self.newest_sent = sent;
-        let (gap, spacing) = (self.parts(REPORT_GAP), self.parts(MIN_SPACING));
+        let gap = self.parts(REPORT_GAP);
+        let spacing = self.parts(MIN_SPACING);
         while let Some(probe) = self
             .unproven
             .front()

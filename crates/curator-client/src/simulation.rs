@@ -339,7 +339,8 @@ mod tests {
             );
             entered
         });
-        let (clock, instant) = (ClockInstant::now(), source::now());
+        let clock = ClockInstant::now();
+        let instant = source::now();
         assert_eq!(elapsed(), Some(HOUR));
         drop(runtime);
         assert_eq!((ClockInstant::now(), source::now()), (clock, instant));

@@ -92,7 +92,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_caught_with_its_message() {
         assert_eq!(caught(async { 7 }).await, Ok(7));
-        let (text, number) = ("on purpose", 7);
+        let text = "on purpose";
+        let number = 7;
         let messages = [
             caught(async { panic!("on purpose") }).await,
             caught(async { panic!("{text}, {number}") }).await,

@@ -121,7 +121,8 @@ impl Inner {
 
 impl ConnectionStateManager {
     pub(crate) fn new(current: ConnectionState) -> Self {
-        let (since, subscribers) = (ClockInstant::now(), Some(Vec::new()));
+        let since = ClockInstant::now();
+        let subscribers = Some(Vec::new());
         Self {
             inner: Mutex::new(Inner {
                 current,

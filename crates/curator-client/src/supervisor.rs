@@ -145,13 +145,12 @@ impl Supervisor {
         // The servers round the timeout up to their next tick, and it is at least two ticks.
         let limit = session.timeout() * 3 / 2;
         let end = Deadline::after(limit);
-        let (session, sessions, closing) = (
-            session.clone(),
-            Arc::clone(&self.sessions),
-            self.closing.clone(),
-        );
+        let session = session.clone();
+        let sessions = Arc::clone(&self.sessions);
+        let closing = self.closing.clone();
         let is_another = link.session_id() != session.id();
-        let (options, timer) = (Arc::clone(&self.options), self.timer.clone());
+        let options = Arc::clone(&self.options);
+        let timer = self.timer.clone();
         pending_closes.push(Box::pin(async move {
             let delayed = async {
                 sessions.opened_after(session.epoch()).await;

@@ -69,7 +69,8 @@ impl Timer {
     }
 
     fn until(&self, at: Instant) -> impl Future<Output = ()> + Send + use<> {
-        let (timer, mut sleep) = (self.clone(), None);
+        let timer = self.clone();
+        let mut sleep = None;
         std::future::poll_fn(move |cx| {
             if timer.process.has_forked() {
                 return Poll::Ready(());
@@ -199,7 +200,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_paused_tokio_clock_neither_shortens_a_sleep_nor_stops_it() {
-        let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
+        let timer = Timer::new(Handle::current());
+        let time = Duration::from_millis(20);
         let began = Instant::now();
         timer.sleep(time).await;
         assert!(began.elapsed() >= time);
@@ -216,7 +218,8 @@ mod tests {
 
     #[tokio::test]
     async fn pausing_the_tokio_clock_during_a_sleep_does_not_shorten_it() {
-        let (timer, time) = (Timer::new(Handle::current()), Duration::from_millis(20));
+        let timer = Timer::new(Handle::current());
+        let time = Duration::from_millis(20);
         let began = Instant::now();
         let mut sleep = Box::pin(timer.sleep(time));
         assert!(futures_util::poll!(&mut sleep).is_pending());

@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn debug_of_an_error_is_its_text_on_one_line() {
-        let (connect_string, after) = ("zk1".to_owned(), Duration::from_secs(60));
+        let connect_string = "zk1".to_owned();
+        let after = Duration::from_secs(60);
         let cause = "zk1:2181: cannot be resolved (unknown)".to_owned();
         let failed = Error::from(ClientError::ConnectFailed {
             connect_string,

@@ -511,7 +511,8 @@ mod tests {
             path: ZPath::root(),
             cause,
         };
-        let (closed, forked) = (curator_client::Error::Closed, curator_client::Error::Forked);
+        let closed = curator_client::Error::Closed;
+        let forked = curator_client::Error::Forked;
         for closed in [Error::Client(closed.clone()), pending(closed.clone())] {
             assert!(
                 closed.is_closed() && member(closed.clone()).is_closed(),

@@ -686,7 +686,9 @@ mod tests {
     fn late_between_read_and_write(
         read: impl Fn(&FencedResource<Vec<&'static str>>, FencingToken) -> Vec<&'static str>,
     ) -> (Vec<&'static str>, Vec<&'static str>) {
-        let (resource, old, new) = (FencedResource::new(Vec::new()), token(33), token(34));
+        let resource = FencedResource::new(Vec::new());
+        let old = token(33);
+        let new = token(34);
         let seen_by_old = read(&resource, old);
         let seen_by_new = read(&resource, new);
         let mut acknowledged = Vec::new();

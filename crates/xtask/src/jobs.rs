@@ -75,10 +75,8 @@ pub(crate) fn run(
         |e: io::Error| format!("cannot write to the directory {}: {e}", directory.display());
     fs::create_dir_all(directory).map_err(unwritable)?;
     let count = jobs.len();
-    let (queue, outcomes) = (
-        Mutex::new(jobs.into_iter().enumerate().collect::<Queue>()),
-        Mutex::new(Vec::new()),
-    );
+    let queue = Mutex::new(jobs.into_iter().enumerate().collect::<Queue>());
+    let outcomes = Mutex::new(Vec::new());
     let console = Mutex::new(console);
     // The tests run even if the output cannot be written.
     let print = |text: &[u8]| drop(locked(&console).write_all(text));

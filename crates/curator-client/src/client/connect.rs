@@ -128,12 +128,12 @@ fn panic_without_io() {
 
 /// Starts the tasks of a client.
 pub(super) fn start(client: ValidOptions, spawner: Spawner) -> CuratorClient {
-    let (options, timer) = (client.options, Timer::new(spawner.runtime().clone()));
-    let (closing, journal) = (
-        Closing::new(),
-        Arc::new(Journal::new(&options, LOG_INTERVAL)),
-    );
-    let (session_options, session_journal) = (Arc::clone(&options), Arc::clone(&journal));
+    let options = client.options;
+    let timer = Timer::new(spawner.runtime().clone());
+    let closing = Closing::new();
+    let journal = Arc::new(Journal::new(&options, LOG_INTERVAL));
+    let session_options = Arc::clone(&options);
+    let session_journal = Arc::clone(&journal);
     let sessions = Arc::new(Sessions::new(
         session_options,
         timer.clone(),
@@ -211,9 +211,8 @@ impl CuratorClient {
     /// Waits for the first session, unless a server refuses this client or the retry policy gives
     /// up.
     async fn first_session(&self) -> Result<()> {
-        let (started, connect_string) = (ClockInstant::now(), || {
-            self.inner.options.connect_string.clone()
-        });
+        let started = ClockInstant::now();
+        let connect_string = || self.inner.options.connect_string.clone();
         let connected = self.retry(|_session| std::future::ready(Ok(())));
         let error = tokio::select! {
             biased;

@@ -71,10 +71,12 @@ impl DeleteBuilder {
     /// stops midway, unless it is guaranteed: the node itself then still exists.
     pub async fn for_path(self, path: impl NodePath) -> Result<()> {
         let path = self.client.resolve(path)?;
-        let (version, children) = (self.version, self.children);
+        let version = self.version;
+        let children = self.children;
         let promise = (self.guaranteed && version.is_none())
             .then(|| self.client.janitor().promise(&path, children));
-        let (path, mut maybe_applied) = (&path, MaybeApplied::default());
+        let path = &path;
+        let mut maybe_applied = MaybeApplied::default();
         let attempts = self
             .client
             .retry_recording(&mut maybe_applied, |session| async move {

@@ -119,7 +119,8 @@ impl CuratorClient {
     pub fn health(&self) -> ClientHealth {
         let (_, since) = self.inner.states.current_since();
         let now = ClockInstant::now();
-        let (session, record) = (self.current_session(), self.inner.journal.record());
+        let session = self.current_session();
+        let record = self.inner.journal.record();
         let last_failure = record.last_failure.map(|(cause, at)| {
             let ago = now.saturating_duration_since(at);
             ConnectionFailure { cause, ago }

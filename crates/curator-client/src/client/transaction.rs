@@ -159,7 +159,8 @@ impl Transaction {
             return Ok(Vec::new());
         };
         let ended = |end| {
-            let (operation, path) = (TRANSACTION, path.clone());
+            let operation = TRANSACTION;
+            let path = path.clone();
             Error::SessionEnded {
                 operation,
                 path,

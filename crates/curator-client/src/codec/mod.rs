@@ -54,7 +54,8 @@ mod tests {
     #[test]
     fn a_writer_for_a_stream_makes_the_same_frames_and_does_not_move_them() {
         for text in ["", "text"] {
-            let (mut plain, mut for_stream) = (Writer::default(), Writer::for_stream());
+            let mut plain = Writer::default();
+            let mut for_stream = Writer::for_stream();
             for writer in [&mut plain, &mut for_stream] {
                 writer.raw(text.as_bytes());
                 assert_eq!(writer.frame(), text.as_bytes());
@@ -128,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_lenient_reader_accepts_what_servers_accept() {
-        let (strict, lenient) = (Reader::new, Reader::lenient);
+        let strict = Reader::new;
+        let lenient = Reader::lenient;
         assert_eq!(lenient(&[2]).read("a flag"), Ok(true));
         assert!(strict(&[2]).read::<bool>("a flag").is_err());
         let latin = [0, 0, 0, 1, 0xe4];

@@ -313,7 +313,8 @@ mod tests {
 
     #[test]
     fn the_oldest_pending_delete_of_all_clients_is_known() {
-        let (mut clients, seconds) = (Clients::default(), Duration::from_secs);
+        let mut clients = Clients::default();
+        let seconds = Duration::from_secs;
         let mut after = |client, pending: Option<(usize, u64)>| {
             clients.set_pending(
                 client,

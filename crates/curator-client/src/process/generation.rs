@@ -214,7 +214,8 @@ pub(super) mod tests {
         use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
         let architecture = std::env::consts::ARCH.try_into().unwrap();
-        let (rules, refuse) = ([(call, Vec::new())].into(), SeccompAction::Errno(errno));
+        let rules = [(call, Vec::new())].into();
+        let refuse = SeccompAction::Errno(errno);
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
         let program: BpfProgram = filter.try_into().unwrap();
         seccompiler::apply_filter(&program).unwrap();

@@ -101,10 +101,8 @@ impl Session {
         &self,
         link: &Link,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (held, multi_read) = (
-            self.inner.held_nodes.all(),
-            self.inner.held_nodes.multi_read(),
-        );
+        let held = self.inner.held_nodes.all();
+        let multi_read = self.inner.held_nodes.multi_read();
         let batches: Vec<_> = self
             .batches(held)
             .into_iter()
@@ -139,7 +137,8 @@ impl Session {
 
     /// Splits the nodes into batches that each fit into one request.
     fn batches(&self, held: Vec<(ZPath, OnMissing)>) -> Vec<Vec<(ZPath, OnMissing)>> {
-        let (limit, mut size) = (self.inner.options.max_request_size, 0);
+        let limit = self.inner.options.max_request_size;
+        let mut size = 0;
         let mut batches: Vec<Vec<_>> = Vec::new();
         for node in held {
             let operation = list(&node.0).size();

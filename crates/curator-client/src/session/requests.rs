@@ -186,10 +186,8 @@ impl Session {
     ///
     /// [`Error::RequestTooLarge`].
     pub fn check_size(&self, operations: &[TransactionOperation]) -> Result<()> {
-        let (size, limit) = (
-            operations.iter().map(TransactionOperation::size).sum(),
-            self.inner.options.max_request_size,
-        );
+        let size = operations.iter().map(TransactionOperation::size).sum();
+        let limit = self.inner.options.max_request_size;
         if size <= limit {
             return Ok(());
         }
@@ -324,12 +322,10 @@ impl Session {
             });
         }
         let options = &self.inner.options;
-        let (after, client) = (
-            options
-                .operation_timeout
-                .unwrap_or_else(|| self.answer_limit()),
-            &*options.name,
-        );
+        let after = options
+            .operation_timeout
+            .unwrap_or_else(|| self.answer_limit());
+        let client = &*options.name;
         tracing::trace!(client, session = format_args!("{:#x}", self.id()), operation, path = %Truncated(path), size, "request");
         let answer = link.together(|| call(&link));
         self.answer_to(operation, path, answer, after, permit)

@@ -405,7 +405,8 @@ mod tests {
                 .collect();
             let mut waiting = Requester::waiting(&turns);
             in_flight.truncate(busy);
-            let (mut ended, mut woken) = (0, 0);
+            let mut ended = 0;
+            let mut woken = 0;
             let turn = loop {
                 in_flight.pop_front();
                 in_flight.extend(Requester::new(&turns).poll());

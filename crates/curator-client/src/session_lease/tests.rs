@@ -75,8 +75,11 @@ fn after_a_move_the_lease_counts_from_the_connect_only_if_a_quorum_has_confirmed
 /// its first probe within a short time: the two parts of `reconnect`. Returns what was left of the
 /// lease before each change of the lease, with the time.
 fn run(round_trip: u64, cuts: &[u64], reconnect: (u64, u64)) -> Vec<(u64, u64)> {
-    let (mut lease, mut lefts) = (lease(0), Vec::new());
-    let (mut cuts, mut next, mut unanswered) = (cuts.iter().copied().peekable(), 0, None);
+    let mut lease = lease(0);
+    let mut lefts = Vec::new();
+    let mut cuts = cuts.iter().copied().peekable();
+    let mut next = 0;
+    let mut unanswered = None;
     // The connect and the first probe of the current connection, until the probe is answered.
     let mut unproven = None;
     let mut left = |lease: &LeaseArithmetic, now: u64| {
@@ -198,7 +201,8 @@ fn a_session_lease_reports_its_arithmetic_and_a_revoke_on_another_thread() {
     assert_eq!(lease.valid_until(), before + timeout * 15 / 16);
     assert!(lease.remaining() <= timeout * 15 / 16 && lease.remaining() > timeout / 2);
     assert_eq!(lease.probe_interval(), Duration::from_secs(5));
-    let (opened, sent) = (lease.last_reply(), ClockInstant::now());
+    let opened = lease.last_reply();
+    let sent = ClockInstant::now();
     assert!(before <= opened && opened <= sent);
     lease.probe_answered(sent);
     assert!(lease.last_reply() >= sent);

@@ -413,9 +413,11 @@ mod tests {
     #[tokio::test]
     async fn receivers_are_woken_in_an_order_of_the_seed() {
         async fn order() -> Vec<u32> {
-            let (woken, sender) = (Arc::<Mutex<Vec<u32>>>::default(), Sender::new(()));
+            let woken = Arc::<Mutex<Vec<u32>>>::default();
+            let sender = Sender::new(());
             let wait = |number| {
-                let (woken, mut receiver) = (Arc::clone(&woken), sender.subscribe());
+                let woken = Arc::clone(&woken);
+                let mut receiver = sender.subscribe();
                 tokio::spawn(async move {
                     receiver.changed().await.unwrap();
                     woken.lock().unwrap().push(number);

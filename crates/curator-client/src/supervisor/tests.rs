@@ -16,7 +16,8 @@ use test_support::log::{Line, all_lines_of, listen};
 /// logs a line every `log_interval`.
 fn supervisor(name: &str, server: &str, log_interval: Duration) -> Supervisor {
     let options = Arc::new(SessionOptions::with_long_timeouts(name, server));
-    let (timer, closing) = (Timer::new(Handle::current()), Closing::new());
+    let timer = Timer::new(Handle::current());
+    let closing = Closing::new();
     let journal = Arc::new(Journal::new(&options, log_interval));
     let sessions = Sessions::new(
         Arc::clone(&options),
@@ -79,7 +80,8 @@ async fn a_panic_ends_the_client_and_its_session_and_is_the_error_of_later_calls
         &server.connect_string(),
         Duration::from_secs(3_600),
     );
-    let (closing, sessions) = (supervisor.closing.clone(), Arc::clone(&supervisor.sessions));
+    let closing = supervisor.closing.clone();
+    let sessions = Arc::clone(&supervisor.sessions);
     soon(supervisor.run(async { panic!("on purpose") }, JoinSet::new())).await;
     assert!(sessions.current().is_none());
     for error in [

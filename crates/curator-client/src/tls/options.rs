@@ -468,10 +468,8 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_used_is_refused_and_not_shown() {
         let ca = ca();
-        let (one, other) = (
-            ca.issue(&["orders"]).unwrap(),
-            ca.issue(&["orders"]).unwrap(),
-        );
+        let one = ca.issue(&["orders"]).unwrap();
+        let other = ca.issue(&["orders"]).unwrap();
         let with = |key: &str| identity(&one.certificate_pem, key).unwrap_err();
         assert_eq!(with(&other.key_pem), InvalidTlsOptions::KeyMismatch);
         assert_eq!(with(&one.certificate_pem), InvalidTlsOptions::NoKey);

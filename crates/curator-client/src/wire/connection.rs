@@ -92,7 +92,8 @@ impl Connection {
         session_timeout: Duration,
     ) -> Arc<Self> {
         let heartbeat = Heartbeat::new(share, session_timeout, ClockInstant::now());
-        let (sent, watches) = (VecDeque::new(), Watches::default());
+        let sent = VecDeque::new();
+        let watches = Watches::default();
         let state = State {
             socket: Some(socket),
             xid: 0,

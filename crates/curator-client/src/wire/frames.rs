@@ -386,7 +386,8 @@ mod tests {
 
     #[test]
     fn a_frame_is_unprocessed_until_the_next_one_is_taken() {
-        let (mut frames, mut stream) = (frames(), Vec::new());
+        let mut frames = frames();
+        let mut stream = Vec::new();
         for frame in [&b"first"[..], b"", b"last"] {
             append(frame, &mut stream);
         }
@@ -420,7 +421,8 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_large_frame_is_freed() {
-        let (mut frames, mut stream) = (frames(), Vec::new());
+        let mut frames = frames();
+        let mut stream = Vec::new();
         append(&vec![1; 1 << 20], &mut stream);
         frames.extend(&stream);
         assert_eq!(all(&mut frames).len(), 1);

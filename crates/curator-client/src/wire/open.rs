@@ -240,7 +240,8 @@ impl Opening<'_> {
     /// arrived: the runtime may be blocked.
     #[cfg(feature = "native")]
     fn awaiting(&self, socket: &Arc<Socket>) -> Awaiting {
-        let (socket, granted) = (Arc::clone(socket), self.granted.clone());
+        let socket = Arc::clone(socket);
+        let granted = self.granted.clone();
         self.granted.awaiting(move || {
             let reply = socket
                 .peek_now(|frame| connect_response(frame).ok().flatten())

@@ -49,17 +49,16 @@ impl fmt::Debug for Granted {
 /// the client's.
 pub(crate) fn connect_response(frame: &[u8]) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(frame);
-    let (version, negative) = (
-        reader.malformed("protocol version 0"),
-        reader.malformed("a timeout that is not negative"),
-    );
+    let version = reader.malformed("protocol version 0");
+    let negative = reader.malformed("a timeout that is not negative");
     let response = ConnectResponse::<Option<Vec<u8>>>::decode(&mut reader, "the granted session")?;
     reader.end()?;
     if response.protocol != 0 {
         return Err(version);
     }
     let timeout = u64::try_from(response.timeout).map_err(|_| negative)?;
-    let (session_id, password) = (response.session_id, response.password.unwrap_or_default());
+    let session_id = response.session_id;
+    let password = response.password.unwrap_or_default();
     let granted = Granted {
         timeout: Duration::from_millis(timeout),
         session_id,
@@ -181,10 +180,8 @@ impl<'a> Body<'a> {
     }
 
     pub(crate) fn event(self) -> Result<Event, Malformed> {
-        let (no_kind, no_path) = (
-            self.0.malformed("the type of an event"),
-            self.0.malformed("the path of an event"),
-        );
+        let no_kind = self.0.malformed("the type of an event");
+        let no_path = self.0.malformed("the path of an event");
         if self.0.rest().len() > LONGEST_EVENT {
             return Err(self.0.malformed("an event of at most 4 MiB"));
         }

@@ -199,7 +199,8 @@ impl Link {
 /// The requests.
 impl Link {
     pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
-        let (path, is_sequential) = (node.path.clone(), node.mode.is_sequential());
+        let path = node.path.clone();
+        let is_sequential = node.mode.is_sequential();
         self.request(&Request::Create(node), move |body| {
             let created = body.created()?;
             let number = created
@@ -275,7 +276,8 @@ impl Link {
     }
 
     pub(crate) fn watch_recursive(&self, path: &ZPath) -> Answer<RecursiveWatch> {
-        let (connection, path) = (&self.task.0, path.clone());
+        let connection = &self.task.0;
+        let path = path.clone();
         let request = Request::AddWatch {
             path: &path.clone(),
         };
@@ -337,7 +339,9 @@ impl Link {
         &self,
         operations: Vec<TransactionOperation>,
     ) -> Answer<Result<Vec<TransactionResult>>> {
-        let (task, session_id, sent) = (self.task.clone(), self.session_id(), operations.clone());
+        let task = self.task.clone();
+        let session_id = self.session_id();
+        let sent = operations.clone();
         let answer = self.request(&Request::Multi(&operations), move |body| {
             let results = body.transaction(&sent)?;
             Ok(results.map(|results| results.into_iter().map(applied).collect()))
@@ -380,7 +384,8 @@ impl Link {
                 .map(move |synced| synced.map(|()| by))
                 .boxed();
         }
-        let (written, synced) = (self.write_nothing(), self.sync(&ZPath::root()));
+        let written = self.write_nothing();
+        let synced = self.sync(&ZPath::root());
         let probed = async move {
             let (written, synced) = join(written, synced).await;
             // The outer error is that of the request.
@@ -444,7 +449,8 @@ impl Link {
         read: impl FnOnce(Body<'_>) -> Result<T, Malformed> + Send + 'static,
         missing: impl FnOnce(&RequestError) -> Option<T> + Send + 'static,
     ) -> Answer<(T, W)> {
-        let (connection, path) = (&self.task.0, path.clone());
+        let connection = &self.task.0;
+        let path = path.clone();
         connection.with_watches(|watches| watches.requested(&path, kind));
         connection.request(request, move |connection, body| {
             let found = match body {

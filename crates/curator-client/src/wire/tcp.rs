@@ -387,10 +387,8 @@ mod tests {
             "the system has taken everything"
         );
         server.set_nonblocking(true).unwrap();
-        let (receiving, server) = (
-            tokio::spawn(receive(Arc::clone(&socket))),
-            TcpStream::from_std(server).unwrap(),
-        );
+        let receiving = tokio::spawn(receive(Arc::clone(&socket)));
+        let server = TcpStream::from_std(server).unwrap();
         let server = TcpSocket {
             address: socket.address(),
             io: Mutex::new(Io::new(server)),

@@ -134,7 +134,8 @@ fn stat() -> Vec<u8> {
 
 /// The operations of the transaction in [`replies`].
 fn writes() -> [TransactionOperation; 5] {
-    let (path, version) = (path("/a"), None);
+    let path = path("/a");
+    let version = None;
     let create = TransactionOperation::Create(node("/a", CreateMode::Persistent));
     [
         TransactionOperation::Check {

@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_delete_fires_the_watches_of_both_kinds_once_and_leaves_nothing() {
-        let (mut watches, a) = (Watches::default(), path("/a"));
+        let mut watches = Watches::default();
+        let a = path("/a");
         let (_, mut data) = set(&mut watches, &a, OneShotKind::Data);
         let (_, mut again) = set(&mut watches, &a, OneShotKind::Data);
         let (_, mut children) = set(&mut watches, &a, OneShotKind::Children);
@@ -298,7 +299,8 @@ mod tests {
 
     #[test]
     fn the_server_removes_a_watch_only_when_the_last_watcher_is_dropped_and_none_is_requested() {
-        let (mut watches, a) = (Watches::default(), path("/a"));
+        let mut watches = Watches::default();
+        let a = path("/a");
         let (first, _event) = set(&mut watches, &a, OneShotKind::Data);
         let (second, _event) = set(&mut watches, &a, OneShotKind::Data);
         assert!(!watches.dropped(&a, OneShotKind::Data, Some(first)));
@@ -353,7 +355,8 @@ mod tests {
 
     #[test]
     fn each_recursive_watch_is_compared_once_with_an_event() {
-        let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(10_000)));
+        let mut watches = Watches::default();
+        let deep = path(&"/a".repeat(10_000));
         let watched = ["/", "/a/a", "/a/b"].map(path);
         let _events = watched
             .each_ref()
@@ -373,7 +376,8 @@ mod tests {
         let (fired, has_fired) = oneshot::channel();
         // On a thread of its own: if it is stuck, the test fails in place of waiting.
         std::thread::spawn(move || {
-            let (mut watches, deep) = (Watches::default(), path(&"/a".repeat(2_000_000)));
+            let mut watches = Watches::default();
+            let deep = path(&"/a".repeat(2_000_000));
             let without_watches = watches.fire(&Event::Created(deep.clone())).len();
             let _events = watch_recursively(&mut watches, &path("/a"));
             fired

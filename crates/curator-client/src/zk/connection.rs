@@ -83,7 +83,8 @@ impl Link {
     }
 
     pub(crate) fn create(&self, node: &NodeSpec) -> Answer<(Stat, Option<i64>)> {
-        let (client, node) = (self.client.clone(), node.clone());
+        let client = self.client.clone();
+        let node = node.clone();
         start(async move {
             let acl = to_acl(&node.acl);
             let options = create_options(&node, &acl);
@@ -107,7 +108,8 @@ impl Link {
     }
 
     pub(crate) fn watch_data<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<u8>, Stat, W)> {
-        let (client, node) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let node = path.clone();
         let answer = self.watch(path, Kind::Data, async move {
             let (data, stat, watcher) = client.get_and_watch_data(node.as_str()).await?;
             Ok(((data, from_stat(stat)), watcher))
@@ -122,7 +124,8 @@ impl Link {
     }
 
     pub(crate) fn watch_exists<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Option<Stat>, W)> {
-        let (client, node) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let node = path.clone();
         let answer = self.watch(path, Kind::Data, async move {
             let (stat, watcher) = client.check_and_watch_stat(node.as_str()).await?;
             Ok((stat.map(from_stat), watcher))
@@ -131,12 +134,14 @@ impl Link {
     }
 
     pub(crate) fn get_children(&self, path: &ZPath) -> Answer<Vec<String>> {
-        let (client, path) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let path = path.clone();
         start(async move { client.list_children(path.as_str()).await })
     }
 
     pub(crate) fn watch_children<W: From<Watch>>(&self, path: &ZPath) -> Answer<(Vec<String>, W)> {
-        let (client, node) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let node = path.clone();
         let answer = self.watch(path, Kind::Children, async move {
             client.list_and_watch_children(node.as_str()).await
         });
@@ -154,7 +159,8 @@ impl Link {
     ) -> Requested<T> {
         let watches = Arc::clone(self.task.unfired());
         let (unfired, unconfirmed) = watches.add(path, kind);
-        let (client, path) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let path = path.clone();
         let answer = start(async move {
             if let Some(drops) = unconfirmed {
                 for _ in 0..2 {
@@ -172,7 +178,8 @@ impl Link {
         path: &ZPath,
         removals: &Arc<Removals>,
     ) -> Answer<RecursiveWatch> {
-        let (client, path) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let path = path.clone();
         let watcher = start(async move {
             client
                 .watch(path.as_str(), AddWatchMode::PersistentRecursive)
@@ -187,7 +194,8 @@ impl Link {
     }
 
     pub(crate) fn get_acl(&self, path: &ZPath) -> Answer<(Vec<Acl>, Stat)> {
-        let (client, path) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let path = path.clone();
         start(async move {
             let (acl, stat) = client.get_acl(path.as_str()).await?;
             Ok((from_acl(&acl), from_stat(stat)))
@@ -195,7 +203,9 @@ impl Link {
     }
 
     pub(crate) fn set_acl(&self, path: &ZPath, acl: &[Acl], version: Option<i32>) -> Answer<Stat> {
-        let (client, path, acl) = (self.client.clone(), path.clone(), to_acl(acl));
+        let client = self.client.clone();
+        let path = path.clone();
+        let acl = to_acl(acl);
         start(async move {
             client
                 .set_acl(path.as_str(), &acl, version)
@@ -205,7 +215,8 @@ impl Link {
     }
 
     pub(crate) fn sync(&self, path: &ZPath) -> Answer<()> {
-        let (client, path) = (self.client.clone(), path.clone());
+        let client = self.client.clone();
+        let path = path.clone();
         start(async move { client.sync(path.as_str()).await })
     }
 }

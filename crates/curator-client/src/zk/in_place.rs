@@ -193,8 +193,10 @@ mod tests {
 
     impl Counting {
         fn new(mut at_poll: impl FnMut(usize, &Waker) + Send + 'static) -> Self {
-            let (polls, complete) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-            let (counted, completed) = (Arc::clone(&polls), Arc::clone(&complete));
+            let polls = Arc::new(AtomicUsize::new(0));
+            let complete = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&polls);
+            let completed = Arc::clone(&complete);
             let work = poll_fn(move |cx| {
                 at_poll(counted.fetch_add(1, Ordering::SeqCst), cx.waker());
                 if completed.load(Ordering::SeqCst) > 0 {
@@ -272,14 +274,17 @@ mod tests {
     #[test]
     fn no_wake_is_lost_between_threads() {
         const WAKES: usize = 20_000;
-        let (added, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (adding, seeing) = (Arc::clone(&added), Arc::clone(&seen));
+        let added = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(AtomicUsize::new(0));
+        let adding = Arc::clone(&added);
+        let seeing = Arc::clone(&seen);
         let counting = Counting::new(move |_, _| {
             seeing.store(adding.load(Ordering::SeqCst), Ordering::SeqCst);
         });
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (work, added) = (&counting.work, &added);
+                let work = &counting.work;
+                let added = &added;
                 scope.spawn(move || {
                     for _ in 0..WAKES {
                         if thread % 2 == 0 {

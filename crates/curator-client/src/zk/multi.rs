@@ -20,7 +20,8 @@ impl Link {
         &self,
         operations: Vec<TransactionOperation>,
     ) -> Answer<Result<Vec<TransactionResult>>> {
-        let (client, session_id) = (self.client.clone(), self.session_id());
+        let client = self.client.clone();
+        let session_id = self.session_id();
         start(async move {
             let mut writer = client.new_multi_writer();
             for (index, operation) in operations.iter().enumerate() {
@@ -93,7 +94,8 @@ impl Link {
                 }?;
             }
             let results = reader.commit().await?;
-            let (expected, found) = (operations.len(), results.len());
+            let expected = operations.len();
+            let found = results.len();
             if found != expected {
                 let path = operations
                     .first()

@@ -306,7 +306,8 @@ pub(super) fn requested(
 ) -> Answer {
     let removals = Arc::downgrade(removals);
     // A weak handle, because `removals` may keep the reply.
-    let (for_watch, of_watch) = (Weak::clone(&removals), task.clone());
+    let for_watch = Weak::clone(&removals);
+    let of_watch = task.clone();
     let answer = async move {
         let watcher = watcher.await.map_err(refused)?;
         let removals = for_watch.upgrade().ok_or(RequestError::Closed)?;

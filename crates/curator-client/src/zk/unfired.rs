@@ -256,8 +256,10 @@ mod tests {
 
     #[test]
     fn a_fired_watch_delays_no_other_watch_and_leaves_no_record() {
-        let (all, a) = (Arc::default(), path("/a"));
-        let (mut children, data) = (set(&all, &a, Kind::Children), set(&all, &a, Kind::Data));
+        let all = Arc::default();
+        let a = path("/a");
+        let mut children = set(&all, &a, Kind::Children);
+        let data = set(&all, &a, Kind::Data);
         children.end();
         assert!(give_up(children) && give_up(data));
         assert!(unconfirmed(&all, &a).is_none() && all.lock().paths.is_empty());
@@ -265,7 +267,8 @@ mod tests {
 
     #[test]
     fn a_confirmation_does_not_cover_watches_dropped_after_it_was_requested() {
-        let (all, a) = (Arc::default(), path("/a"));
+        let all = Arc::default();
+        let a = path("/a");
         let drop_both = || {
             assert!(
                 [Kind::Children, Kind::Data]
@@ -285,7 +288,8 @@ mod tests {
 
     #[test]
     fn the_second_probe_confirms_a_watch_request_dropped_before_the_first() {
-        let (all, a) = (Arc::<UnfiredWatches>::default(), path("/a"));
+        let all = Arc::<UnfiredWatches>::default();
+        let a = path("/a");
         assert!(give_up(request(&all, &a, Kind::Children)));
         all.probed(all.drops());
         assert_eq!(all.lock().paths.len(), 1);
@@ -296,7 +300,8 @@ mod tests {
     /// The watch of the dropped request may still be set.
     #[test]
     fn a_dropped_watch_request_counts_as_a_dropped_watch() {
-        let (all, a) = (Arc::default(), path("/a"));
+        let all = Arc::default();
+        let a = path("/a");
         let request = request(&all, &a, Kind::Data);
         assert!(give_up(request));
         let children = set(&all, &a, Kind::Children);
@@ -306,7 +311,8 @@ mod tests {
 
     #[test]
     fn a_connection_continues_after_the_reply_to_the_watch_request() {
-        let (all, a) = (Arc::default(), path("/a"));
+        let all = Arc::default();
+        let a = path("/a");
         let [children, data] = [Kind::Children, Kind::Data].map(|kind| set(&all, &a, kind));
         let (mut answered, dropped) =
             (request(&all, &a, Kind::Data), request(&all, &a, Kind::Data));

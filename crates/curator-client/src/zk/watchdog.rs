@@ -67,7 +67,9 @@ struct Watched {
 impl Watchdog {
     /// For the connection to `server` over `socket`.
     pub(super) fn new(server: &HostPort, socket: &Arc<Socket>) -> Self {
-        let (server, observed, socket) = (server.clone(), Arc::clone(socket), Arc::clone(socket));
+        let server = server.clone();
+        let observed = Arc::clone(socket);
+        let socket = Arc::clone(socket);
         let unread = move || observed.unread();
         Self::with(&CHECK_THREAD, unread, move || match socket.shut_down() {
             Ok(0) => {}
@@ -198,7 +200,8 @@ fn observe(all: &[Arc<Watched>]) -> Vec<bool> {
     for _ in 0..SAMPLES.0 {
         thread::sleep(SAMPLES.1);
         for (watched, observed) in all.iter().zip(&mut observed) {
-            let (before, now) = (observed.unread, (watched.unread)());
+            let before = observed.unread;
+            let now = (watched.unread)();
             observed.has_fallen |= now < before && now.is_some();
             observed.has_risen |= now > before && before.is_some();
             observed.unread = now;
@@ -392,10 +395,8 @@ mod tests {
         // Twice: the thread starts again.
         for _ in 0..2 {
             let (watchdog, shut_downs) = watchdog(&OFTEN, &FLOOD);
-            let (watched, future) = (
-                Arc::downgrade(&watchdog.0),
-                watchdog.watch(Box::pin(pending::<()>())),
-            );
+            let watched = Arc::downgrade(&watchdog.0);
+            let future = watchdog.watch(Box::pin(pending::<()>()));
             assert!(OFTEN.lock().has_thread);
             drop(watchdog);
             assert!(watched.upgrade().is_some());

@@ -190,10 +190,8 @@ mod tests {
     #[test]
     fn the_filter_gets_each_ancestor_once_and_without_a_copy_of_the_text() {
         let deep = path(&"/a".repeat(1_000));
-        let (text, seen) = (
-            deep.as_str().as_ptr() as usize,
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let text = deep.as_str().as_ptr() as usize;
+        let seen = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&seen);
         let filter: Filter = Arc::new(move |path| {
             assert_eq!(path.as_str().as_ptr() as usize, text);
@@ -246,7 +244,8 @@ mod tests {
                 denied.insert(counted(format!("{above}/a-{number}")));
                 denied.insert(counted(format!("{above}/A-{number}")));
             }
-            let (path, parent) = (counted("/a".repeat(depth)), "/a".repeat(depth - 1));
+            let path = counted("/a".repeat(depth));
+            let parent = "/a".repeat(depth - 1);
             for expected in [None, Some(&*parent)] {
                 reads.store(0, Relaxed);
                 let found = denied.at_or_above(&path);

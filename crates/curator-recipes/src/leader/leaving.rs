@@ -17,7 +17,8 @@ pub(super) async fn wait_until_left(
     dir: &ZPath,
     driver: &dyn LockInternalsDriver,
 ) -> Result<()> {
-    let (mut retrier, mut has_checked) = (client.persistent_retrier(), false);
+    let mut retrier = client.persistent_retrier();
+    let mut has_checked = false;
     loop {
         let refused = tokio::select! {
             biased;

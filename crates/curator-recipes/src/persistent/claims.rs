@@ -372,7 +372,8 @@ mod tests {
             ),
         ] {
             let mut claims = claims(recognition, &in_client);
-            let (lasting, other) = (node(1, 0), node(2, 0));
+            let lasting = node(1, 0);
+            let other = node(2, 0);
             claims.doubt(SESSION);
             assert_eq!(claims.owner(&lasting, SESSION), unknown);
             assert_eq!(

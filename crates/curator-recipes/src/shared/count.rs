@@ -64,7 +64,8 @@ impl LimitNode for SharedCount {
         &self,
         session: &Session,
     ) -> BoxFuture<'static, curator_client::Result<()>> {
-        let (count, session) = (self.clone(), session.clone());
+        let count = self.clone();
+        let session = session.clone();
         async move { count.create_with_seed(&session).await }.boxed()
     }
 

@@ -270,7 +270,8 @@ impl Connection {
             );
         }
         // Every channel is a queue: messages do not overtake each other.
-        let (mut sent, mut received) = (accepted + self.connecting.1, accepted);
+        let mut sent = accepted + self.connecting.1;
+        let mut received = accepted;
         let mut passed_on = Vec::new();
         for probe in &self.probes {
             sent += probe.after;
@@ -302,7 +303,8 @@ impl Connection {
         }
         queue.sort_by_key(|(time, _, _)| *time);
 
-        let (mut arrived, mut answered) = (heard, heard);
+        let mut arrived = heard;
+        let mut answered = heard;
         for (time, probe, delay) in queue {
             let Some((sent, probe)) = probe else {
                 arrived = arrived.max(time + delay);

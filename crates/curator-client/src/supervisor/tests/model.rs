@@ -60,10 +60,8 @@ enum Action {
 impl Search {
     /// The next time: a step of the clock, or the end of the lease if that is earlier.
     fn next_tick(&self, world: &World) -> u64 {
-        let (next, end) = (
-            world.now + TICK,
-            world.client.lease.valid_until().as_nanos(),
-        );
+        let next = world.now + TICK;
+        let end = world.client.lease.valid_until().as_nanos();
         if end > world.now && self.defect != Some(Defect::IgnoresEndOfLease) {
             next.min(end)
         } else {
@@ -162,7 +160,8 @@ impl Model for Search {
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let (mut world, defect) = (world.clone(), self.defect);
+        let mut world = world.clone();
+        let defect = self.defect;
         let now = world.now;
         match action {
             Action::Tick => world.now = self.next_tick(&world),

@@ -19,7 +19,8 @@ impl<'a> Directives<'a> {
         if message.len() >= LONGEST {
             return Err(Failure("the message is too long"));
         }
-        let (mut directives, mut rest) = (Vec::new(), message);
+        let mut directives = Vec::new();
+        let mut rest = message;
         loop {
             // Elements of a list may be empty.
             rest = trim_start(rest, |byte| is_space(byte) || byte == b',');

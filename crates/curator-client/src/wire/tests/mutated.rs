@@ -37,8 +37,10 @@ fn seeds() -> Range<u64> {
 fn requests(link: &Link) -> Vec<BoxFuture<'static, ()>> {
     let (a, b) = (path("/a"), path("/a/b"));
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
-    let (data, exists) = (link.watch_data::<Watch>(&a), link.watch_exists::<Watch>(&b));
-    let (children, recursive) = (link.watch_children::<Watch>(&a), link.watch_recursive(&a));
+    let data = link.watch_data::<Watch>(&a);
+    let exists = link.watch_exists::<Watch>(&b);
+    let children = link.watch_children::<Watch>(&a);
+    let recursive = link.watch_recursive(&a);
     vec![
         link.create(&node("/a", CreateMode::PersistentSequential))
             .map(drop)
@@ -155,10 +157,8 @@ const EDGES: [i32; 10] = [
 
 fn mutated(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
     for _ in 0..fastrand::usize(0..3) {
-        let (one, other) = (
-            fastrand::usize(..frames.len()),
-            fastrand::usize(..frames.len()),
-        );
+        let one = fastrand::usize(..frames.len());
+        let other = fastrand::usize(..frames.len());
         match fastrand::u8(..4) {
             0 => frames.swap(one, other),
             1 => frames.insert(other, frames[one].clone()),
@@ -210,9 +210,12 @@ fn has_ended_after_reading(pipe: &Pipe, read: &mut Read) -> bool {
 /// Runs the conversation of a seed. Returns whether its bytes have ended the connection.
 fn converse(bodies: &[Vec<u8>], recorded: &[Recorded]) -> bool {
     let (pipe, link, connection, mut read) = open();
-    let (mut answers, mut must_end, mut has_ended) = (requests(&link), false, false);
+    let mut answers = requests(&link);
+    let mut must_end = false;
+    let mut has_ended = false;
     let stream = mutated(conversation(bodies, recorded));
-    let (mut frames, mut rest) = (Frames::of_handshake(), &*stream);
+    let mut frames = Frames::of_handshake();
+    let mut rest = &*stream;
     frames.allow_long();
     while !rest.is_empty() {
         let (part, later) = rest.split_at(fastrand::usize(1..=rest.len()));
@@ -267,7 +270,9 @@ fn no_conversation_makes_a_connection_panic_or_wait_after_its_end_or_leaves_an_a
         .unwrap();
     let _inside = runtime.enter();
     let bodies: Vec<_> = replies().into_iter().map(|(_, body, _)| body).collect();
-    let (seeds, recorded, mut ended) = (seeds(), recorded(), 0);
+    let seeds = seeds();
+    let recorded = recorded();
+    let mut ended = 0;
     for seed in seeds.clone() {
         fastrand::seed(seed);
         let conversed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -51,7 +51,8 @@ impl Unread {
         let socket = TcpSocket::connect(listener.local_addr().unwrap())
             .await
             .unwrap();
-        let (socket, server) = (Arc::new(Socket::Tcp(socket)), listener.accept().unwrap().0);
+        let socket = Arc::new(Socket::Tcp(socket));
+        let server = listener.accept().unwrap().0;
         socket.allow_long_frames();
         let timeout = Duration::from_secs(60);
         Self {
@@ -123,10 +124,8 @@ async fn an_event_behind_a_long_reply_is_found() {
 #[tokio::test]
 async fn a_part_of_a_frame_may_be_an_event() {
     let mut unread = Unread::new().await;
-    let (part, rest) = (
-        event(DELETED, "/other"),
-        event(DELETED, "/other").split_off(9),
-    );
+    let part = event(DELETED, "/other");
+    let rest = event(DELETED, "/other").split_off(9);
     unread.send(&part[..9]);
     until(async || unread.is_changed("/a")).await;
     unread.send(&rest);

@@ -49,14 +49,16 @@ impl Connect for Opening<'_> {
         target: Target,
         limit: Duration,
     ) -> Result<Link, Failed> {
-        let (started, mut over) = (Instant::now(), pin!(pass.timer.sleep(limit)));
+        let started = Instant::now();
+        let mut over = pin!(pass.timer.sleep(limit));
         let server = &pass.diagnosis.servers[index];
         let connector = (self.connector)(server).map_err(|error| Failed::Answered(error.into()))?;
         let unverified = Unverified {
             freshness: pass.resumes_session,
             identity: pass.options.uses_sasl(),
         };
-        let (granted, addresses) = (self.granted.clone(), target.addresses.clone());
+        let granted = self.granted.clone();
+        let addresses = target.addresses.clone();
         let connect = Link::connect(connector, server.clone(), target, unverified);
         // The SASL libraries may block without a limit, which must not happen on the thread that
         // serves all connections of the process.
@@ -153,7 +155,8 @@ impl Attempt {
         granted: Granted,
     ) -> Self {
         let (sender, outcome) = oneshot::channel();
-        let (mut sender, mut connect) = (Some(sender), Box::pin(connect));
+        let mut sender = Some(sender);
+        let mut connect = Box::pin(connect);
         let work = poll_fn(move |cx| {
             if sender.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return Poll::Ready(());
@@ -270,10 +273,8 @@ mod tests {
         let slow = FaultProxy::start(server.address()).unwrap();
         slow.set_delay(Duration::from_millis(20));
         let addresses = [silent.local_addr().unwrap(), slow.address()];
-        let (options, timer) = (
-            SessionOptions::with_long_timeouts("client", "zk"),
-            Timer::new(Handle::current()),
-        );
+        let options = SessionOptions::with_long_timeouts("client", "zk");
+        let timer = Timer::new(Handle::current());
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
         let opening = Opening {
@@ -306,10 +307,8 @@ mod tests {
     async fn a_server_that_ends_the_handshake_after_a_while_has_failed_early() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
-        let (options, timer) = (
-            SessionOptions::with_long_timeouts("client", "zk"),
-            Timer::new(Handle::current()),
-        );
+        let options = SessionOptions::with_long_timeouts("client", "zk");
+        let timer = Timer::new(Handle::current());
         let diagnosis = Diagnosis::new(&options, &|_| {});
         let pass = pass(&diagnosis, &options, &timer);
         let opening = Opening {

@@ -116,18 +116,17 @@ impl Link {
     pub(crate) fn probe(&self) -> Answer<ConfirmedBy> {
         if let Some(by) = self.verified.get().copied() {
             let unfired = Arc::clone(self.task.unfired());
-            let (drops, synced) = (unfired.drops(), self.sync(&ZPath::root()));
+            let drops = unfired.drops();
+            let synced = self.sync(&ZPath::root());
             return start_translated(async move {
                 synced.await?;
                 unfired.probed(drops);
                 Ok(by)
             });
         }
-        let (client, verifies_identity, verified) = (
-            self.client.clone(),
-            self.unverified.identity,
-            Arc::clone(&self.verified),
-        );
+        let client = self.client.clone();
+        let verifies_identity = self.unverified.identity;
+        let verified = Arc::clone(&self.verified);
         start_translated(async move {
             let mut writer = client.new_multi_writer();
             if verifies_identity {

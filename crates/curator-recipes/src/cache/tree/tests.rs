@@ -91,7 +91,8 @@ impl Server {
             return;
         }
         (self.zxid, self.time) = (self.zxid + 1, self.time + 1);
-        let (zxid, times) = (self.zxid, (self.time, self.time));
+        let zxid = self.zxid;
+        let times = (self.time, self.time);
         self.nodes.insert(
             path.to_owned(),
             Node {
@@ -510,13 +511,11 @@ fn check_equal(server: &Server, client: Client) -> Result<(), TestCaseError> {
 
 /// Runs steps with changes of permissions, and reads until nothing is wanted.
 fn settled(steps: Vec<Step>, reports_unreadable: bool) -> Result<(Server, Client), TestCaseError> {
-    let (mut server, mut client) = (
-        Server {
-            reports_unreadable,
-            ..Server::default()
-        },
-        Client::new(),
-    );
+    let mut server = Server {
+        reports_unreadable,
+        ..Server::default()
+    };
+    let mut client = Client::new();
     client.goes_back = true;
     run(steps, &mut server, &mut client);
     prop_assert!(
@@ -529,7 +528,8 @@ fn settled(steps: Vec<Step>, reports_unreadable: bool) -> Result<(Server, Client
 proptest! {
     #[test]
     fn the_tree_converges_to_the_server_and_its_events_replay_to_the_same_nodes(steps in proptest::collection::vec(step(), 1..120)) {
-        let (mut server, mut client) = (Server::default(), Client::new());
+        let mut server = Server::default();
+        let mut client = Client::new();
         run(steps, &mut server, &mut client);
         prop_assert!(settles(&mut server, &mut client), "the client never stops reading");
         check_equal(&server, client)?;
@@ -593,7 +593,8 @@ proptest! {
 
 /// Runs the steps, and checks the nodes that the client then has.
 fn check_steps(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let (mut server, mut client) = (Server::default(), Client::new());
+    let mut server = Server::default();
+    let mut client = Client::new();
     client.goes_back = true;
     run(steps, &mut server, &mut client);
     prop_assert!(
@@ -660,7 +661,8 @@ fn a_child_created_after_a_restore_is_found_although_the_lost_one_was_listed_and
 /// Otherwise both would be read again and again.
 #[test]
 fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
-    let (mut tree, mut server) = (tree(), Server::default());
+    let mut tree = tree();
+    let mut server = Server::default();
     for node in ["/r", "/r/a", "/r/a/x"] {
         server.create(node);
     }
@@ -679,7 +681,9 @@ fn a_child_waits_only_once_for_a_parent_that_does_not_exist() {
 }
 /// Loads a directory of nodes with these lengths of data. Returns the bytes of data in each reply.
 fn load(batches: &mut Batches, lengths: impl Iterator<Item = usize>) -> Vec<usize> {
-    let (mut tree, mut wanted, mut replies) = (tree(), Wanted::new(), Vec::new());
+    let mut tree = tree();
+    let mut wanted = Wanted::new();
+    let mut replies = Vec::new();
     tree.found(
         &path("/r"),
         Found::Node(Vec::new(), Stat::default()),
@@ -734,7 +738,9 @@ fn ten_thousand_small_unread_nodes_need_fewer_than_45_requests() {
 
 #[test]
 fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
-    let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
+    let mut tree = tree();
+    let mut batches = Batches::new();
+    let mut wanted = Wanted::new();
     load(&mut batches, std::iter::repeat_n(100, 2_000));
     let first = |batches: &Batches, tree: &Tree, wanted: &mut Wanted| {
         (0..600).for_each(|leaf| want(wanted, leaf_path(leaf), Listing::IfNew));
@@ -769,7 +775,9 @@ fn failures_reduce_requests_to_single_nodes_and_replies_restore_them() {
 
 #[test]
 fn batches_bound_the_size_of_requests_and_replies() {
-    let (mut tree, mut batches, mut wanted) = (tree(), Batches::new(), Wanted::new());
+    let mut tree = tree();
+    let mut batches = Batches::new();
+    let mut wanted = Wanted::new();
     tree.found(
         &path("/r"),
         Found::Node(Vec::new(), Stat::default()),

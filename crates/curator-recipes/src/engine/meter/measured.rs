@@ -42,11 +42,9 @@ impl Meter {
         let labels = labels(kind, name.as_ref());
         // A recorder clones the key at each use; the clone of a retained key does not allocate.
         let key = |name| Key::from_parts(name, labels.clone()).to_retained();
-        let (wait, held, hold) = (
-            key("curator_lock_wait_seconds"),
-            key("curator_lock_held"),
-            key("curator_lock_hold_seconds"),
-        );
+        let wait = key("curator_lock_wait_seconds");
+        let held = key("curator_lock_held");
+        let hold = key("curator_lock_hold_seconds");
         let outcome = vec![Label::from_static_parts("outcome", "acquired")];
         let acquired = key("curator_lock_acquires_total")
             .with_extra_labels(outcome)

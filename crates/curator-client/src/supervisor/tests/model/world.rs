@@ -225,7 +225,8 @@ impl World {
 
     /// Like `Supervisor::keep`: makes a step, and carries out its actions.
     pub(super) fn step(&mut self, defect: Option<Defect>, event: Event) {
-        let (client, now) = (&mut self.client, self.now);
+        let client = &mut self.client;
+        let now = self.now;
         let (next, actions) = client.state.clone().step(event, at(now), PACE);
         client.state = next;
         for action in actions {
@@ -282,7 +283,8 @@ impl World {
 
     pub(super) fn read(&mut self, defect: Option<Defect>, index: usize) {
         let mut reply = self.network.replies.remove(index);
-        let (expected, latest) = (&mut self.expected, self.network.connection);
+        let expected = &mut self.expected;
+        let latest = self.network.connection;
         expected.is_awaited &= reply.number + 1 < expected.probes;
         if reply.connection == latest && !self.client.is_broken() {
             expected.has_answered = true;
