@@ -168,13 +168,18 @@ impl<'a> Diagnosis<'a> {
     /// does not solve.
     pub(crate) fn tls_failures(&self) -> Option<Vec<TlsFailure>> {
         let found = self.lock();
-        let failure = |(server, found): (&HostPort, &Findings)| match &found.problem {
-            Some(Problem::Tls(problem)) if problem.is_lasting() => {
-                Some(TlsFailure::new(server, problem.clone()))
-            }
-            _ => None,
-        };
-        self.servers.iter().zip(&*found).map(failure).collect()
+        self.servers
+            .iter()
+            .zip(&*found)
+            .map(
+                |(server, found): (&HostPort, &Findings)| match &found.problem {
+                    Some(Problem::Tls(problem)) if problem.is_lasting() => {
+                        Some(TlsFailure::new(server, problem.clone()))
+                    }
+                    _ => None,
+                },
+            )
+            .collect()
     }
 
     /// Reports `text` about the server to which a pass has connected.

@@ -175,11 +175,11 @@ mod tests {
         start: Instant,
         failures: impl IntoIterator<Item = (u64, String)>,
     ) -> Vec<u64> {
-        let is_logged =
-            |(second, text): &(u64, String)| log.failed(text, start + Duration::from_secs(*second));
         failures
             .into_iter()
-            .filter(is_logged)
+            .filter(|(second, text): &(u64, String)| {
+                log.failed(text, start + Duration::from_secs(*second))
+            })
             .map(|(second, _)| second)
             .collect()
     }
@@ -207,13 +207,16 @@ mod tests {
         let start = Instant::now();
         let mut log = FailureLog::default();
         assert_eq!(log.recovered(start), None);
-        let denied = |second| {
-            (
-                second,
-                format!("no permission to create /leaders/_c_{second:032x}-latch-"),
-            )
-        };
-        let logged = lines(&mut log, start, (0..20_000).map(denied));
+        let logged = lines(
+            &mut log,
+            start,
+            (0..20_000).map(|second| {
+                (
+                    second,
+                    format!("no permission to create /leaders/_c_{second:032x}-latch-"),
+                )
+            }),
+        );
         assert_eq!(
             logged,
             [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580, 18180]

@@ -123,13 +123,16 @@ impl Janitor {
             return;
         }
         deletion.send();
-        let add = |path: &ZPath| {
-            (
-                path.clone(),
-                self.ledger.add(path, Some(deletion.session())),
-            )
-        };
-        let ids = deletion.left().iter().map(add).collect();
+        let ids = deletion
+            .left()
+            .iter()
+            .map(|path: &ZPath| {
+                (
+                    path.clone(),
+                    self.ledger.add(path, Some(deletion.session())),
+                )
+            })
+            .collect();
         self.send(Job::Owned {
             deletion,
             ids,

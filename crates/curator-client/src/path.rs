@@ -567,8 +567,12 @@ mod tests {
         if units.first() != Some(&slash) || units.last() == Some(&slash) {
             return false;
         }
-        let forbidden = |unit: &u16| matches!(*unit, 0 | 0x01..=0x1F | 0x7F..=0x9F | 0xD800..=0xF8FF | 0xFFF0..=0xFFFF);
-        if units.iter().any(forbidden) {
+        if units.iter().any(|unit| {
+            matches!(
+                unit,
+                0..=0x1F | 0x7F..=0x9F | 0xD800..=0xF8FF | 0xFFF0..=0xFFFF
+            )
+        }) {
             return false;
         }
         units[1..]

@@ -643,15 +643,18 @@ mod tests {
 
     #[test]
     fn the_exponential_delay_doubles_up_to_its_cap() {
-        let highest = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX);
-        assert_eq!([0, 1, 2, 3].map(highest), [2 * MS, 4 * MS, 8 * MS, 10 * MS]);
-        let middle = |retries| exponential_delay(MS, 10 * MS, retries, u64::MAX / 2);
         assert_eq!(
-            [0, 1, 2, 3].map(middle),
+            [0, 1, 2, 3].map(|retries| exponential_delay(MS, 10 * MS, retries, u64::MAX)),
+            [2 * MS, 4 * MS, 8 * MS, 10 * MS]
+        );
+        assert_eq!(
+            [0, 1, 2, 3].map(|retries| exponential_delay(MS, 10 * MS, retries, u64::MAX / 2)),
             [3 * MS / 2, 5 * MS / 2, 9 * MS / 2, 11 * MS / 2]
         );
-        let lowest = |retries| exponential_delay(MS, 10 * MS, retries, 0);
-        assert_eq!([0, 1, 2, 3].map(lowest), [MS; 4]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|retries| exponential_delay(MS, 10 * MS, retries, 0)),
+            [MS; 4]
+        );
     }
 
     #[test]

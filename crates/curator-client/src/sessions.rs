@@ -63,13 +63,16 @@ impl Sessions {
 
     /// Waits until a session after the one of this epoch was opened.
     pub(crate) async fn opened_after(&self, epoch: u64) {
-        let is_later = |session: &Option<Session>| {
-            session
-                .as_ref()
-                .is_some_and(|session| session.epoch() > epoch)
-        };
         // The sender lives in `self`, so the channel cannot be closed.
-        let _ = self.current.subscribe().wait_for(is_later).await;
+        let _ = self
+            .current
+            .subscribe()
+            .wait_for(|session: &Option<Session>| {
+                session
+                    .as_ref()
+                    .is_some_and(|session| session.epoch() > epoch)
+            })
+            .await;
     }
 
     /// The current session, unless it has ended; its connection may be down.
@@ -122,14 +125,13 @@ impl Sessions {
 
     async fn next_connected(&self) -> Result<Session> {
         let mut sessions = self.current.subscribe();
-        let usable = |session: &Option<Session>| {
-            session
-                .as_ref()
-                .is_some_and(|session| session.end().is_none())
-        };
         loop {
             let found = sessions
-                .wait_for(usable)
+                .wait_for(|session: &Option<Session>| {
+                    session
+                        .as_ref()
+                        .is_some_and(|session| session.end().is_none())
+                })
                 .await
                 .ok()
                 .and_then(|session| session.clone());

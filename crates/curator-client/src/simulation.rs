@@ -120,14 +120,13 @@ impl fmt::Debug for Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let leave = |entered: &RefCell<Vec<(u64, Simulated)>>| {
+        let left = ENTERED.try_with(|entered: &RefCell<Vec<(u64, Simulated)>>| {
             let mut entered = entered.borrow_mut();
             let index = entered
                 .iter()
                 .rposition(|(number, _)| *number == self.number)?;
             Some(entered.remove(index))
-        };
-        let left = ENTERED.try_with(leave);
+        });
         // Outside the borrow: the drop may start anything.
         drop(left);
     }

@@ -706,20 +706,20 @@ mod tests {
 
     #[test]
     fn no_acknowledged_write_of_an_old_holder_is_lost_when_the_new_one_has_read_with_its_token() {
-        let read = |resource: &FencedResource<Vec<_>>, token| {
-            resource.read_with(token, Vec::clone).unwrap()
-        };
         assert_eq!(
-            late_between_read_and_write(read),
+            late_between_read_and_write(|resource: &FencedResource<Vec<_>>, token| {
+                resource.read_with(token, Vec::clone).unwrap()
+            }),
             (vec!["new"], vec!["new"])
         );
     }
 
     #[test]
     fn a_token_in_the_write_alone_loses_an_acknowledged_write_of_an_old_holder() {
-        let read = |resource: &FencedResource<Vec<_>>, _| resource.read(Vec::clone);
         assert_eq!(
-            late_between_read_and_write(read),
+            late_between_read_and_write(
+                |resource: &FencedResource<Vec<_>>, _| resource.read(Vec::clone)
+            ),
             (vec!["old", "new"], vec!["new"])
         );
     }
@@ -728,13 +728,14 @@ mod tests {
     fn a_panicking_write_raises_the_highest_token_and_the_resource_stays_usable() {
         let resource = FencedResource::new(0);
         let panicked = thread::scope(|scope| {
-            let write = || {
-                resource.write(token(2), |value| {
-                    *value = 1;
-                    panic!("half done");
+            scope
+                .spawn(|| {
+                    resource.write(token(2), |value| {
+                        *value = 1;
+                        panic!("half done");
+                    })
                 })
-            };
-            scope.spawn(write).join()
+                .join()
         });
         assert!(panicked.is_err());
         assert!(resource.write(token(1), |_| ()).is_err());

@@ -274,10 +274,12 @@ impl CuratorClientBuilder {
             self.namespace.as_deref().unwrap_or_default(),
             servers.chroot(),
         )?;
-        let all_permissions = || Arc::from([Acl::new(Permission::ALL, AuthId::anyone())]);
         let acls = match self.acl_provider {
             Some(provider) => Acls::provided(provider),
-            None => Acls::same(self.default_acl.unwrap_or_else(all_permissions)),
+            None => Acls::same(
+                self.default_acl
+                    .unwrap_or_else(|| Arc::from([Acl::new(Permission::ALL, AuthId::anyone())])),
+            ),
         };
         if acls.default.is_empty() {
             return Err(Error::InvalidOption {

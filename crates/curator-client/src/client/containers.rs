@@ -41,14 +41,16 @@ pub(super) async fn create_with_parents(
     explain: impl Fn(Error) -> Error,
 ) -> Result<Created> {
     // A namespace is created on first use.
-    let may_create = |path: &ZPath| parents || client.root.strip_prefix(path).is_some();
     let created = session.create(spec).await;
     if !matches!(created, Err(Error::NoNode { .. })) || !parents && client.root.is_root() {
         return created.map_err(explain);
     }
     for _ in 0..CREATE_ROUNDS {
         let missing = missing_parents(session, [&spec.path], None).await?;
-        if !missing.iter().all(may_create) {
+        if !missing
+            .iter()
+            .all(|path: &ZPath| parents || client.root.strip_prefix(path).is_some())
+        {
             return created;
         }
         let create = vec![TransactionOperation::Create(spec.clone())];

@@ -134,14 +134,16 @@ async fn create_plain(client: &CuratorClient, spec: &NodeSpec, parents: bool) ->
     client
         .retry(|session| async move {
             // A repeated call would find the first call's node, or create a second one.
-            let ambiguous = |error: Error| match error.outcome() {
+            create_with_parents(client, &session, spec, parents, |error: Error| match error
+                .outcome()
+            {
                 Outcome::Unknown => Error::Ambiguous {
                     path: spec.path.clone(),
                     cause: Box::new(error),
                 },
                 Outcome::NotApplied => error,
-            };
-            create_with_parents(client, &session, spec, parents, ambiguous).await
+            })
+            .await
         })
         .await
 }

@@ -22,9 +22,13 @@ pub struct Transaction {
 /// Prints the operations and their paths, without the data.
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let operation =
-            |operation: &TransactionOperation| format!("{} {}", operation.name(), operation.path());
-        let operations: Vec<_> = self.operations.iter().map(operation).collect();
+        let operations: Vec<_> = self
+            .operations
+            .iter()
+            .map(|operation: &TransactionOperation| {
+                format!("{} {}", operation.name(), operation.path())
+            })
+            .collect();
         f.debug_struct("Transaction")
             .field("operations", &operations)
             .finish_non_exhaustive()
@@ -158,18 +162,21 @@ impl Transaction {
         let Some(path) = self.path() else {
             return Ok(Vec::new());
         };
-        let ended = |end| {
-            let operation = TRANSACTION;
-            let path = path.clone();
-            Error::SessionEnded {
-                operation,
-                path,
-                end,
-                outcome: Outcome::NotApplied,
-            }
-        };
         self.client
-            .retry_in(session, ended, || self.attempt(session.clone(), path))
+            .retry_in(
+                session,
+                |end| {
+                    let operation = TRANSACTION;
+                    let path = path.clone();
+                    Error::SessionEnded {
+                        operation,
+                        path,
+                        end,
+                        outcome: Outcome::NotApplied,
+                    }
+                },
+                || self.attempt(session.clone(), path),
+            )
             .await
     }
 

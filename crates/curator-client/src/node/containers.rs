@@ -111,13 +111,12 @@ pub(crate) async fn missing_parents(
 }
 
 async fn next_turn(session: &Session, path: &ZPath) -> Result<Turn> {
-    let ended = |end| Error::SessionEnded {
+    session.turn().await.map_err(|end| Error::SessionEnded {
         operation: "look for",
         path: path.clone(),
         end,
         outcome: Outcome::NotApplied,
-    };
-    session.turn().await.map_err(ended)
+    })
 }
 
 fn is_unimplemented<T>(result: &Result<T>) -> bool {

@@ -163,11 +163,14 @@ pub(super) mod tests {
             let (word, newest, barrier) =
                 (AtomicU64::new(0), AtomicU64::new(7), Barrier::new(THREADS));
             let taken: BTreeSet<u64> = thread::scope(|scope| {
-                let take = || {
-                    barrier.wait();
-                    take_next(&word, &newest)
-                };
-                let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(take)).collect();
+                let threads: Vec<_> = (0..THREADS)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            barrier.wait();
+                            take_next(&word, &newest)
+                        })
+                    })
+                    .collect();
                 threads
                     .into_iter()
                     .map(|thread| thread.join().unwrap())
@@ -192,11 +195,12 @@ pub(super) mod tests {
         };
         drop(Page::wiped_on_fork().unwrap());
         for errno in [io::Errno::PERM.raw_os_error(), 0] {
-            let in_sandbox = move || {
+            let refused = thread::spawn(move || {
                 forbid(MADVISE, errno.unsigned_abs());
                 Page::wiped_on_fork().map(|_page| ())
-            };
-            let refused = thread::spawn(in_sandbox).join().unwrap();
+            })
+            .join()
+            .unwrap();
             assert_eq!(
                 refused,
                 Err(if errno == 0 {

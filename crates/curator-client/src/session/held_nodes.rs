@@ -170,16 +170,17 @@ impl Session {
     }
 
     fn list_each<'p>(&self, link: &Link, paths: impl Iterator<Item = &'p ZPath>) -> Found {
-        let answer = |path| {
-            self.answer_to(
-                "list",
-                path,
-                link.get_children(path),
-                self.inner.timeout,
-                (),
-            )
-        };
-        let answers: Vec<_> = paths.map(answer).collect();
+        let answers: Vec<_> = paths
+            .map(|path| {
+                self.answer_to(
+                    "list",
+                    path,
+                    link.get_children(path),
+                    self.inner.timeout,
+                    (),
+                )
+            })
+            .collect();
         async move {
             Ok(join_all(answers)
                 .await

@@ -204,12 +204,16 @@ impl Session {
 
     /// Deletes all the nodes, whatever their versions, or none of them.
     pub(crate) fn delete_all(&self, paths: &[ZPath]) -> Request<()> {
-        let delete = |path: &ZPath| TransactionOperation::Delete {
-            path: path.clone(),
-            version: None,
-        };
-        self.transact(paths.iter().map(delete).collect())
-            .map(|_| Ok(()))
+        self.transact(
+            paths
+                .iter()
+                .map(|path: &ZPath| TransactionOperation::Delete {
+                    path: path.clone(),
+                    version: None,
+                })
+                .collect(),
+        )
+        .map(|_| Ok(()))
     }
 
     /// Performs several reads in one request (ZooKeeper's `multiRead`). Needs ZooKeeper 3.6 or

@@ -415,15 +415,16 @@ mod tests {
         async fn order() -> Vec<u32> {
             let woken = Arc::<Mutex<Vec<u32>>>::default();
             let sender = Sender::new(());
-            let wait = |number| {
-                let woken = Arc::clone(&woken);
-                let mut receiver = sender.subscribe();
-                tokio::spawn(async move {
-                    receiver.changed().await.unwrap();
-                    woken.lock().unwrap().push(number);
+            let waiting: Vec<_> = (0..16)
+                .map(|number| {
+                    let woken = Arc::clone(&woken);
+                    let mut receiver = sender.subscribe();
+                    tokio::spawn(async move {
+                        receiver.changed().await.unwrap();
+                        woken.lock().unwrap().push(number);
+                    })
                 })
-            };
-            let waiting: Vec<_> = (0..16).map(wait).collect();
+                .collect();
             tokio::task::yield_now().await;
             sender.send_replace(());
             for waiting in waiting {
@@ -445,19 +446,20 @@ mod tests {
     async fn no_change_is_lost_between_threads() {
         const LAST: u32 = 20_000;
         let sender = Sender::new(0);
-        let wait = |_| {
-            let mut receiver = sender.subscribe();
-            tokio::spawn(async move {
-                let mut latest = 0;
-                while receiver.changed().await.is_ok() {
-                    let value = *receiver.borrow_and_update();
-                    assert!(latest <= value);
-                    latest = value;
-                }
-                latest
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let mut receiver = sender.subscribe();
+                tokio::spawn(async move {
+                    let mut latest = 0;
+                    while receiver.changed().await.is_ok() {
+                        let value = *receiver.borrow_and_update();
+                        assert!(latest <= value);
+                        latest = value;
+                    }
+                    latest
+                })
             })
-        };
-        let waiting: Vec<_> = (0..8).map(wait).collect();
+            .collect();
         let mut ends = sender.subscribe();
         let end = tokio::spawn(async move {
             ends.wait_for(|value| *value == LAST)

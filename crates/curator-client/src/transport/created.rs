@@ -88,25 +88,28 @@ fn missing_stats<'a>(
     operations: &'a [TransactionOperation],
     results: &[TransactionResult],
 ) -> Vec<MissingStat<'a>> {
-    let missing_stats =
-        |(index, (operation, result)): (usize, (&'a TransactionOperation, &TransactionResult))| {
-            match (operation, result) {
-                (
-                    TransactionOperation::Create(node),
-                    TransactionResult::Created(Created { path, stat }),
-                ) if is_missing(stat) => Some(MissingStat {
-                    index,
-                    node,
-                    path: path.clone(),
-                }),
-                _ => None,
-            }
-        };
     operations
         .iter()
         .zip(results)
         .enumerate()
-        .filter_map(missing_stats)
+        .filter_map(
+            |(index, (operation, result)): (
+                usize,
+                (&'a TransactionOperation, &TransactionResult),
+            )| {
+                match (operation, result) {
+                    (
+                        TransactionOperation::Create(node),
+                        TransactionResult::Created(Created { path, stat }),
+                    ) if is_missing(stat) => Some(MissingStat {
+                        index,
+                        node,
+                        path: path.clone(),
+                    }),
+                    _ => None,
+                }
+            },
+        )
         .collect()
 }
 
@@ -142,11 +145,14 @@ async fn read_creation(
     operations: &[TransactionOperation],
     missing_stats: &[MissingStat<'_>],
 ) -> Result<Creation> {
-    let stays = |new: &&MissingStat<'_>| {
-        let deletes = |later: &TransactionOperation| matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path);
-        !operations[new.index..].iter().any(deletes)
-    };
-    let staying: Vec<_> = missing_stats.iter().filter(stays).collect();
+    let staying: Vec<_> = missing_stats
+        .iter()
+        .filter(|new: &&MissingStat<'_>| {
+            !operations[new.index..].iter().any(|later| {
+            matches!(later, TransactionOperation::Delete { path, .. } if *path == new.path)
+        })
+        })
+        .collect();
     let to_read = match staying.iter().find(|new| new.node.mode.is_ephemeral()) {
         Some(new) => vec![*new],
         None => staying,

@@ -125,18 +125,22 @@ impl Connection {
         + 'static,
     ) -> Answer<T> {
         let (sender, answer) = oneshot::channel();
-        let on_reply = move |connection: &Arc<Self>, body: Result<Body<'_>, RequestError>| {
-            // The frame is complete, so the frames after it can be read.
-            let answer = read(connection, body).unwrap_or_else(|malformed| {
-                Err(RequestError::Lost(format!(
-                    "the reply cannot be read: {malformed}"
-                )))
-            });
-            // Fails if the caller no longer waits. A watch in the answer is then dropped, and
-            // removed.
-            drop(sender.send(answer));
-        };
-        if let Err(error) = self.send(request, Box::new(on_reply)) {
+        if let Err(error) = self.send(
+            request,
+            Box::new(
+                move |connection: &Arc<Self>, body: Result<Body<'_>, RequestError>| {
+                    // The frame is complete, so the frames after it can be read.
+                    let answer = read(connection, body).unwrap_or_else(|malformed| {
+                        Err(RequestError::Lost(format!(
+                            "the reply cannot be read: {malformed}"
+                        )))
+                    });
+                    // Fails if the caller no longer waits. A watch in the answer is then dropped, and
+                    // removed.
+                    drop(sender.send(answer));
+                },
+            ),
+        ) {
             return ready(Err(error)).boxed();
         }
         let lost = || RequestError::Lost("it has ended".to_owned());

@@ -216,8 +216,9 @@ impl<'a> Body<'a> {
         };
         // In a failed transaction each operation has an error: 0 before the one that failed,
         // `RuntimeInconsistency` after.
-        let is_cause = |failed: &FailedOperation| failed.error != ErrorCode::RUNTIME_INCONSISTENCY;
-        let cause = failures().find(is_cause).or_else(|| failures().next());
+        let cause = failures()
+            .find(|failed: &FailedOperation| failed.error != ErrorCode::RUNTIME_INCONSISTENCY)
+            .or_else(|| failures().next());
         if let Some(failed) = cause {
             return Ok(Err(failed));
         }
@@ -235,11 +236,13 @@ impl<'a> Body<'a> {
     ) -> Result<Vec<Result<ReadResult, ErrorCode>>, Malformed> {
         let malformed = self.0.malformed("an error other than 0");
         let results = self.results(operations, read_result)?;
-        let known = |result: Result<ReadResult, i32>| match result {
-            Ok(result) => Ok(Ok(result)),
-            Err(error) => ErrorCode::new(error).map(Err).ok_or(malformed),
-        };
-        results.into_iter().map(known).collect()
+        results
+            .into_iter()
+            .map(|result: Result<ReadResult, i32>| match result {
+                Ok(result) => Ok(Ok(result)),
+                Err(error) => ErrorCode::new(error).map(Err).ok_or(malformed),
+            })
+            .collect()
     }
 
     /// One result for each operation: made by `result`, or an error, also 0.

@@ -58,11 +58,13 @@ impl Route {
             #[cfg(feature = "native")]
             Self::Tcp => {
                 let addresses = async_net::resolve((server.host(), server.port())).await?;
-                let target = |address| Target {
-                    name: server.to_string(),
-                    addresses: vec![address],
-                };
-                Ok(addresses.into_iter().map(target).collect())
+                Ok(addresses
+                    .into_iter()
+                    .map(|address| Target {
+                        name: server.to_string(),
+                        addresses: vec![address],
+                    })
+                    .collect())
             }
         }
     }

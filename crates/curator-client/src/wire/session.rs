@@ -71,11 +71,13 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let closed = |connection: &Arc<Connection>, _: Result<Body<'_>, RequestError>| {
-            connection.finish(LinkEnd::Closed);
-            Ok(Ok(()))
-        };
-        drop(self.task.0.request(&Request::CloseSession, closed));
+        drop(self.task.0.request(
+            &Request::CloseSession,
+            |connection: &Arc<Connection>, _: Result<Body<'_>, RequestError>| {
+                connection.finish(LinkEnd::Closed);
+                Ok(Ok(()))
+            },
+        ));
     }
 }
 
@@ -363,15 +365,16 @@ impl Link {
     ) -> Answer<Result<Vec<Result<ReadResult>>>> {
         let request = Request::MultiRead(&operations.clone());
         self.request(&request, move |body| {
-            let read = |(operation, result): (&ReadOperation, Result<ReadResult, ErrorCode>)| {
-                result.map_err(|code| {
-                    translate(operation.name(), operation.path(), RequestError::Code(code))
-                })
-            };
             Ok(Ok(operations
                 .iter()
                 .zip(body.reads(&operations)?)
-                .map(read)
+                .map(
+                    |(operation, result): (&ReadOperation, Result<ReadResult, ErrorCode>)| {
+                        result.map_err(|code| {
+                            translate(operation.name(), operation.path(), RequestError::Code(code))
+                        })
+                    },
+                )
                 .collect()))
         })
     }

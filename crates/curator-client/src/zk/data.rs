@@ -17,26 +17,28 @@ const PERMISSIONS: [(Permission, ZkPermission); 5] = [
 ];
 
 pub(super) fn to_acl(acl: &[Acl]) -> Vec<ZkAcl> {
-    let entry = |acl: &Acl| {
-        let permitted = PERMISSIONS
-            .iter()
-            .filter(|(ours, _)| acl.permission().has(*ours));
-        let permission = permitted.fold(ZkPermission::NONE, |all, (_, theirs)| all | *theirs);
-        ZkAcl::new(permission, ZkAuthId::new(acl.scheme(), acl.id()))
-    };
-    acl.iter().map(entry).collect()
+    acl.iter()
+        .map(|acl: &Acl| {
+            let permitted = PERMISSIONS
+                .iter()
+                .filter(|(ours, _)| acl.permission().has(*ours));
+            let permission = permitted.fold(ZkPermission::NONE, |all, (_, theirs)| all | *theirs);
+            ZkAcl::new(permission, ZkAuthId::new(acl.scheme(), acl.id()))
+        })
+        .collect()
 }
 
 /// Omits bits without a meaning in ZooKeeper.
 pub(super) fn from_acl(acl: &[ZkAcl]) -> Vec<Acl> {
-    let entry = |acl: &ZkAcl| {
-        let permitted = PERMISSIONS
-            .iter()
-            .filter(|(_, theirs)| acl.permission().has(*theirs));
-        let permission = permitted.fold(Permission::NONE, |all, (ours, _)| all | *ours);
-        Acl::new(permission, AuthId::new(acl.scheme(), acl.id()))
-    };
-    acl.iter().map(entry).collect()
+    acl.iter()
+        .map(|acl: &ZkAcl| {
+            let permitted = PERMISSIONS
+                .iter()
+                .filter(|(_, theirs)| acl.permission().has(*theirs));
+            let permission = permitted.fold(Permission::NONE, |all, (ours, _)| all | *ours);
+            Acl::new(permission, AuthId::new(acl.scheme(), acl.id()))
+        })
+        .collect()
 }
 
 pub(super) fn from_stat(stat: ZkStat) -> Stat {

@@ -54,14 +54,13 @@ impl InPlace {
     pub(super) fn run(self: &Arc<Self>) {
         // Written even if the value does not change: only then does the polling thread see the data
         // that was written before this wake.
-        let claim = |state| match state {
-            IDLE => Some(CLAIMED),
-            DONE => None,
-            _ => Some(AGAIN),
-        };
         let before = self
             .state
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, claim);
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| match state {
+                IDLE => Some(CLAIMED),
+                DONE => None,
+                _ => Some(AGAIN),
+            });
         if before == Ok(IDLE) {
             self.poll();
         }

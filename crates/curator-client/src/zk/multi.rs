@@ -126,25 +126,27 @@ fn failed(index: usize, operation: &TransactionOperation, error: ZkError) -> Err
 /// Whether there is one result for each operation, and of the operation's kind. Callers that read
 /// the results rely on that.
 fn results_fit(operations: &[TransactionOperation], results: &[MultiWriteResult]) -> bool {
-    let fits = |(operation, result): (&TransactionOperation, &MultiWriteResult)| {
-        matches!(
-            (operation, result),
-            (TransactionOperation::Check { .. }, MultiWriteResult::Check)
-                | (
-                    TransactionOperation::Create(_),
-                    MultiWriteResult::Create { .. }
+    operations.len() == results.len()
+        && operations.iter().zip(results).all(
+            |(operation, result): (&TransactionOperation, &MultiWriteResult)| {
+                matches!(
+                    (operation, result),
+                    (TransactionOperation::Check { .. }, MultiWriteResult::Check)
+                        | (
+                            TransactionOperation::Create(_),
+                            MultiWriteResult::Create { .. }
+                        )
+                        | (
+                            TransactionOperation::SetData { .. },
+                            MultiWriteResult::SetData { .. }
+                        )
+                        | (
+                            TransactionOperation::Delete { .. },
+                            MultiWriteResult::Delete
+                        )
                 )
-                | (
-                    TransactionOperation::SetData { .. },
-                    MultiWriteResult::SetData { .. }
-                )
-                | (
-                    TransactionOperation::Delete { .. },
-                    MultiWriteResult::Delete
-                )
+            },
         )
-    };
-    operations.len() == results.len() && operations.iter().zip(results).all(fits)
 }
 
 /// The reply does not fit the operations, so the outcome is unknown.

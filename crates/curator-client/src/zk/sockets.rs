@@ -128,10 +128,9 @@ impl Socket {
     /// Whether `peer` is one of the server's addresses. Ignores the IPv6 scope and flow.
     #[cfg(unix)]
     fn is_peer(&self, peer: SocketAddr) -> bool {
-        let is_same = |own: &SocketAddr| {
+        self.peers.iter().any(|own: &SocketAddr| {
             own.port() == peer.port() && own.ip().to_canonical() == peer.ip().to_canonical()
-        };
-        self.peers.iter().any(is_same)
+        })
     }
 }
 
@@ -284,10 +283,11 @@ mod tests {
         let this_process = std::process::id().to_string();
         let locks = || {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
-            let ours = |line: &&str| {
-                line.contains("POSIX") && line.split_whitespace().nth(4) == Some(&this_process)
-            };
-            all.lines().filter(ours).count()
+            all.lines()
+                .filter(|line: &&str| {
+                    line.contains("POSIX") && line.split_whitespace().nth(4) == Some(&this_process)
+                })
+                .count()
         };
         assert_eq!(locks(), 1);
         // The socket is unknown, so all descriptors are searched.

@@ -70,16 +70,19 @@ impl Watchdog {
         let server = server.clone();
         let observed = Arc::clone(socket);
         let socket = Arc::clone(socket);
-        let unread = move || observed.unread();
-        Self::with(&CHECK_THREAD, unread, move || match socket.shut_down() {
-            Ok(0) => {}
-            Ok(sockets) => {
-                tracing::warn!(%server, sockets, "the server sends faster than the client can read: connection shut down");
-            }
-            Err(error) => {
-                tracing::warn!(%server, %error, "the server sends faster than the client can read, and the connection cannot be shut down");
-            }
-        })
+        Self::with(
+            &CHECK_THREAD,
+            move || observed.unread(),
+            move || match socket.shut_down() {
+                Ok(0) => {}
+                Ok(sockets) => {
+                    tracing::warn!(%server, sockets, "the server sends faster than the client can read: connection shut down");
+                }
+                Err(error) => {
+                    tracing::warn!(%server, %error, "the server sends faster than the client can read, and the connection cannot be shut down");
+                }
+            },
+        )
     }
 
     fn with(
@@ -207,10 +210,12 @@ fn observe(all: &[Arc<Watched>]) -> Vec<bool> {
             observed.unread = now;
         }
     }
-    let flows = |(watched, observed): (&Arc<Watched>, Observed)| {
-        observed.has_fallen && observed.has_risen && watched.is_as_seen()
-    };
-    all.iter().zip(observed).map(flows).collect()
+    all.iter()
+        .zip(observed)
+        .map(|(watched, observed): (&Arc<Watched>, Observed)| {
+            observed.has_fallen && observed.has_risen && watched.is_as_seen()
+        })
+        .collect()
 }
 
 /// Counts the start of a poll, and, when dropped, its end, even if the poll panics.
@@ -278,16 +283,21 @@ mod tests {
     ) -> (Watchdog, mpsc::Receiver<()>) {
         let (sender, shut_downs) = mpsc::channel();
         // The test may have dropped its receiver.
-        let shut_down = move || {
-            let _sent = sender.send(());
-        };
         let unread = Mutex::new(VecDeque::from(unread.to_vec()));
-        let next = move || {
-            let mut unread = unread.lock().unwrap();
-            unread.rotate_left(1);
-            *unread.back().unwrap()
-        };
-        (Watchdog::with(check_thread, next, shut_down), shut_downs)
+        (
+            Watchdog::with(
+                check_thread,
+                move || {
+                    let mut unread = unread.lock().unwrap();
+                    unread.rotate_left(1);
+                    *unread.back().unwrap()
+                },
+                move || {
+                    let _sent = sender.send(());
+                },
+            ),
+            shut_downs,
+        )
     }
 
     /// The number of shutdowns after each of four checks during one poll of `polled`. The other

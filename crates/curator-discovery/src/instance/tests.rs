@@ -380,8 +380,12 @@ fn fields_are_read_as_java_reads_them() {
 #[test]
 fn a_uri_spec_is_read_as_java_reads_it() {
     let parts = |parts: &[(&str, bool)]| {
-        let part = |&(value, variable): &(&str, bool)| (value.to_owned(), variable);
-        Some(parts.iter().map(part).collect::<Vec<_>>())
+        Some(
+            parts
+                .iter()
+                .map(|&(value, variable): &(&str, bool)| (value.to_owned(), variable))
+                .collect::<Vec<_>>(),
+        )
     };
     let read_as: &[(_, &[_])] = &[
         // Java keeps the nulls.
@@ -425,15 +429,18 @@ fn a_uri_spec_is_read_as_java_reads_it() {
             &[r#"{"parts":["a"]}"#, r#"{"parts":{}}"#, "5", "true"],
         ),
     ];
-    let of = |read: ServiceInstance| {
-        read.uri_spec
-            .unwrap()
-            .parts
-            .iter()
-            .map(|part| (part.value.clone(), part.variable))
-            .collect()
-    };
-    check_values("uriSpec", of, read_as);
+    check_values(
+        "uriSpec",
+        |read: ServiceInstance| {
+            read.uri_spec
+                .unwrap()
+                .parts
+                .iter()
+                .map(|part| (part.value.clone(), part.variable))
+                .collect()
+        },
+        read_as,
+    );
 }
 
 /// Jackson stops after the first value.

@@ -222,8 +222,12 @@ impl Claim {
                     ..
                 },
             ) if ephemeral_owner == self.session_id => {
-                let own = |name| OwnNode { name, czxid };
-                self.have(names.into_iter().map(own).collect());
+                self.have(
+                    names
+                        .into_iter()
+                        .map(|name| OwnNode { name, czxid })
+                        .collect(),
+                );
             }
             (State::Inspecting(..), Answer::Node { .. }) => return Err(End::Restart),
             (State::Inspecting(limit, _), Answer::Unknown) => self.recover(limit),

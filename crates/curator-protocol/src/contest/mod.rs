@@ -343,17 +343,18 @@ impl Contest {
                 return blocking;
             }
         }
-        let blocks_us = |(directory, name): &(usize, &str)| match self.entries.get(*directory) {
-            Some(Entry { own: Some(own), .. }) => blocks(driver, name, &own.name),
-            // A new node comes after all others.
-            Some(Entry { id, .. }) if is_new => blocks(
-                driver,
-                name,
-                &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1),
-            ),
-            _ => false,
-        };
-        stuck.iter().position(blocks_us)
+        stuck.iter().position(|(directory, name): &(usize, &str)| {
+            match self.entries.get(*directory) {
+                Some(Entry { own: Some(own), .. }) => blocks(driver, name, &own.name),
+                // A new node comes after all others.
+                Some(Entry { id, .. }) if is_new => blocks(
+                    driver,
+                    name,
+                    &format!("{}{:010}", driver.node_prefix(id), i32::MAX - 1),
+                ),
+                _ => false,
+            }
+        })
     }
 }
 
@@ -431,13 +432,13 @@ impl Contest {
     /// missing.
     fn pending_of_entries(&mut self) -> Option<(Vec<(usize, Request)>, Pace)> {
         let enters = |entry: &Entry| entry.state == State::Joining;
-        let finds =
-            |entry: &Entry| matches!(entry.state, State::Recovering | State::Identifying { .. });
         if self.entries.iter().any(enters) && self.entries.iter().any(|entry| entry.own.is_some()) {
             // A node created alone would have a different place than the others.
             return None;
         }
-        let is_finding = self.entries.iter().any(finds);
+        let is_finding = self.entries.iter().any(|entry: &Entry| {
+            matches!(entry.state, State::Recovering | State::Identifying { .. })
+        });
         let mut requests = Vec::new();
         let mut pace = Pace::Now;
         for (queue, entry) in self.entries.iter_mut().enumerate() {
@@ -451,13 +452,12 @@ impl Contest {
             }
         }
         // Without waiting, each list needs the number of leases.
-        let reads_leases = |claim: &&Claim| {
+        if let Some(claim) = self.claim.as_ref().filter(|claim: &&Claim| {
             let is_decisive = |request: &Request| {
                 request.is_create() || !claim.waits && *request == Request::List
             };
             requests.iter().any(|(_, request)| is_decisive(request))
-        };
-        if let Some(claim) = self.claim.as_ref().filter(reads_leases) {
+        }) {
             requests.extend(claim.early_reads());
         }
         // A stable sort: within each class the requests keep their order. `Contender::send` relies

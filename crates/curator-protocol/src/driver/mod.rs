@@ -180,13 +180,15 @@ impl Queue {
     where
         C: AsRef<str> + Into<String>,
     {
-        let numbered = |child: C| {
-            Some(QueueEntry {
-                sequence: driver.sequence(child.as_ref())?,
-                name: child.into(),
+        let mut entries: Vec<_> = children
+            .into_iter()
+            .filter_map(|child: C| {
+                Some(QueueEntry {
+                    sequence: driver.sequence(child.as_ref())?,
+                    name: child.into(),
+                })
             })
-        };
-        let mut entries: Vec<_> = children.into_iter().filter_map(numbered).collect();
+            .collect();
         entries.sort_unstable();
         Self { entries }
     }

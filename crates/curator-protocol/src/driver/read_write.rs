@@ -110,15 +110,14 @@ pub fn downgraded_read_name(id: &Uuid, sequence: i32) -> String {
 fn verdict(queue: &Queue, own: usize) -> Verdict {
     let own_entry = queue.get(own);
     let is_reader = own_entry.is_some_and(|entry| kind(&entry.name) == ParticipantKind::Read);
-    let blocks = |entry: &QueueEntry| {
-        // Two nodes with the same number belong to one holder.
-        own_entry.is_none_or(|own| entry.sequence < own.sequence)
-            && (!is_reader || kind(&entry.name) != ParticipantKind::Read)
-    };
     queue
         .iter()
         .take(own)
-        .rposition(blocks)
+        .rposition(|entry: &QueueEntry| {
+            // Two nodes with the same number belong to one holder.
+            own_entry.is_none_or(|own| entry.sequence < own.sequence)
+                && (!is_reader || kind(&entry.name) != ParticipantKind::Read)
+        })
         .map_or(Verdict::Owns, Verdict::WaitsFor)
 }
 

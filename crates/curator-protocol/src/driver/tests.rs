@@ -53,13 +53,12 @@ pub(crate) fn check_guarantees(
                 blocker
             }
         };
-        let stay = |&(i, _): &(usize, _)| {
-            i == own || i == blocker || !gone.get(i).copied().unwrap_or(false)
-        };
         let later = queue
             .iter()
             .enumerate()
-            .filter(stay)
+            .filter(|&(i, _): &(usize, _)| {
+                i == own || i == blocker || !gone.get(i).copied().unwrap_or(false)
+            })
             .map(|(_, entry)| entry.name.clone());
         let later = Queue::of(later, driver).unwrap();
         let later_verdict = driver.verdict(&later, later.position(&entry.name).unwrap());

@@ -272,8 +272,9 @@ mod tests {
             let mut denied = Denied::none();
             let mut nodes = Vec::<String>::new();
             for node in texts.into_iter().chain(root) {
-                let is_related = |other: &String| is_at_or_below(other, &node) || is_at_or_below(&node, other);
-                if !nodes.iter().any(is_related) {
+                if !nodes.iter().any(|other| {
+                    is_at_or_below(other, &node) || is_at_or_below(&node, other)
+                }) {
                     denied.insert(node.clone());
                     nodes.push(node);
                 }

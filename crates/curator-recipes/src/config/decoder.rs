@@ -166,14 +166,13 @@ mod tests {
     fn decoder(if_absent: IfAbsent<u8>) -> (Decoder<u8>, Arc<AtomicUsize>) {
         let calls = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&calls);
-        let decode = move |data: &[u8]| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Ok(std::str::from_utf8(data)?.parse()?)
-        };
         (
             Decoder::new(
                 ZPath::on_server("/config").unwrap(),
-                Box::new(decode),
+                Box::new(move |data: &[u8]| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    Ok(std::str::from_utf8(data)?.parse()?)
+                }),
                 if_absent,
             ),
             calls,

@@ -257,8 +257,12 @@ impl Hold {
     }
 
     fn deleted(&self) -> Deleted {
-        let watching = || watch_nodes(&self.client, &self.session, &self.watched, &self.revocation);
-        self.lock().deleted.get_or_insert_with(watching).clone()
+        self.lock()
+            .deleted
+            .get_or_insert_with(|| {
+                watch_nodes(&self.client, &self.session, &self.watched, &self.revocation)
+            })
+            .clone()
     }
 
     /// Records why the lock is no longer held, unless that is recorded already, and wakes the
@@ -424,10 +428,9 @@ impl HoldEnd {
 
     /// Why the lock is no longer held. Call this only after the hold has ended.
     fn over(&self) -> LockLost {
-        let released = || LockLost {
+        self.ended.borrow().clone().unwrap_or_else(|| LockLost {
             path: self.path.clone(),
             reason: LossReason::Released,
-        };
-        self.ended.borrow().clone().unwrap_or_else(released)
+        })
     }
 }

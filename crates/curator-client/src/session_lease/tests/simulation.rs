@@ -566,17 +566,20 @@ fn weaker_rules_are_refuted() {
     }
     // A committed write proves that the leader has heard of the session since the connect, but not
     // since the write.
-    let from_reply = |connect| {
-        Moving::boxed(connect, |moved, now| {
-            if moved.by == ConfirmedBy::Quorum {
-                now
-            } else {
-                0
-            }
-        })
-    };
     assert!(
-        is_refuted(from_reply, gap, 0),
+        is_refuted(
+            |connect| {
+                Moving::boxed(connect, |moved, now| {
+                    if moved.by == ConfirmedBy::Quorum {
+                        now
+                    } else {
+                        0
+                    }
+                })
+            },
+            gap,
+            0
+        ),
         "from the reply to the write"
     );
 }
@@ -598,9 +601,12 @@ fn the_assumptions_are_needed() {
         !is_refuted(from_connect, GAP, 0) && is_refuted(from_connect, GAP, T / 8 * 3),
         "a move to a deposed leader"
     );
-    let on_acceptance = |connect| Box::new(OnAcceptance(lease(connect))) as Box<dyn Rule>;
     assert!(
-        is_refuted(on_acceptance, GAP, 0),
+        is_refuted(
+            |connect| Box::new(OnAcceptance(lease(connect))) as Box<dyn Rule>,
+            GAP,
+            0
+        ),
         "a connect that is accepted for an earlier one"
     );
 }

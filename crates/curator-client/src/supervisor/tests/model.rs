@@ -141,8 +141,11 @@ impl Model for Search {
             }
             actions.push(Action::Fail);
         }
-        let has_news = |follower: &Follower| follower.unreported.is_some();
-        if servers.follower.as_ref().is_some_and(has_news) {
+        if servers
+            .follower
+            .as_ref()
+            .is_some_and(|follower: &Follower| follower.unreported.is_some())
+        {
             actions.push(Action::Report);
         }
         match network.attempt {

@@ -109,22 +109,24 @@ fn conversation(bodies: &[Vec<u8>], recorded: &[Recorded]) -> Vec<Vec<u8>> {
         (OpCode::MultiRead, body(14)),
         (OpCode::Delete, Vec::new()),
     ];
-    let reply = |(xid, (asked, body)): (i32, (OpCode, Vec<u8>))| {
-        let of_this_kind = recorded.iter().filter_map(|recorded| match recorded {
-            Recorded::Reply { op, error, body } if op.number() == asked.number() => {
-                Some((*error, body))
-            }
-            _ => None,
-        });
-        let chosen = if fastrand::bool() {
-            fastrand::choice(of_this_kind.collect::<Vec<_>>())
-        } else {
-            None
-        };
-        let (error, body) = chosen.unwrap_or((0, &body));
-        [frame![int(xid), long(STAT.czxid), int(error)], body.clone()].concat()
-    };
-    let mut frames: Vec<_> = (1..).zip(by_xid).map(reply).collect();
+    let mut frames: Vec<_> = (1..)
+        .zip(by_xid)
+        .map(|(xid, (asked, body)): (i32, (OpCode, Vec<u8>))| {
+            let of_this_kind = recorded.iter().filter_map(|recorded| match recorded {
+                Recorded::Reply { op, error, body } if op.number() == asked.number() => {
+                    Some((*error, body))
+                }
+                _ => None,
+            });
+            let chosen = if fastrand::bool() {
+                fastrand::choice(of_this_kind.collect::<Vec<_>>())
+            } else {
+                None
+            };
+            let (error, body) = chosen.unwrap_or((0, &body));
+            [frame![int(xid), long(STAT.czxid), int(error)], body.clone()].concat()
+        })
+        .collect();
     let events = recorded.iter().filter_map(|recorded| match recorded {
         Recorded::Event(body) => Some(body),
         Recorded::Reply { .. } => None,

@@ -144,11 +144,10 @@ impl Link {
             // `join` polls them in this order, and polling sends them: pipelined.
             let (written, synced) =
                 futures_util::future::join(writer.commit(), client.sync("/")).await;
-            let failed = |error| match error {
+            let by = ConfirmedBy::of_write(written.map(drop).map_err(|error| match error {
                 MultiWriteError::RequestFailed { source } => (None, source.into()),
                 MultiWriteError::OperationFailed { index, source } => (Some(index), source.into()),
-            };
-            let by = ConfirmedBy::of_write(written.map(drop).map_err(failed))?;
+            }))?;
             let _first = verified.set(by);
             synced.map(|()| by).map_err(RequestError::from)
         })

@@ -533,8 +533,10 @@ impl World {
                 None => {}
             },
             Action::ArriveEarly => {
-                let is_event = |arrival: &Arrival| matches!(arrival, Arrival::Event(..));
-                if let Some(first) = self.arriving.iter().position(is_event)
+                if let Some(first) = self
+                    .arriving
+                    .iter()
+                    .position(|arrival: &Arrival| matches!(arrival, Arrival::Event(..)))
                     && let Some(Arrival::Event(event, node, at)) = self.arriving.remove(first)
                 {
                     self.report(event, node, at);

@@ -277,9 +277,10 @@ impl Client {
                         "{path} was created before its parent"
                     );
                     assert_eq!(self.replayed.insert(path.clone(), after), None, "{path}");
-                    let is_new = |before: &(i64, i64)| before.0 < after.0 || self.goes_back;
                     assert!(
-                        self.latest.get(&path).is_none_or(is_new),
+                        self.latest
+                            .get(&path)
+                            .is_none_or(|before: &(i64, i64)| before.0 < after.0 || self.goes_back),
                         "{path} was created twice"
                     );
                     (path, after)

@@ -78,14 +78,15 @@ impl WriteLock {
 
     async fn enter(&self, owner: &OwnerId, wait: Wait) -> Result<Option<WriteGuard>> {
         let Sides { read, write } = &self.sides;
-        let refuse_upgrade = || match read.holds().is_held_by(owner) {
-            true => Err(Error::UpgradeRefused {
-                dir: write.internals().dir().clone(),
-                owner: owner.clone(),
-            }),
-            false => Ok(()),
-        };
-        let guard = write.enter(owner, wait, refuse_upgrade).await?;
+        let guard = write
+            .enter(owner, wait, || match read.holds().is_held_by(owner) {
+                true => Err(Error::UpgradeRefused {
+                    dir: write.internals().dir().clone(),
+                    owner: owner.clone(),
+                }),
+                false => Ok(()),
+            })
+            .await?;
         Ok(guard.map(|guard| WriteGuard {
             guard,
             sides: self.sides.clone(),

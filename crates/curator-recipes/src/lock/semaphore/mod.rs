@@ -384,7 +384,11 @@ impl InterProcessSemaphoreV2 {
         wait: Wait,
     ) -> Result<Option<Vec<SemaphoreLease>>> {
         let guards = self.internals.acquire(quantity, wait).await?;
-        let lease = |guard| SemaphoreLease::new(guard, self.internals.lease_data());
-        Ok(guards.map(|guards| guards.into_iter().map(lease).collect()))
+        Ok(guards.map(|guards| {
+            guards
+                .into_iter()
+                .map(|guard| SemaphoreLease::new(guard, self.internals.lease_data()))
+                .collect()
+        }))
     }
 }
