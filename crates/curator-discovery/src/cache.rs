@@ -69,7 +69,7 @@ pub struct ServiceCache<P = RawJson> {
 
 type Shown<P> = (u64, Instances<P>);
 
-debug_line!(ServiceCache, |cache| path: cache.cache.path(), state: cache.cache.state().get(), when_stale: cache.when_stale);
+debug_line!(ServiceCache<P>, |cache| path: cache.cache.path(), state: cache.cache.state().get(), when_stale: cache.when_stale);
 
 /// Configures and starts a [`ServiceCache`]; made by
 /// [`ServiceDiscovery::cache_builder`](crate::ServiceDiscovery::cache_builder).
@@ -80,7 +80,7 @@ pub struct ServiceCacheBuilder<P = RawJson> {
     payload: PhantomData<fn() -> P>,
 }
 
-debug_line!(ServiceCacheBuilder, |builder| cache: builder.cache);
+debug_line!(ServiceCacheBuilder<P>, |builder| cache: builder.cache);
 
 impl<P: Payload> ServiceCacheBuilder<P> {
     pub(crate) fn new(client: &CuratorClient, service: ZPath) -> Result<Self> {

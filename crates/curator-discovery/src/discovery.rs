@@ -62,7 +62,7 @@ pub struct ServiceDiscovery<P = RawJson> {
     payload: PhantomData<fn() -> P>,
 }
 
-debug_line!(ServiceDiscovery, |discovery| base: discovery.base);
+debug_line!(ServiceDiscovery<P>, |discovery| base: discovery.base);
 
 impl ServiceDiscovery {
     /// The services below `base_path`, found with payloads as raw JSON. Sends no request.

@@ -28,7 +28,7 @@ pub struct FoundInstance<P = RawJson> {
 }
 
 // Omits the data.
-debug_line!(FoundInstance, |found| path: found.path, version: found.stat.version, bytes: found.stat.data_length, is_in_service: found.is_in_service);
+debug_line!(FoundInstance<P>, |found| path: found.path, version: found.stat.version, bytes: found.stat.data_length, is_in_service: found.is_in_service);
 
 /// The result of parsing a node.
 pub(crate) type Read<P> = Result<FoundInstance<P>, Box<UnreadableInstance>>;
@@ -86,7 +86,7 @@ pub struct Instances<P = RawJson> {
 }
 
 // Prints the names of the nodes: the ids are data.
-debug_line!(Instances, |found| state: found.state, nodes: found.iter().map(|found| found.path.name()).collect::<Vec<_>>(), unreadable: found.unreadable().count());
+debug_line!(Instances<P>, |found| state: found.state, nodes: found.iter().map(|found| found.path.name()).collect::<Vec<_>>(), unreadable: found.unreadable().count());
 
 impl<P: Payload> Instances<P> {
     /// The instances in a snapshot. A node that has not changed since `before` is not parsed again.

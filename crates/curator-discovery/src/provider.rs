@@ -58,7 +58,7 @@ pub struct ServiceProvider<P = RawJson> {
     rests: Mutex<Rests>,
 }
 
-debug_line!(ServiceProvider, |provider| cache: provider.cache, strategy: provider.strategy);
+debug_line!(ServiceProvider<P>, |provider| cache: provider.cache, strategy: provider.strategy);
 
 impl<P: Payload> ServiceProvider<P> {
     /// Makes a provider that selects from the instances that `cache` has at each call.

@@ -99,7 +99,7 @@ fn lock<P>(contents: &Mutex<Contents<P>>) -> MutexGuard<'_, Contents<P>> {
     contents.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-debug_line!(Registration, |registration| node: registration.node);
+debug_line!(Registration<P>, |registration| node: registration.node);
 
 impl<P: Payload> Registration<P> {
     pub(crate) fn start(

@@ -279,7 +279,6 @@ impl Contest {
     /// What the contest leaves behind if it ends now: its nodes, and the directories in which it
     /// may have others. After [`hand_over`](Self::hand_over), without the nodes that it has won.
     pub fn leftovers(&self) -> impl Iterator<Item = Leftover<'_>> {
-        let own = |stage: &Stage| *stage != Stage::HandedOver;
         let places = self.nodes().map(|(queue, node)| (queue, &node.name));
         let leases = self.claim.iter().filter_map(Claim::taken).flatten();
         let surplus = self
@@ -296,7 +295,7 @@ impl Contest {
         let unknown_leases = self.claim.iter().filter(|claim| claim.may_exist);
         places
             .chain(leases.map(|lease| (LEASES, &lease.name)))
-            .filter(move |_| own(&self.stage))
+            .filter(|_| self.stage != Stage::HandedOver)
             .chain(surplus)
             .map(|(directory, name)| Leftover::Node { directory, name })
             .chain(

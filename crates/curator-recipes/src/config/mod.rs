@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::source::watch;
+use curator_client::text::panic_message;
 use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, ZPath};
 use futures_util::future::FutureExt as _;
 
@@ -19,7 +20,7 @@ use crate::changes::Latest;
 use crate::codec::{CodecError, Suffix};
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::follow::Follower;
-use crate::engine::task::{RecipeTask, TaskError as _, error_of_reads, panic_message};
+use crate::engine::task::{RecipeTask, TaskError as _, error_of_reads};
 
 /// The settings of a service: the data of one node, decoded, and kept up to date while the service
 /// runs.
@@ -265,7 +266,7 @@ impl<T: Send + Sync + 'static> ConfigBuilder<T> {
             biased;
             error = client.closing() => Err(error.into()),
             first = AssertUnwindSafe(read_first_value(&mut following, once)).catch_unwind() => {
-                first.unwrap_or_else(|panic| Err(ConfigError::panicked(path, panic_message(panic))))
+                first.unwrap_or_else(|panic| Err(ConfigError::panicked(path, panic_message(&*panic))))
             }
             () = client.sleep_until(limit) => {
                 Err(following.node.no_value(timeout.unwrap_or_default()))

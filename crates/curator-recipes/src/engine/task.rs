@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use curator_client::source::watch;
+use curator_client::text::panic_message;
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 
@@ -100,7 +101,7 @@ impl<E: TaskError> RecipeTask<E> {
             let error = done.unwrap_or_else(|panic| {
                 // Without the message, which may quote data.
                 tracing::error!(client = name, path = %Truncated(&at), "the task of a recipe has panicked, and the recipe has ended");
-                E::panicked(at, panic_message(panic))
+                E::panicked(at, panic_message(&*panic))
             });
             ended.send_replace(Some(error));
         });
@@ -167,17 +168,6 @@ impl<E: TaskError> RecipeTask<E> {
             error = self.client.closing() => error.into(),
         }
     }
-}
-
-/// The message of a panic that was caught.
-#[expect(clippy::needless_pass_by_value, reason = "what `catch_unwind` returns")]
-pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
-    panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref().copied())
-        .unwrap_or("no message")
-        .to_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curator_client::source::watch;
+use curator_client::text::panic_message;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, Recovery, ZPath, source,
 };
@@ -17,7 +18,6 @@ use super::leadership::{Leadership, Pauses};
 use super::leaving::wait_until_left;
 use crate::debug::{debug_as_text, debug_line};
 use crate::engine::log::Truncated;
-use crate::engine::task::panic_message;
 use crate::error::{Error, Result};
 use crate::forked::check_fork;
 use crate::lock::{InterProcessMutex, Participant};
@@ -453,7 +453,7 @@ impl LeaderSelector {
             // `self` holds a sender, so the channel cannot be closed.
             _ = interrupted.changed() => return None,
             () = &mut shutdown => drop(stopping.send_replace(true)),
-            run = &mut running => return run.ok().map(|job| job.map_err(panic_message)),
+            run = &mut running => return run.ok().map(|job| job.map_err(|panic| panic_message(&*panic))),
         }
         let grace_period = Deadline::after(self.grace_period);
         tokio::select! {
@@ -466,7 +466,7 @@ impl LeaderSelector {
                 }
                 None
             }
-            run = &mut running => run.ok().map(|job| job.map_err(panic_message)),
+            run = &mut running => run.ok().map(|job| job.map_err(|panic| panic_message(&*panic))),
         }
     }
 
