@@ -99,7 +99,7 @@ impl fmt::Debug for Hidden {
 /// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is
 /// written.
 #[derive(Debug)]
-pub(crate) struct Truncated<T>(pub(crate) T);
+pub struct Truncated<T>(pub T);
 
 /// The maximum length, in characters.
 const LONGEST: usize = 1_000;

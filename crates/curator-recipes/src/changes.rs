@@ -4,11 +4,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use curator_client::process::LeakedInChild;
 use curator_client::source::watch;
 use futures_core::Stream;
 use futures_util::stream::{BoxStream, StreamExt as _};
-
-use crate::forked::LeakedInChild;
 
 /// The latest value of a recipe's state, and its changes. A slow reader gets the latest value only.
 ///

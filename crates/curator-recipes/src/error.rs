@@ -4,10 +4,9 @@ mod value;
 
 use std::time::Duration;
 
-use curator_client::{Outcome, SessionEnd, ZPath};
+use curator_client::{Outcome, SessionEnd, ZPath, debug_as_text};
 
 pub use self::value::{UnsuitableNode, ValueError};
-use crate::debug::debug_as_text;
 use crate::owner::OwnerId;
 
 /// A result with this crate's [`enum@Error`].
@@ -404,6 +403,7 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::VersionedCount;
 
     fn member(cause: Error) -> Error {
         Error::MultiLockMember {
@@ -530,6 +530,25 @@ mod tests {
         };
         assert!(
             several([&closed, &closed]).is_closed() && !several([&closed, &forked]).is_closed()
+        );
+    }
+
+    #[test]
+    fn counts_and_loss_reasons_serialize_and_unknown_fields_are_rejected() {
+        let count: VersionedCount = serde_json::from_str(r#"{"value":3,"version":7}"#).unwrap();
+        assert_eq!(
+            serde_json::to_string(&count).unwrap(),
+            r#"{"value":3,"version":7}"#
+        );
+        serde_json::from_str::<VersionedCount>(r#"{"value":3,"version":7,"more":1}"#).unwrap_err();
+        assert_eq!(
+            serde_json::to_string(&LossReason::NodeDeleted).unwrap(),
+            r#""node-deleted""#
+        );
+        let lost = LossReason::SessionLost(SessionEnd::Expired);
+        assert_eq!(
+            serde_json::to_string(&lost).unwrap(),
+            r#"{"session-lost":"expired"}"#
         );
     }
 }

@@ -222,7 +222,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::debug::debug_as_text;
+use curator_client::debug_as_text;
 
 /// A number that strictly increases from holder to holder of a lock with one holder at a time.
 ///
@@ -254,6 +254,11 @@ use crate::debug::debug_as_text;
 /// From Martin Kleppmann, "How to do distributed locking" (2016); the `czxid` is ZooKeeper's
 /// counterpart of the sequencers in the Chubby paper (2006).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "i64", into = "i64")
+)]
 pub struct FencingToken(i64);
 
 impl FencingToken {
@@ -802,6 +807,21 @@ mod tests {
             prop_assert_eq!(applied.len(), admitted);
             prop_assert!(applied.is_sorted(), "{:?}", applied);
             prop_assert_eq!(applied.last(), writers.iter().flatten().max());
+        }
+    }
+
+    #[test]
+    fn a_token_serializes_as_a_number_and_rejects_zero_and_strings() {
+        let token: FencingToken = serde_json::from_str("4294967299").unwrap();
+        assert_eq!(serde_json::to_string(&token).unwrap(), "4294967299");
+        for (text, reason) in [
+            ("0", "invalid fencing token \"0\": expected"),
+            ("\"7\"", "invalid type: string \"7\""),
+        ] {
+            let error = serde_json::from_str::<FencingToken>(text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.starts_with(reason), "{error}");
         }
     }
 }

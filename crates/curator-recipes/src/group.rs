@@ -1,9 +1,8 @@
 //! Group membership: joins a group of processes, and follows its members.
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath, debug_line};
 
 use crate::cache::{CuratorCache, CuratorCacheBuilder};
-use crate::debug::debug_line;
 use crate::persistent::{PersistentNode, PersistentNodeBuilder, PersistentNodeError};
 
 /// A member of a group of processes, which also follows all members.

@@ -130,20 +130,17 @@ mod cache;
 mod changes;
 mod codec;
 mod config;
-mod debug;
 mod engine;
 mod error;
 pub mod fencing;
-mod forked;
 mod group;
 pub mod guide;
 mod leader;
 mod lock;
 mod owner;
 mod persistent;
-#[cfg(feature = "serde")]
-mod serialize;
 mod shared;
+mod task;
 mod wait;
 
 /// The client: all of the crate `curator-client`.
@@ -215,6 +212,10 @@ struct Readme;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use curator_client::{Error as ClientError, ZPath};
+
     use super::*;
 
     const fn assert_send_and_sync<T: Send + Sync>() {}
@@ -362,4 +363,37 @@ mod tests {
         ));
         assert_send(&(node.close(), member.close()));
     };
+
+    #[test]
+    fn debug_of_an_error_is_its_text_on_one_line() {
+        let connect_string = "zk1".to_owned();
+        let after = Duration::from_secs(60);
+        let cause = "zk1:2181: cannot be resolved (unknown)".to_owned();
+        let failed = Error::from(ClientError::ConnectFailed {
+            connect_string,
+            after,
+            cause,
+        });
+        let text = "no session with \"zk1\" within 60s: zk1:2181: cannot be resolved (unknown)";
+        assert_eq!(format!("{failed:?}"), text);
+        let boxed: Box<dyn std::error::Error> = Box::new(failed.clone());
+        assert_eq!(format!("{boxed:?}"), text);
+        assert_eq!(
+            format!("{:?}", LeaderSelectorError::<&str>::Selector(failed)),
+            text
+        );
+        let path = ZPath::root();
+        let job = LeaderSelectorError::JobFailed {
+            path: path.clone(),
+            cause: "no\nspace\u{202e}\u{2028}",
+        };
+        assert_eq!(
+            format!("{job:?}"),
+            "the leader's job at / failed: no\\nspace\\u{202e}\\u{2028}"
+        );
+        assert_eq!(
+            format!("{:?}", ConfigError::Absent { path }),
+            "the config / does not exist"
+        );
+    }
 }

@@ -90,16 +90,15 @@ const CRATES: &[(&str, Layers<'static>)] = &[
     (
         "curator-recipes",
         &[
-            &["serialize"],
             &["leader", "atomic"],
             &["lock"],
             &["group"],
             &["cache", "config", "persistent", "shared"],
             &["engine"],
+            &["task"],
             &["fencing", "wait"],
             &["error"],
-            &["changes", "codec", "debug", "owner"],
-            &["forked"],
+            &["changes", "codec", "owner"],
         ],
     ),
     (

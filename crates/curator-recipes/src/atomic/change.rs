@@ -11,8 +11,8 @@ use curator_client::{
 use super::receipt::{Receipt, Settlement, is_conflict};
 use super::{AtomicValue, DistributedAtomicValue, Result};
 use crate::error::{Error, ValueError};
-use crate::forked::check_fork;
 use crate::shared::ANY_VERSION;
+use crate::task::check_fork;
 
 type Change<'a, T> = dyn Fn(&T) -> Result<T> + Send + Sync + 'a;
 

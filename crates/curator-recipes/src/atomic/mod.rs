@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{
-    CuratorClient, Error as ClientError, NodePath, RetryNTimes, RetryPolicy, ZPath,
+    CuratorClient, Error as ClientError, NodePath, RetryNTimes, RetryPolicy, ZPath, debug_line,
 };
 use derive_where::derive_where;
 use tokio::sync::Mutex;
@@ -16,7 +16,6 @@ use tokio::sync::Mutex;
 pub use self::numbers::{DistributedAtomicLong, IdGenerator};
 use self::receipt::Receipt;
 use crate::codec::ValueCodec;
-use crate::debug::debug_line;
 use crate::error::ValueError;
 use crate::lock::InterProcessMutex;
 use crate::shared::SharedValue;

@@ -3,13 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath, debug_line};
 use tokio::sync::Mutex;
 
 use super::{AtomicValue, DistributedAtomicValue, Result, ValueError};
 use crate::codec::BigEndian;
-use crate::debug::debug_line;
-use crate::forked::check_fork;
+use crate::task::check_fork;
 
 /// An `i64` that many processes change; see [`DistributedAtomicValue`] for the guarantees.
 ///

@@ -4,11 +4,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
-use curator_client::{Stat, ZPath};
+use curator_client::{Stat, ZPath, debug_line};
 use rpds::RedBlackTreeMapSync;
 
 use super::scope::{Denied, Scope};
-use crate::debug::debug_line;
 
 /// The nodes of a cache, in the order of their paths: parents before their children. Clones share
 /// them. The crate `imbl` is not used, because `deny.toml` does not allow its licence, MPL-2.0.

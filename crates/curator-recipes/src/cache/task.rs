@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
+use curator_client::text::Truncated;
 use curator_client::{
     ConnectionStates, CuratorClient, Deadline, Error, FailureLog, Recovery, RecursiveWatch, Result,
     TreeEvent, WatchingClient, WatchingSession, source,
@@ -12,16 +13,14 @@ use curator_client::{
 use futures_util::FutureExt as _;
 use tokio::sync::broadcast;
 
-use super::builder::CuratorCacheBuilder;
 use super::live::{Calls, Event, Limits, LiveTree, Step};
 use super::publisher::{Publisher, StaleCount};
 use super::scope::Scope;
 use super::snapshot::{CacheState, Snapshot};
 use super::tree::Tree;
-use super::{CacheError, CuratorCache};
-use crate::engine::follow::{Followed, Follower};
-use crate::engine::log::Truncated;
-use crate::engine::task::RecipeTask;
+use super::{CacheError, CuratorCache, CuratorCacheBuilder};
+use crate::task::RecipeTask;
+use crate::task::follow::{Followed, Follower};
 
 /// The most changed nodes to record for a small cache. If there are more, everything is read again.
 const MAX_CHANGES: usize = 65_536;

@@ -8,7 +8,7 @@ use curator_client::{ZPath, source};
 
 use super::ConfigError;
 use crate::codec::CodecError;
-use crate::engine::state_sender::ReportedState;
+use crate::task::report::ReportedState;
 
 /// The status of a [`Config`](crate::Config): whether its value is that of the node, and if not,
 /// why.

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use curator_client::source::watch;
+use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Error as ClientError, Recovery, Result, Session, Watch, WatchEvent, ZPath,
 };
@@ -16,10 +17,8 @@ use futures_util::poll;
 use super::decoder::{Decoder, IfAbsent};
 use super::{ConfigError, ConfigStatus};
 use crate::codec::unquoting;
-use crate::engine::event_failures::EventFailures;
-use crate::engine::follow::{Followed, Follower, fired};
-use crate::engine::log::Truncated;
-use crate::engine::state_sender::{ReportedState as _, StateSender};
+use crate::task::follow::{Followed, Follower, fired};
+use crate::task::report::{EventFailures, ReportedState as _, StateSender};
 
 /// A config's node, followed in the client's current session.
 pub(super) struct Following<T> {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use curator_client::source::watch;
 use curator_client::text::panic_message;
-use curator_client::{CuratorClient, Deadline, Error as ClientError, NodePath, ZPath};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, NodePath, ZPath, debug_as_text, debug_line,
+};
 use futures_util::future::FutureExt as _;
 
 pub use self::decoder::{ConfigStatus, IfAbsent};
@@ -18,9 +20,8 @@ use self::decoder::{Decode, Decoder};
 use self::following::{Following, follow, read_first_value};
 use crate::changes::Latest;
 use crate::codec::{CodecError, Suffix};
-use crate::debug::{debug_as_text, debug_line};
-use crate::engine::follow::Follower;
-use crate::engine::task::{RecipeTask, TaskError as _, error_of_reads};
+use crate::task::follow::Follower;
+use crate::task::{RecipeTask, TaskError as _, error_of_reads};
 
 /// The settings of a service: the data of one node, decoded, and kept up to date while the service
 /// runs.

@@ -12,8 +12,7 @@ use super::hold::Hold;
 use super::internals::LockInternals;
 use super::line::QueuePermit;
 use super::log::AcquireLog;
-use super::refused::blocked_by_refused;
-use super::runner::{LeasesWanted, Runner};
+use super::runner::{LeasesWanted, Runner, blocked_by_refused};
 use crate::error::{Error, Result};
 use crate::wait::Wait;
 

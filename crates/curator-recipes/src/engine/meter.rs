@@ -3,8 +3,6 @@
 
 #[cfg(feature = "metrics")]
 mod measured;
-#[cfg(not(feature = "metrics"))]
-mod unmeasured;
 
 #[cfg(feature = "metrics")]
 pub(crate) use self::measured::{CacheMeter, Meter, Participation};
@@ -34,4 +32,59 @@ pub(crate) enum HoldEnded {
     Released,
     SessionLost,
     NodeDeleted,
+}
+
+/// Empty meters, for builds without the feature `metrics`.
+#[cfg(not(feature = "metrics"))]
+mod unmeasured {
+    use std::time::{Duration, Instant};
+
+    use super::{HoldEnded, NotAcquired};
+
+    #[derive(Debug, Clone)]
+    pub(crate) struct Meter;
+
+    #[expect(clippy::unused_self, reason = "the same methods as with the feature")]
+    impl Meter {
+        pub(crate) fn new(_kind: &'static str) -> Self {
+            Self
+        }
+
+        pub(crate) fn now(&self) -> Option<Instant> {
+            None
+        }
+
+        pub(crate) fn acquired(&self, _waited: Option<Duration>, _handed_over: Option<Duration>) {}
+
+        pub(crate) fn not_acquired(&self, _why: NotAcquired) {}
+
+        pub(crate) fn queued(&self, _before: usize) {}
+
+        pub(crate) fn participates(&self) -> Participation {
+            Participation
+        }
+
+        pub(crate) fn hold_begins(&self) {}
+
+        pub(crate) fn hold_ended(&self, _how: HoldEnded, _held: Option<Duration>) {}
+
+        pub(crate) fn reentered(&self) {}
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Participation;
+
+    #[derive(Debug, Clone)]
+    pub(crate) struct CacheMeter;
+
+    #[expect(clippy::unused_self, reason = "the same methods as with the feature")]
+    impl CacheMeter {
+        pub(crate) fn unnamed() -> Self {
+            Self
+        }
+
+        pub(crate) fn stale_begins(&self) {}
+
+        pub(crate) fn stale_ends(&self, _after: Option<Duration>) {}
+    }
 }

@@ -2,22 +2,15 @@
 //! delete. Independent of any recipe.
 
 mod acquire;
-pub(crate) mod event_failures;
 mod failures;
-pub(crate) mod follow;
 pub(crate) mod hold;
 pub(crate) mod internals;
 pub(crate) mod limit;
 mod line;
 pub(crate) mod log;
 pub(crate) mod meter;
-pub(crate) mod patience;
-pub(crate) mod refused;
 pub(crate) mod release;
 pub(crate) mod requests;
-pub(crate) mod revocation;
 pub(crate) mod runner;
-pub(crate) mod state_sender;
-pub(crate) mod task;
-mod watched_node;
+pub(crate) mod watched_node;
 mod watches;

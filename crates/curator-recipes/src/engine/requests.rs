@@ -12,9 +12,8 @@ use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 
 use super::limit::LimitNode;
 use super::log::pipeline_sent;
-use super::revocation::is_revoke_request;
 use super::runner::Runner;
-use super::watched_node::OwnWatch;
+use super::watched_node::{OwnWatch, is_revoke_request};
 use crate::error::Result;
 
 /// The requests in flight, each with the number of contest requests that it answers.

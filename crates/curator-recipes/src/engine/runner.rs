@@ -2,15 +2,17 @@
 
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use curator_client::node::find::NodeFinder;
-use curator_client::{CreateMode, Error as ClientError, NodeSpec};
-use curator_client::{Session, Turn, ZPath, source};
+use curator_client::{
+    CreateMode, Deadline, Error as ClientError, NodeSpec, Refusals, Session, Stat, Turn, ZPath,
+    source,
+};
 use curator_protocol::{
     Contest, LeaseLimit, Leftover, LockInternalsDriver, OwnNode, Request,
     StandardLockInternalsDriver, Uuid,
 };
-
 use futures_util::future::FutureExt as _;
 
 use super::failures::Failures;
@@ -18,7 +20,6 @@ use super::hold::Hold;
 use super::internals::LockInternals;
 use super::limit::LimitNode;
 use super::log::AcquireLog;
-use super::patience::Patience;
 use super::release::LockNodes;
 use super::watches::Watches;
 use crate::error::{Error, Result};
@@ -279,5 +280,144 @@ impl Drop for Runner<'_> {
             }
         }
         janitor.delete_owned(self.session, known, None);
+    }
+}
+
+/// Returns the error for a node of this client that the server does not let it delete and that
+/// blocks the contest: a contender behind such a node would wait for a node that its own client
+/// cannot delete. Call it before the contest starts or while it waits.
+pub(super) async fn blocked_by_refused(
+    runner: &mut Runner<'_>,
+    refusals: &mut Refusals,
+) -> Option<Error> {
+    let mut refused = Vec::new();
+    for delete in refusals.current() {
+        // Without its number, the place of a node is not known.
+        if let (Some(directory), Some(error)) =
+            (runner.directory_of(&delete.path), delete.last_error)
+            && !delete.is_prefix
+        {
+            refused.push((directory, delete.path, error));
+        }
+    }
+    runner.blocked_by(&refused)?;
+    // Boxed, so that the futures of the many waiters stay small.
+    blocked_by_stuck(runner, refused, refusals).boxed().await
+}
+
+async fn blocked_by_stuck(
+    runner: &mut Runner<'_>,
+    refused: Vec<(usize, ZPath, ClientError)>,
+    refusals: &Refusals,
+) -> Option<Error> {
+    let mut stuck = Vec::new();
+    for node in refused {
+        if is_stuck(&node.1, runner.session, refusals).await {
+            stuck.push(node);
+            if let Some(index) = runner.blocked_by(&stuck) {
+                let (_, path, cause) = stuck.swap_remove(index);
+                return Some(Error::ReleaseRefused { path, cause });
+            }
+        }
+    }
+    None
+}
+
+/// Whether the node still exists and still cannot be deleted: another client may have deleted it,
+/// or permitted its deletion. Sends requests, and so is called only for refused nodes.
+pub(crate) async fn is_stuck(path: &ZPath, session: &Session, refusals: &Refusals) -> bool {
+    let deleted = match session.exists(path).await {
+        Ok(Some(stat)) if stat.ephemeral_owner == session.id() => session.delete(path, None).await,
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) | Err(ClientError::NoNode { .. }) => {
+            refusals.forget(path);
+            false
+        }
+        // The state of the node is unknown; the contest meets the same connection failure, and
+        // fails or reads again.
+        Err(ClientError::Disconnected { .. } | ClientError::ConnectionLost { .. }) => false,
+        // When the session ends, so does the node.
+        Err(_) => session.end().is_none(),
+    }
+}
+
+/// How long a contender ahead may stay in the queue. Many round trips to a distant ensemble, and a
+/// pause of a busy machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long one acquire that must not wait stays behind other contenders for leases while enough
+/// leases are left.
+///
+/// A contender that finds a free lease is in the queue for a few round trips. A contender that has
+/// waited there for long waits for more leases than are left, or is stopped. These two cases differ
+/// only in time.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// When the contender's node was created, in milliseconds of the servers' clock.
+    joined: Option<i64>,
+    /// When the wait for the contender ahead ends.
+    deadline: Option<Deadline>,
+}
+
+impl Patience {
+    /// Records that the contender has joined the queue with a node of this `stat`.
+    pub(super) fn joined(&mut self, stat: &Stat) {
+        self.joined = Some(stat.ctime);
+    }
+
+    /// Records the `stat` of the node ahead that the contender now watches.
+    pub(super) fn behind(&mut self, stat: &Stat) {
+        let age = self
+            .joined
+            .map_or(0, |joined| joined.saturating_sub(stat.ctime));
+        let is_waiting = u64::try_from(age).is_ok_and(|age| Duration::from_millis(age) >= PATIENCE);
+        let deadline = Deadline::after(if is_waiting { Duration::ZERO } else { PATIENCE });
+        self.deadline = Some(
+            self.deadline
+                .map_or(deadline, |earlier| earlier.min(deadline)),
+        );
+    }
+
+    /// Records that the contender ahead has left the queue: the next one has as much time.
+    pub(crate) fn advanced(&mut self) {
+        self.deadline = None;
+    }
+
+    /// When to give up.
+    pub(crate) fn deadline(&mut self) -> Deadline {
+        *self
+            .deadline
+            .get_or_insert_with(|| Deadline::after(PATIENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created_at(ctime: i64) -> Stat {
+        let mut stat = Stat::default();
+        stat.ctime = ctime;
+        stat
+    }
+
+    #[test]
+    fn only_a_contender_that_joined_shortly_before_is_waited_for() {
+        let deadline_behind = |ahead| {
+            let mut patience = Patience::default();
+            patience.joined(&created_at(10_000));
+            patience.behind(&created_at(ahead));
+            patience.deadline()
+        };
+        // The last node is newer: the servers' clock was set back.
+        for ahead in [7_001, 10_000, 20_000] {
+            assert!(!deadline_behind(ahead).has_passed(), "{ahead}");
+        }
+        for ahead in [7_000, 0, i64::MIN] {
+            assert!(deadline_behind(ahead).has_passed(), "{ahead}");
+        }
     }
 }

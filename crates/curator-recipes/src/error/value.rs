@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use curator_client::{Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath};
+use curator_client::{
+    Error as ClientError, InvalidPath, Outcome, SessionEnd, ZPath, debug_as_text,
+};
 
+use super::Error;
 use crate::codec::Suffix;
-use crate::debug::debug_as_text;
-use crate::error::Error;
 
 /// An error of a [`SharedValue`](crate::SharedValue) or a
 /// [`DistributedAtomicValue`](crate::DistributedAtomicValue).

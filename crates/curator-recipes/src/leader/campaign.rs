@@ -5,13 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use curator_client::source::watch;
+use curator_client::text::Truncated;
 use curator_client::{
     ConnectionState, CuratorClient, Error as ClientError, FailureLog, Recovery, ZPath, source,
 };
 
-use super::leadership::{LeaderState, Leadership, Pauses};
-use super::leaving::wait_until_left;
-use crate::engine::log::Truncated;
+use super::leadership::{LeaderState, Leadership, Pauses, wait_until_left};
 use crate::engine::meter::Participation;
 use crate::error::{Error, Result};
 use crate::lock::InterProcessMutex;

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use curator_client::source::watch;
-use curator_client::{CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, ZPath};
+use curator_client::{
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, ZPath, debug_line,
+};
 
 use super::LATCH_NAME;
 use super::campaign::{Campaign, Command, Intent, Report, Reporter};
 use super::leadership::{LeaderState, Leadership, Pauses};
 use crate::changes::Latest;
-use crate::debug::debug_line;
-use crate::engine::revocation::is_revoke_request;
-use crate::engine::task::RecipeTask;
+use crate::engine::watched_node::is_revoke_request;
 use crate::error::{Error, Result};
 use crate::lock::{InterProcessMutex, Participant};
+use crate::task::RecipeTask;
 
 /// A participant in the election of one leader among all processes that use the same path.
 ///

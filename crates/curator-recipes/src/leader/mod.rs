@@ -4,7 +4,6 @@
 mod campaign;
 mod latch;
 mod leadership;
-mod leaving;
 mod observer;
 mod selector;
 

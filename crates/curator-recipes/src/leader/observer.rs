@@ -3,9 +3,10 @@
 use std::pin::pin;
 
 use curator_client::source::watch;
+use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Error as ClientError, FailureLog, NodePath, Recovery, Session, Watch,
-    WatchEvent, ZPath, source,
+    WatchEvent, ZPath, debug_line, source,
 };
 use curator_protocol::StandardLockInternalsDriver;
 use futures_core::Stream;
@@ -13,14 +14,12 @@ use futures_util::{poll, stream};
 
 use super::{LATCH_NAME, SELECTOR_NAME};
 use crate::changes::Latest;
-use crate::debug::debug_line;
-use crate::engine::follow::fired;
-use crate::engine::log::Truncated;
-use crate::engine::revocation::is_revoke_request;
-use crate::engine::task::RecipeTask;
+use crate::engine::watched_node::is_revoke_request;
 use crate::error::{Error, Result};
 use crate::lock::Participant;
 use crate::lock::participants::{Listed, Numbers};
+use crate::task::RecipeTask;
+use crate::task::follow::fired;
 
 /// The leader, as reported by a [`LeaderObserver`].
 #[derive(Debug, Clone, PartialEq, Eq)]

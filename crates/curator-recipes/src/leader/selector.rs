@@ -7,21 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curator_client::source::watch;
-use curator_client::text::panic_message;
+use curator_client::text::{Truncated, panic_message};
 use curator_client::{
-    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, Recovery, ZPath, source,
+    CuratorClient, Deadline, Error as ClientError, FailureLog, NodePath, Recovery, ZPath,
+    debug_as_text, debug_line, source,
 };
 use futures_util::future::{FusedFuture as _, FutureExt as _};
 
 use super::SELECTOR_NAME;
-use super::leadership::{Leadership, Pauses};
-use super::leaving::wait_until_left;
-use crate::debug::{debug_as_text, debug_line};
-use crate::engine::log::Truncated;
+use super::leadership::{Leadership, Pauses, wait_until_left};
 use crate::error::{Error, Result};
-use crate::forked::check_fork;
 use crate::lock::{InterProcessMutex, Participant};
 use crate::owner::OwnerId;
+use crate::task::check_fork;
 
 /// A term whose job ends sooner is short: a pause follows.
 const SHORT_TERM: Duration = Duration::from_secs(10);

@@ -7,8 +7,7 @@ use curator_client::source::watch;
 use curator_protocol::LockInternalsDriver;
 
 use super::guard::LockGuard;
-use super::holds::{Holds, Share};
-use super::reentrant::Gates;
+use super::holds::{Gates, Holds, Share};
 use crate::engine::hold::{Hold, HoldUser};
 use crate::engine::internals::LockInternals;
 use crate::engine::log::AcquireLog;

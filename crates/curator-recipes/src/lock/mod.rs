@@ -1,6 +1,5 @@
 //! The locks.
 
-mod acquire_methods;
 mod base;
 pub(crate) mod guard;
 mod holds;
@@ -9,15 +8,12 @@ mod multi;
 mod mutex;
 pub(crate) mod participants;
 mod read_write;
-mod reentrant;
-mod revoke;
 mod semaphore;
 
 pub use self::guard::{GuardedTransaction, LockGuard, LossHandle};
 pub use self::inter_process_lock::InterProcessLock;
 pub use self::multi::InterProcessMultiLock;
 pub use self::mutex::InterProcessMutex;
-pub use self::participants::Participant;
+pub use self::participants::{Participant, revoke};
 pub use self::read_write::{InterProcessReadWriteLock, ReadLock, WriteGuard, WriteLock};
-pub use self::revoke::revoke;
 pub use self::semaphore::{InterProcessSemaphoreMutex, InterProcessSemaphoreV2, SemaphoreLease};

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::source::watch;
+use curator_client::{CuratorClient, NodePath, ZPath, debug_line};
 use curator_protocol::{LockInternalsDriver, StandardLockInternalsDriver};
 
-use curator_client::source::watch;
-
-use super::acquire_methods::{acquire_methods, holder_methods};
 use super::base::BaseLock;
 use super::guard::LockGuard;
 use super::holds::Holds;
-use super::inter_process_lock::implement_inter_process_lock;
+use super::inter_process_lock::{acquire_methods, holder_methods, implement_inter_process_lock};
 use super::participants::Participant;
-use crate::debug::debug_line;
 use crate::engine::internals::LockInternals;
 use crate::engine::meter::Participation;
 use crate::error::Result;

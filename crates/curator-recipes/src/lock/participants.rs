@@ -1,13 +1,14 @@
-//! Lists the participants of a lock: its holders and waiters.
+//! Lists the participants of a lock, its holders and waiters, and requests the lock back from one.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use curator_client::{CuratorClient, Session, Stat, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, Session, Stat, ZPath};
 use curator_protocol::{LockInternalsDriver, ParticipantKind, Queue, Verdict};
 
 use crate::engine::internals::LockInternals;
+use crate::engine::watched_node::REVOKE_MESSAGE;
 use crate::error::{Error, Result};
 use crate::fencing::FencingToken;
 
@@ -62,6 +63,35 @@ impl fmt::Debug for Participant {
         fields
             .field("data", &format_args!("{} bytes", data.len()))
             .finish()
+    }
+}
+
+/// For status pages. The path and the kind are text. The session's id is text, in hexadecimal
+/// digits as in ZooKeeper's logs, because JavaScript cannot represent such large numbers exactly.
+/// The time of creation is in milliseconds since 1970. The data is text; bytes that are not UTF-8
+/// are replaced.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Participant {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        let created = self
+            .created
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let mut fields = serializer.serialize_struct("Participant", 8)?;
+        fields.serialize_field("path", &self.path)?;
+        fields.serialize_field("sequence", &self.sequence)?;
+        fields.serialize_field("kind", &self.kind.to_string())?;
+        fields.serialize_field("owns", &self.owns)?;
+        fields.serialize_field("session_id", &format!("{:#x}", self.session_id))?;
+        fields.serialize_field(
+            "created",
+            &u64::try_from(created.as_millis()).unwrap_or(u64::MAX),
+        )?;
+        fields.serialize_field("fencing_token", &self.fencing_token)?;
+        fields.serialize_field("data", &String::from_utf8_lossy(&self.data))?;
+        fields.end()
     }
 }
 
@@ -235,4 +265,74 @@ async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<
         }
     }
     Ok(participants)
+}
+
+/// Requests that the contender at `participant` gives back its lock, or its place in the queue.
+///
+/// `participant` is the [`path`](super::Participant::path) of a
+/// [`Participant`](super::Participant), in this process or any other, including Java Curator's.
+/// This is only a request: it completes
+/// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested) in the holder, which
+/// decides how to react. A contender that still waits for the lock is notified once it holds the
+/// lock. A [downgrade](super::WriteGuard::downgrade) keeps a request that the holder has already
+/// detected, and loses a later one, because it deletes the write node.
+///
+/// Curator's `Revoker.attemptToRevoke`: sets the node's data to `__REVOKE__`.
+///
+/// ```no_run
+/// use curator_recipes::{InterProcessMutex, revoke};
+/// # async fn example(client: curator_recipes::client::CuratorClient) -> Result<(), curator_recipes::Error> {
+/// let mutex = InterProcessMutex::non_reentrant(&client, "/locks/orders")?;
+/// for participant in mutex.participants().await?.iter().filter(|participant| participant.owns) {
+///     revoke(&client, &participant.path).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`NoNode`](curator_client::Error::NoNode) when the participant has already left; errors of the
+/// client when its retry policy gives up.
+///
+/// # Cancel safety
+///
+/// A dropped request may still reach the holder.
+pub async fn revoke(client: &CuratorClient, participant: &ZPath) -> Result<()> {
+    match client
+        .retry_write(|session| session.set_data(participant, REVOKE_MESSAGE, None))
+        .await
+    {
+        // The participant left after an attempt whose reply was lost.
+        Err(ClientError::RetryFailed { cause, .. })
+            if matches!(*cause, ClientError::NoNode { .. }) =>
+        {
+            Err((*cause).into())
+        }
+        revoked => Ok(revoked.map(drop)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_participant_serializes_with_a_hex_session_id_and_its_data_as_text() {
+        let participant = Participant {
+            path: ZPath::on_server("/locks/a/lock-0000000001").unwrap(),
+            sequence: 1,
+            kind: ParticipantKind::Exclusive,
+            owns: true,
+            session_id: 0x1000_0000_0000_000a,
+            created: SystemTime::UNIX_EPOCH + Duration::from_millis(1_234),
+            fencing_token: FencingToken::new(77),
+            data: b"10.0.0.1".to_vec(),
+        };
+        let expected = concat!(
+            r#"{"path":"/locks/a/lock-0000000001","sequence":1,"kind":"exclusive","owns":true,"#,
+            r#""session_id":"0x100000000000000a","created":1234,"fencing_token":77,"data":"10.0.0.1"}"#
+        );
+        assert_eq!(serde_json::to_string(&participant).unwrap(), expected);
+    }
 }

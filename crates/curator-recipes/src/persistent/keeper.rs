@@ -11,8 +11,8 @@ use super::claims::{Adopts, Recognition};
 use super::kept::{Kept, Seen, View};
 use super::state::{Command, PersistentNodeState, Reporter};
 use super::{PersistentNode, PersistentNodeBuilder, PersistentNodeError};
-use crate::engine::follow::Follower;
-use crate::engine::task::RecipeTask;
+use crate::task::RecipeTask;
+use crate::task::follow::Follower;
 
 impl PersistentNodeBuilder {
     /// Starts to create and keep the node. Returns immediately, and works before there is a

@@ -11,14 +11,13 @@ use std::time::Duration;
 use curator_client::source::watch;
 use curator_client::{
     Acl, CreateMode, CuratorClient, Deadline, Error as ClientError, InvalidPath, NodePath, Outcome,
-    ZPath,
+    ZPath, debug_as_text, debug_line,
 };
 
 pub use self::state::PersistentNodeState;
 use self::state::{Command, Report};
 use crate::changes::Latest;
-use crate::debug::{debug_as_text, debug_line};
-use crate::engine::task::{RecipeTask, TaskError};
+use crate::task::{RecipeTask, TaskError};
 
 type Result<T> = std::result::Result<T, PersistentNodeError>;
 

@@ -5,12 +5,11 @@ use std::mem;
 use std::sync::Arc;
 
 use curator_client::source::watch;
+use curator_client::text::Truncated;
 use curator_client::{CuratorClient, Error as ClientError, Recovery, ZPath};
 
 use super::{PersistentNodeError, owner_text};
-use crate::engine::event_failures::EventFailures;
-use crate::engine::log::Truncated;
-use crate::engine::state_sender::{ReportedState, StateSender};
+use crate::task::report::{EventFailures, ReportedState, StateSender};
 
 /// The state of a [`PersistentNode`](crate::PersistentNode).
 #[derive(Debug, Clone)]

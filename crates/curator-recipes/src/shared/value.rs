@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use curator_client::{
     CreateMode, Created, CuratorClient, NodePath, NodeSpec, Outcome, Request, Session, Stat, Watch,
-    ZPath,
+    ZPath, debug_line,
 };
 use derive_where::derive_where;
 
 pub use self::changes::ValueChanges;
 use crate::codec::ValueCodec;
-use crate::debug::debug_line;
 use crate::error::{UnsuitableNode, ValueError};
 
 /// The version that servers treat as any version. A node reaches it after 2^32 - 1 writes.

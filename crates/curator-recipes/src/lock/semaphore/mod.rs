@@ -1,20 +1,20 @@
 //! The semaphore: a limited number of leases, shared by all processes.
 
 mod internals;
-mod lease;
 mod mutex;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curator_client::{CuratorClient, Error as ClientError, NodePath, ZPath};
+use curator_client::{CuratorClient, Error as ClientError, NodePath, ZPath, debug_line};
 use curator_protocol::ParticipantKind;
+use futures_util::future::join_all;
 
 use self::internals::{LimitSource, SemaphoreInternals};
-pub use self::lease::SemaphoreLease;
 pub use self::mutex::InterProcessSemaphoreMutex;
+use super::guard::LockGuard;
 use super::participants::Participant;
-use crate::debug::debug_line;
 use crate::error::{Error, Result};
 use crate::shared::SharedCount;
 use crate::wait::Wait;
@@ -390,5 +390,108 @@ impl InterProcessSemaphoreV2 {
                 .map(|guard| SemaphoreLease::new(guard, self.internals.lease_data()))
                 .collect()
         }))
+    }
+}
+
+/// One lease of an [`InterProcessSemaphoreV2`]. It is a
+/// [`LockGuard`]: it can be lost or revoked, and dropping it releases it.
+///
+/// Any task may release it, not only the one that acquired it. After Curator's `Lease`.
+#[must_use = "an unused lease is dropped, which releases it immediately"]
+pub struct SemaphoreLease {
+    guard: LockGuard,
+    data: Arc<[u8]>,
+}
+
+debug_line!(SemaphoreLease, |lease| node: lease.guard.node(), fencing_token: lease.guard.fencing_token(), is_valid: lease.guard.is_valid());
+
+impl SemaphoreLease {
+    fn new(guard: LockGuard, data: &Arc<[u8]>) -> Self {
+        Self {
+            guard,
+            data: Arc::clone(data),
+        }
+    }
+
+    /// The name of the lease's node within the semaphore.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.guard.node().name()
+    }
+
+    /// The data that the lease's node was created with.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Releases the lease, and returns the result: see [`LockGuard::release`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release(self) -> Result<()> {
+        self.guard.release().await
+    }
+
+    /// Releases the lease, and waits at most `timeout` for the result: see
+    /// [`LockGuard::release_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LockGuard::release_timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
+        self.guard.release_timeout(timeout).await
+    }
+
+    /// Releases several leases concurrently. If one release fails, the others are still released.
+    ///
+    /// Curator's `returnAll`.
+    ///
+    /// # Errors
+    ///
+    /// The error of [`LockGuard::release`]; [`Error::ReleasesFailed`] if several failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped release continues in the background.
+    pub async fn release_all(leases: impl IntoIterator<Item = Self>) -> Result<()> {
+        let released = join_all(leases.into_iter().map(Self::release)).await;
+        Error::of_releases(released.into_iter().filter_map(Result::err).collect())
+    }
+
+    /// Releases the lease like [`release`](Self::release), on a plain thread.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`LockGuard::release`].
+    ///
+    /// # Panics
+    ///
+    /// In an asynchronous context, as `tokio::sync::Mutex::blocking_lock` does.
+    pub fn blocking_release(self) -> Result<()> {
+        self.guard.blocking_release()
+    }
+}
+
+impl Deref for SemaphoreLease {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+impl From<SemaphoreLease> for LockGuard {
+    fn from(lease: SemaphoreLease) -> Self {
+        lease.guard
     }
 }

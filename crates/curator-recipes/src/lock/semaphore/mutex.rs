@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use curator_client::{CuratorClient, NodePath, ZPath};
+use curator_client::{CuratorClient, NodePath, ZPath, debug_line};
 use curator_protocol::ParticipantKind;
 
 use super::internals::{LimitSource, SemaphoreInternals};
-use crate::debug::debug_line;
 use crate::error::Result;
-use crate::lock::acquire_methods::acquire_methods;
 use crate::lock::guard::LockGuard;
-use crate::lock::inter_process_lock::implement_inter_process_lock;
+use crate::lock::inter_process_lock::{acquire_methods, implement_inter_process_lock};
 use crate::lock::participants::Participant;
 use crate::owner::OwnerId;
 use crate::wait::Wait;

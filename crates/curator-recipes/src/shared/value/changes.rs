@@ -5,7 +5,7 @@ use futures_util::stream;
 
 use super::{Result, SharedValue, ValueError, VersionedValue};
 use crate::changes::Changes;
-use crate::engine::follow::{Followed, Follower, fired};
+use crate::task::follow::{Followed, Follower, fired};
 
 /// The current and later values of a [`SharedValue`]; made by [`SharedValue::changes`].
 ///

@@ -1,17 +1,20 @@
-//! Runs the background task of a recipe, and reports its end or its panic.
+//! Runs the background task of a recipe, and reports its end or its panic. Also fails what must not
+//! run in a forked child.
+
+pub(crate) mod follow;
+pub(crate) mod report;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use curator_client::process::LeakedInChild;
 use curator_client::source::watch;
-use curator_client::text::panic_message;
+use curator_client::text::{Truncated, panic_message};
 use curator_client::{CuratorClient, ZPath};
 use futures_util::future::FutureExt as _;
 
-use crate::engine::log::Truncated;
 use crate::error::Error;
-use crate::forked::LeakedInChild;
 
 /// The error that the calls of a recipe with a task return once the task has ended. [`From`]
 /// converts the error of a client whose runtime has dropped the task.
@@ -58,7 +61,7 @@ macro_rules! error_of_reads {
             }
         }
 
-        impl crate::engine::task::TaskError for $error {
+        impl crate::task::TaskError for $error {
             fn panicked(path: curator_client::ZPath, message: String) -> Self {
                 Self::Panicked { path, message }
             }
@@ -167,6 +170,14 @@ impl<E: TaskError> RecipeTask<E> {
             // The runtime has dropped the task.
             error = self.client.closing() => error.into(),
         }
+    }
+}
+
+/// Fails in a forked child. To be called before a lock is taken.
+pub(crate) fn check_fork(client: &CuratorClient) -> curator_client::Result<()> {
+    match client.try_session() {
+        Err(error @ curator_client::Error::Forked) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,18 +1,23 @@
-//! Logs one acquire.
+//! Logs the locks with `tracing`: a span for each acquire, a span for each hold, and their events.
+//! Also records the metrics, behind the feature `metrics`.
+//!
+//! Everything is logged at level `debug`, except pipelines, which are logged at level `trace`.
+//! Without a subscriber, nothing is formatted or allocated and no clock is read.
 
 use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::time::Instant;
 
+use curator_client::text::Truncated;
 use curator_client::{
     CuratorClient, Deadline, Error as ClientError, FailureLog, Session, SessionEnd, ZPath, source,
 };
 use curator_protocol::{Contest, Request};
 use tracing::Span;
 
-use super::fields::{Paths, Requests, Truncated};
-use crate::engine::meter::{Meter, NotAcquired};
-use crate::error::Error;
+use super::meter::{HoldEnded, Meter, NotAcquired};
+use crate::error::{Error, LockLost, LossReason};
+use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
 use crate::wait::Wait;
 
@@ -32,9 +37,9 @@ pub(crate) struct Subject<'a> {
 /// up.
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
-    pub(super) subject: Subject<'a>,
-    pub(super) owner: &'a OwnerId,
-    pub(super) span: Span,
+    subject: Subject<'a>,
+    owner: &'a OwnerId,
+    span: Span,
     wait: Wait,
     /// When the acquire began; `None` if it is neither logged nor measured.
     started: Option<Instant>,
@@ -208,7 +213,7 @@ impl<'a> AcquireLog<'a> {
     }
 
     /// The time since the call, if logged or measured.
-    pub(super) fn waited(&self) -> Option<std::time::Duration> {
+    fn waited(&self) -> Option<std::time::Duration> {
         self.started.map(source::elapsed)
     }
 
@@ -263,5 +268,198 @@ impl Display for WaitText {
             Wait::Until(Deadline::NEVER) => f.write_str("forever"),
             Wait::Until(deadline) => write!(f, "{:.1?}", deadline.remaining().unwrap_or_default()),
         }
+    }
+}
+
+/// Logs one hold. Clones log the same hold.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldLog {
+    span: Span,
+    owner: OwnerId,
+    meter: Meter,
+    /// When the hold began; `None` if it is neither logged nor measured.
+    since: Option<Instant>,
+}
+
+impl HoldLog {
+    /// Logs the start of the hold that the acquire has won for this owner.
+    pub(crate) fn owned(
+        acquire: &AcquireLog<'_>,
+        owner: &OwnerId,
+        session: &Session,
+        nodes: &[ZPath],
+        token: FencingToken,
+    ) -> Self {
+        let subject = acquire.subject;
+        // A root span, because it outlives the acquire, and often the task.
+        let span = tracing::debug_span!(
+            parent: None,
+            "hold",
+            client = subject.client.name(),
+            kind = subject.kind,
+            lock = %Paths(subject.paths),
+            %owner,
+            session = format_args!("{:#x}", session.id()),
+            node = %Paths(nodes),
+            %token,
+        );
+        span.follows_from(&acquire.span);
+        let since = if span.is_disabled() {
+            subject.meter.now()
+        } else {
+            Some(source::now())
+        };
+        subject.meter.hold_begins();
+        tracing::debug!(parent: &span, waited = format_args!("{:.1?}", acquire.waited().unwrap_or_default()), "owned");
+        Self {
+            span,
+            owner: owner.clone(),
+            meter: subject.meter.clone(),
+            since,
+        }
+    }
+
+    /// The owner that acquired the lock.
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// The span. Poll the release in it.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Logs that the owner gave up a guard, and has `guards` left.
+    pub(crate) fn left(&self, guards: usize) {
+        tracing::debug!(parent: &self.span, guards, "left");
+    }
+
+    /// Logs that the owner re-entered, and has `guards` now.
+    pub(crate) fn reentered(&self, guards: usize) {
+        self.meter.reentered();
+        tracing::debug!(parent: &self.span, guards, "re-entered");
+    }
+
+    /// Logs that a node of the hold cannot be watched now.
+    pub(crate) fn cannot_watch(&self, node: &ZPath, error: &ClientError) {
+        tracing::debug!(parent: &self.span, watched = %Truncated(node), error = %Truncated(error), "cannot watch its own node");
+    }
+
+    pub(crate) fn revocation_requested(&self) {
+        tracing::debug!(parent: &self.span, "revocation requested");
+    }
+
+    /// Records that the acquire failed after it had won the hold.
+    pub(crate) fn unused(&self) {
+        self.meter.hold_ended(HoldEnded::Unused, None);
+    }
+
+    /// Logs the loss or the release of the lock, whichever comes first.
+    pub(crate) fn ended(&self, end: &LockLost) {
+        let held = self.since.map(source::elapsed);
+        let how = match end.reason {
+            LossReason::Released => HoldEnded::Released,
+            LossReason::SessionLost(_) => HoldEnded::SessionLost,
+            LossReason::NodeDeleted => HoldEnded::NodeDeleted,
+        };
+        self.meter.hold_ended(how, held);
+        let held = held.unwrap_or_default();
+        match end.reason {
+            LossReason::Released => {
+                tracing::debug!(parent: &self.span, held = format_args!("{held:.1?}"), "released");
+            }
+            why => {
+                tracing::debug!(parent: &self.span, %why, lost = %Truncated(&end.path), held = format_args!("{held:.1?}"), "lost");
+            }
+        }
+    }
+}
+
+/// Logs an attempt of a release to delete its nodes, in the span of the hold. The first attempt is
+/// one request.
+pub(crate) fn deletes_sent(nodes: usize) {
+    tracing::trace!(requests = 1, what = "delete", nodes, "pipeline");
+}
+
+/// The most members of a list.
+const MAX_MEMBERS: usize = 4;
+
+/// The first [`MAX_MEMBERS`] paths, and the number of the others.
+struct Paths<'a>(&'a [ZPath]);
+
+impl Display for Paths<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, path) in self.0.iter().take(MAX_MEMBERS).enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{}", Truncated(path))?;
+        }
+        match self.0.len().saturating_sub(MAX_MEMBERS) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The kinds of a pipeline's requests, in order; consecutive requests of one kind are counted.
+struct Requests<'a>(&'a [(usize, Request)]);
+
+impl Display for Requests<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, same) in self
+            .0
+            .chunk_by(|(_, one), (_, next)| kind(one) == kind(next))
+            .enumerate()
+        {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{}", kind(&same[0].1))?;
+            if same.len() > 1 {
+                write!(f, " x{}", same.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Create => "create",
+        Request::CreateWithParents => "create with parents",
+        Request::Sync => "sync",
+        Request::List => "list",
+        Request::WatchList => "list and watch",
+        Request::Inspect { .. } => "read",
+        Request::WatchAhead { .. } => "watch a node before ours",
+        Request::WatchOwn { .. } => "watch our node",
+        Request::Limit => "read the limit",
+        Request::WatchLimit => "read and watch the limit",
+        Request::CreateLimit => "create the limit",
+        Request::Take { .. } => "take leases",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_one_kind_are_logged_with_their_count() {
+        let own = |queue| {
+            (
+                queue,
+                Request::WatchOwn {
+                    name: "n".to_owned(),
+                },
+            )
+        };
+        let requests = [
+            (0, Request::Create),
+            (1, Request::Create),
+            own(0),
+            (0, Request::List),
+        ];
+        assert_eq!(
+            Requests(&requests).to_string(),
+            "create x2, watch our node, list"
+        );
     }
 }
