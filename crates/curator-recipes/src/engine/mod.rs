@@ -5,7 +5,6 @@ mod acquire;
 mod failures;
 pub(crate) mod hold;
 pub(crate) mod internals;
-pub(crate) mod limit;
 mod line;
 pub(crate) mod log;
 pub(crate) mod meter;

@@ -10,11 +10,11 @@ use curator_client::{
 use curator_protocol::{Answer, Event, Limit, OwnNode, Request, Step};
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 
-use super::limit::LimitNode;
 use super::log::pipeline_sent;
 use super::runner::Runner;
 use super::watched_node::{OwnWatch, is_revoke_request};
 use crate::error::Result;
+use crate::shared::SharedCount;
 
 /// The requests in flight, each with the number of contest requests that it answers.
 pub(super) struct Pipeline(Vec<(usize, Sent)>);
@@ -155,8 +155,14 @@ impl Runner<'_> {
                 one(read.map_ok(|(data, stat, watch)| Reply::Data(data, stat, Some(watch))))
             }
             Request::CreateLimit => {
-                let create = self.limit()?.create_if_missing(session);
-                one(create.map_ok(|()| Reply::Done))
+                let count = self.limit()?.clone();
+                let session = session.clone();
+                one(async move {
+                    count
+                        .create_with_seed(&session)
+                        .await
+                        .map(|()| Reply::Done)
+                })
             }
             Request::Take {
                 with_directory,
@@ -307,7 +313,7 @@ impl Runner<'_> {
                 watch
                     .into_iter()
                     .for_each(|watch| self.watches.set_claim(&Event::LimitChanged, watch));
-                match self.limit()?.limit(&data, &stat) {
+                match limit_of(self.limit()?, &data, &stat) {
                     Ok(limit) => Answer::Limit(limit),
                     // An invalid limit does not matter before the contender is first; then it reads
                     // the limit again.
@@ -396,10 +402,20 @@ impl Runner<'_> {
         Ok(Answer::Unknown)
     }
 
-    fn limit(&self) -> Result<&dyn LimitNode> {
+    fn limit(&self) -> Result<&SharedCount> {
         self.limit
             .ok_or_else(|| self.unexpected_reply(&Request::Limit))
     }
+}
+
+/// Decodes the number of leases from the node that contains it.
+fn limit_of(count: &SharedCount, data: &[u8], stat: &Stat) -> Result<Limit> {
+    count.check(stat)?;
+    Ok(Limit {
+        // A negative count grants no leases.
+        leases: usize::try_from(count.decode(data)?).unwrap_or(0),
+        version: Some(stat.version),
+    })
 }
 
 fn one(sent: impl Future<Output = ClientResult<Reply>> + Send + 'static) -> Sent {

@@ -18,13 +18,13 @@ use futures_util::future::FutureExt as _;
 use super::failures::Failures;
 use super::hold::Hold;
 use super::internals::LockInternals;
-use super::limit::LimitNode;
 use super::log::AcquireLog;
 use super::release::LockNodes;
 use super::watches::Watches;
 use crate::error::{Error, Result};
 use crate::fencing::FencingToken;
 use crate::owner::OwnerId;
+use crate::shared::SharedCount;
 use crate::wait::Wait;
 
 /// One contest in one session. Dropping it deletes the nodes that the contest has left behind.
@@ -43,7 +43,7 @@ pub(crate) struct Runner<'a> {
     /// The directories of the queues, followed by the directory of the leases.
     pub(super) directories: Vec<Directory>,
     /// The node that contains the number of leases.
-    pub(super) limit: Option<&'a dyn LimitNode>,
+    pub(super) limit: Option<&'a SharedCount>,
     /// The directories of the queues, and their parents, that are believed missing; created
     /// together with the contender's nodes. `None` if the contender has to look first.
     pub(super) missing: Option<Vec<ZPath>>,
@@ -68,7 +68,7 @@ pub(crate) struct LeasesWanted<'a> {
     pub(crate) data: Option<&'a Arc<[u8]>>,
     pub(crate) limit: LeaseLimit,
     /// The node that contains the number of leases, if the limit is shared.
-    pub(crate) limit_node: Option<&'a dyn LimitNode>,
+    pub(crate) limit_node: Option<&'a SharedCount>,
 }
 
 /// A directory, and the node that the contender creates in it.

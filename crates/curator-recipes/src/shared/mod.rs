@@ -2,15 +2,12 @@
 
 mod value;
 
-use curator_client::{CuratorClient, NodePath, Session, Stat, ZPath};
-use curator_protocol::Limit;
-use futures_util::future::{BoxFuture, FutureExt as _};
+use curator_client::{CuratorClient, NodePath};
 
 use self::value::Result;
 pub(crate) use self::value::{ANY_VERSION, MayBeEmpty, unsuitable};
 pub use self::value::{SharedValue, ValueChanges, VersionedValue};
 use crate::codec::BigEndian;
-use crate::engine::limit::LimitNode;
 
 /// An `i32` that all processes share. See [`SharedValue`] for the guarantees.
 ///
@@ -56,29 +53,5 @@ impl SharedCount {
     /// When the path is invalid.
     pub fn new(client: &CuratorClient, path: impl NodePath, seed: i32) -> Result<Self> {
         Self::with_codec(client, path, BigEndian, seed)
-    }
-}
-
-impl LimitNode for SharedCount {
-    fn path(&self) -> &ZPath {
-        self.path()
-    }
-
-    fn create_if_missing(
-        &self,
-        session: &Session,
-    ) -> BoxFuture<'static, curator_client::Result<()>> {
-        let count = self.clone();
-        let session = session.clone();
-        async move { count.create_with_seed(&session).await }.boxed()
-    }
-
-    fn limit(&self, data: &[u8], stat: &Stat) -> crate::error::Result<Limit> {
-        self.check(stat)?;
-        // A negative count grants no leases.
-        Ok(Limit {
-            leases: usize::try_from(self.decode(data)?).unwrap_or(0),
-            version: Some(stat.version),
-        })
     }
 }

@@ -402,7 +402,7 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     }
 
     /// Creates the node with the seed, if it does not exist. Retries nothing.
-    pub(super) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
+    pub(crate) async fn create_with_seed(&self, session: &Session) -> curator_client::Result<()> {
         match self
             .create(session, &self.inner.codec.encode(&self.inner.seed))
             .await

@@ -8,7 +8,6 @@ use curator_protocol::{
 };
 
 use crate::engine::internals::LockInternals;
-use crate::engine::limit::LimitNode;
 use crate::engine::log::AcquireLog;
 use crate::engine::runner::LeasesWanted;
 use crate::error::{Error, Result};
@@ -136,7 +135,7 @@ impl SemaphoreInternals {
         }
         let (limit, limit_node) = match &self.limit {
             LimitSource::Fixed(leases) => (LeaseLimit::Fixed(*leases), None),
-            LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count as &dyn LimitNode)),
+            LimitSource::Shared(count) => (LeaseLimit::Shared, Some(count)),
         };
         let directory = &self.leases_dir;
         let data = self.lease_data.as_ref();
