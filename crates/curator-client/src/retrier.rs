@@ -24,7 +24,10 @@ pub struct Retrier {
     client: Arc<str>,
     /// Ends the pauses early, if given.
     closing: Option<Closing>,
-    failures: Failures,
+    /// The number of consecutive failures.
+    failures: u32,
+    /// When the first of them was recorded.
+    first_failure: Option<Instant>,
 }
 
 debug_line!(Retrier, |this| policy: this.policy, failures: this.failures);
@@ -40,7 +43,8 @@ impl Retrier {
             timer,
             client,
             closing: None,
-            failures: Failures::default(),
+            failures: 0,
+            first_failure: None,
         }
     }
 
@@ -66,7 +70,7 @@ impl Retrier {
             return Err(error);
         }
         let client = &*self.client;
-        let retries = self.failures.count();
+        let retries = self.failures;
         tracing::debug!(client, error = %Truncated(&error), retries, "retrying, if the policy allows it");
         if self.waited(Some(&error)).await? {
             Ok(())
@@ -91,10 +95,7 @@ impl Retrier {
     }
 
     async fn waited(&mut self, error: Option<&Error>) -> Result<bool> {
-        let Some(delay) = self
-            .failures
-            .next_delay(&*self.policy, error, source::now())
-        else {
+        let Some(delay) = self.next_delay(error, source::now()) else {
             return Ok(false);
         };
         let pause = self.timer.sleep(delay);
@@ -117,44 +118,25 @@ impl Retrier {
     /// The number of consecutive failures, including the one at which the policy gave up.
     #[must_use]
     pub fn failures(&self) -> u32 {
-        self.failures.count()
+        self.failures
     }
 
     /// Resets the count: the next failure counts as the first.
     pub fn reset(&mut self) {
-        self.failures = Failures::default();
-    }
-}
-
-/// The consecutive failures of an operation: their number, and the time of the first one.
-#[derive(Debug, Default)]
-pub(crate) struct Failures {
-    count: u32,
-    /// When the first attempt failed.
-    first_failure: Option<Instant>,
-}
-
-impl Failures {
-    /// The number of failures.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
+        self.failures = 0;
+        self.first_failure = None;
     }
 
     /// Records a failure at `now`, and returns the wait before the next attempt, if the policy
     /// allows one. The wait of a custom policy is brought within the bounds of the other policies.
-    pub(crate) fn next_delay(
-        &mut self,
-        policy: &dyn RetryPolicy,
-        error: Option<&Error>,
-        now: Instant,
-    ) -> Option<Duration> {
+    fn next_delay(&mut self, error: Option<&Error>, now: Instant) -> Option<Duration> {
         let elapsed = now.saturating_duration_since(*self.first_failure.get_or_insert(now));
         // Each of the earlier failures was followed by a retry.
-        let retries = self.count;
-        self.count = self.count.saturating_add(1);
+        let retries = self.failures;
+        self.failures = self.failures.saturating_add(1);
         let failed = RetryContext::new(retries, elapsed);
         let failed = error.map_or(failed, |error| failed.with_error(error));
-        policy
+        self.policy
             .next_delay(&failed)
             .map(|delay| delay.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
     }
@@ -167,27 +149,26 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    #[test]
-    fn the_time_before_the_first_failure_does_not_count_as_elapsed() {
-        let start = Instant::now();
-        let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
-        let mut failures = Failures::default();
-        // The first attempt took an hour.
-        let failed = start + 3600 * SECOND;
-        assert_eq!(failures.next_delay(&policy, None, failed), Some(SECOND));
-        assert_eq!(
-            failures.next_delay(&policy, None, failed + SECOND),
-            Some(SECOND)
-        );
-        assert_eq!(
-            failures.next_delay(&policy, None, failed + 2 * SECOND),
-            None
-        );
-        assert_eq!(failures.count(), 3);
+    fn retrier(policy: impl RetryPolicy) -> Retrier {
+        let timer = Timer::new(tokio::runtime::Handle::current());
+        Retrier::new(Arc::new(policy), &timer, &"test".into())
     }
 
-    #[test]
-    fn a_policy_gets_the_error_and_its_wait_is_brought_within_bounds() {
+    #[tokio::test]
+    async fn the_time_before_the_first_failure_does_not_count_as_elapsed() {
+        let start = Instant::now();
+        let policy = RetryUntilElapsed::new(2 * SECOND, SECOND).unwrap();
+        let mut retrier = retrier(policy);
+        // The first attempt took an hour.
+        let failed = start + 3600 * SECOND;
+        assert_eq!(retrier.next_delay(None, failed), Some(SECOND));
+        assert_eq!(retrier.next_delay(None, failed + SECOND), Some(SECOND));
+        assert_eq!(retrier.next_delay(None, failed + 2 * SECOND), None);
+        assert_eq!(retrier.failures(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_policy_gets_the_error_and_its_wait_is_brought_within_bounds() {
         let policy = retry_fn(|failed| {
             Some(if failed.error().is_some() {
                 Duration::MAX
@@ -195,14 +176,14 @@ mod tests {
                 Duration::ZERO
             })
         });
-        let mut failures = Failures::default();
+        let mut retrier = retrier(policy);
         assert_eq!(
-            failures.next_delay(&policy, None, Instant::now()),
+            retrier.next_delay(None, Instant::now()),
             Some(Duration::from_millis(1))
         );
         let day = Duration::from_secs(24 * 60 * 60);
         assert_eq!(
-            failures.next_delay(&policy, Some(&Error::Closed), Instant::now()),
+            retrier.next_delay(Some(&Error::Closed), Instant::now()),
             Some(day)
         );
     }
