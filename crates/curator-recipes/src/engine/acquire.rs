@@ -7,7 +7,7 @@ use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
 use curator_protocol::{ContestError, Event, Pace, Step};
 use futures_util::future::FutureExt as _;
 
-use super::failures::Failures;
+use super::attempts::Attempts;
 use super::hold::Hold;
 use super::internals::LockInternals;
 use super::line::QueuePermit;
@@ -40,11 +40,11 @@ impl LockInternals {
         wanted: Option<LeasesWanted<'_>>,
         log: &mut AcquireLog<'_>,
     ) -> Result<Option<Vec<Hold>>> {
-        // Consecutive failures of requests; reset once the contender has a place in the queue.
-        let mut failures = self.failures();
-        let permit = self.line_up(wait, &mut failures, log).await?;
+        // Reset once the contender has a place in the queue.
+        let mut attempts = self.attempts();
+        let permit = self.line_up(wait, &mut attempts, log).await?;
         // Boxed, so that the futures of the many waiters in the line stay small.
-        self.contend(wait, wanted, permit, failures, log)
+        self.contend(wait, wanted, permit, attempts, log)
             .boxed()
             .await
     }
@@ -54,19 +54,19 @@ impl LockInternals {
         wait: Wait,
         wanted: Option<LeasesWanted<'_>>,
         mut permit: QueuePermit,
-        mut failures: Failures<'_>,
+        mut attempts: Attempts<'_>,
         log: &mut AcquireLog<'_>,
     ) -> Result<Option<Vec<Hold>>> {
-        let mut places_lost = self.failures();
+        let mut places_lost = None;
         loop {
-            failures.attempt();
+            attempts.begin();
             let session = match (self.client().try_session(), wait) {
                 (Ok(session), _) => session,
-                (Err(error), Wait::No) => return Err(failures.without_retry(error)),
+                (Err(error), Wait::No) => return Err(attempts.without_retry(error)),
                 (Err(_), Wait::Until(_)) => match self.client().session().boxed().await {
                     Ok(session) => session,
                     Err(error) => {
-                        failures.pause(error).boxed().await?;
+                        attempts.pause(error).boxed().await?;
                         continue;
                     }
                 },
@@ -89,7 +89,7 @@ impl LockInternals {
                         let failure = runner.failure.take();
                         if pace != Pace::Now || failure.is_some() {
                             // Boxed, so that the futures of the many waiters stay small.
-                            self.keep_pace(pace, failure, wait, &mut failures, log)
+                            self.keep_pace(pace, failure, wait, &mut attempts, log)
                                 .boxed()
                                 .await?;
                         }
@@ -97,7 +97,7 @@ impl LockInternals {
                             Ok(turn) => turn,
                             Err(end) => break End::Session(end),
                         };
-                        failures.attempt();
+                        attempts.begin();
                         // After the pause, because a look from before it would be outdated.
                         if runner.has_to_look(&requests) {
                             let pace = match runner.look(turn).boxed().await {
@@ -110,7 +110,7 @@ impl LockInternals {
                             step = Step::Send { requests, pace };
                             continue;
                         }
-                        failures.creates(&requests);
+                        attempts.creates(&requests);
                         let replies = runner.send(&requests)?;
                         permit.sent();
                         let answered = runner.receive(&requests, replies).boxed();
@@ -124,7 +124,7 @@ impl LockInternals {
                         // A successful read is not progress: the create, or taking the leases, may
                         // keep failing.
                         if runner.failure.is_none() && runner.contest.is_queued() {
-                            failures.forget();
+                            attempts.reset();
                         }
                         next
                     }
@@ -135,7 +135,7 @@ impl LockInternals {
                         {
                             return Err(refused);
                         }
-                        failures.forget();
+                        attempts.reset();
                         let patience = match wait {
                             Wait::No => {
                                 let deadline = runner.patience.deadline();
@@ -164,7 +164,7 @@ impl LockInternals {
                             break End::Session(end);
                         }
                         let holds = runner.take_holds(&nodes, log)?;
-                        if !runner.are_there(&holds, &mut failures).await? {
+                        if !runner.are_there(&holds, &mut attempts).await? {
                             break End::PlaceDeleted;
                         }
                         // Read the clock last: the steps before may have taken longer than the
@@ -185,7 +185,7 @@ impl LockInternals {
                 End::Won(holds) => return Ok(Some(holds)),
                 End::Refused => return Ok(None),
                 End::Session(end) if wait == Wait::No || !end.is_followed_by_another() => {
-                    return Err(failures.without_retry(ClientError::SessionEnded {
+                    return Err(attempts.without_retry(ClientError::SessionEnded {
                         operation: "wait for",
                         path: self.dir().clone(),
                         end,
@@ -195,7 +195,13 @@ impl LockInternals {
                 End::Session(end) => log.session_over(end),
                 End::PlaceDeleted => {
                     log.place_deleted();
-                    if wait == Wait::No || !places_lost.again().boxed().await? {
+                    if wait == Wait::No
+                        || !places_lost
+                            .get_or_insert_with(|| self.client().retrier())
+                            .again()
+                            .boxed()
+                            .await?
+                    {
                         return Err(Error::PlaceDeleted {
                             dir: self.dir().clone(),
                         });
@@ -210,7 +216,7 @@ impl LockInternals {
     async fn line_up(
         &self,
         wait: Wait,
-        failures: &mut Failures<'_>,
+        attempts: &mut Attempts<'_>,
         log: &AcquireLog<'_>,
     ) -> Result<QueuePermit> {
         let (Some(line), Wait::Until(_)) = (self.line(), wait) else {
@@ -226,8 +232,8 @@ impl LockInternals {
                 biased;
                 permit = &mut entering => return Ok(permit),
                 // A contender that waits here fails in the same cases as one in the queue.
-                error = self.without_session(failures) => {
-                    failures.pause(error).boxed().await?;
+                error = self.without_session(attempts) => {
+                    attempts.pause(error).boxed().await?;
                 }
             }
         }
@@ -235,14 +241,14 @@ impl LockInternals {
 
     /// Waits until the client fails to find a session, and returns the error. A new session ends
     /// the sequence of failures.
-    async fn without_session(&self, failures: &mut Failures<'_>) -> ClientError {
+    async fn without_session(&self, attempts: &mut Attempts<'_>) -> ClientError {
         loop {
-            failures.attempt();
+            attempts.begin();
             let session = match self.client().session().boxed().await {
                 Ok(session) => session,
                 Err(error) => return error,
             };
-            failures.forget();
+            attempts.reset();
             session.ended().await;
         }
     }
@@ -254,24 +260,24 @@ impl LockInternals {
         pace: Pace,
         failure: Option<ClientError>,
         wait: Wait,
-        failures: &mut Failures<'_>,
+        attempts: &mut Attempts<'_>,
         log: &mut AcquireLog<'_>,
     ) -> Result<()> {
         match (pace, failure) {
-            (_, Some(error)) if wait == Wait::No => Err(failures.without_retry(error)),
+            (_, Some(error)) if wait == Wait::No => Err(attempts.without_retry(error)),
             (Pace::Now, _) => Ok(()),
             (Pace::Retry, Some(error)) if !matches!(error, ClientError::KeepsChanging { .. }) => {
-                failures.pause(error).await
+                attempts.pause(error).await
             }
             (Pace::Pause | Pace::Retry, _) if wait == Wait::No => {
-                Err(failures.keep_changing(ClientError::KeepsChanging {
+                Err(attempts.keep_changing(ClientError::KeepsChanging {
                     operation: "contend for",
                     path: self.dir().clone(),
                 }))
             }
             (Pace::Pause | Pace::Retry, _) => {
                 log.directories_keep_changing();
-                failures.pause_for_changes().await
+                attempts.pause_for_changes().await
             }
         }
     }
@@ -328,7 +334,7 @@ mod tests {
         );
         drop(acquiring);
         let permit = QueuePermit::without_line();
-        let contending = lock.contend(Wait::FOREVER, None, permit, lock.failures(), &mut log);
+        let contending = lock.contend(Wait::FOREVER, None, permit, lock.attempts(), &mut log);
         assert!(
             size_of_val(&contending) <= 2_500,
             "{} bytes in the queue",

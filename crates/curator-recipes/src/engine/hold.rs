@@ -8,7 +8,7 @@ use curator_client::{CuratorClient, HeldNode, Session, ZPath};
 use futures_util::future::try_join_all;
 use tracing::Span;
 
-use super::failures::Failures;
+use super::attempts::Attempts;
 use super::log::{AcquireLog, HoldLog};
 use super::release::LockNodes;
 use super::watched_node::{Deleted, OwnWatch, Revocation, WatchedNode, watch_nodes};
@@ -110,7 +110,7 @@ impl Hold {
         &self,
         connection: u64,
         wait: Wait,
-        failures: &mut Failures<'_>,
+        attempts: &mut Attempts<'_>,
     ) -> Result<bool> {
         if self.session.connections() == connection {
             return Ok(true);
@@ -123,8 +123,8 @@ impl Hold {
                 .collect();
             match try_join_all(requests).await {
                 Ok(found) => return Ok(found.iter().all(Option::is_some)),
-                Err(error) if wait == Wait::No => return Err(failures.without_retry(error)),
-                Err(error) => failures.pause(error).await?,
+                Err(error) if wait == Wait::No => return Err(attempts.without_retry(error)),
+                Err(error) => attempts.pause(error).await?,
             }
         }
         Ok(true)

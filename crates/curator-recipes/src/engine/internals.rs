@@ -7,7 +7,7 @@ use curator_client::{CuratorClient, ZPath, source};
 use curator_protocol::{LockInternalsDriver, Uuid};
 use tracing::Instrument as _;
 
-use super::failures::Failures;
+use super::attempts::Attempts;
 use super::line::Line;
 use super::log::{AcquireLog, Subject};
 use super::meter::Meter;
@@ -147,9 +147,9 @@ impl LockInternals {
         &self.dirs[0]
     }
 
-    /// An empty failure count, for an acquire of this lock.
-    pub(crate) fn failures(&self) -> Failures<'_> {
-        Failures::new(&self.client, &self.paths[0])
+    /// The attempts of an acquire of this lock.
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
+        Attempts::new(&self.client, &self.paths[0])
     }
 
     /// Starts the log of an acquire of this lock.

@@ -2,7 +2,7 @@
 //! delete. Independent of any recipe.
 
 mod acquire;
-mod failures;
+mod attempts;
 pub(crate) mod hold;
 pub(crate) mod internals;
 mod line;

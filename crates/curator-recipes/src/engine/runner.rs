@@ -15,7 +15,7 @@ use curator_protocol::{
 };
 use futures_util::future::FutureExt as _;
 
-use super::failures::Failures;
+use super::attempts::Attempts;
 use super::hold::Hold;
 use super::internals::LockInternals;
 use super::log::AcquireLog;
@@ -245,11 +245,11 @@ impl<'a> Runner<'a> {
     pub(super) async fn are_there(
         &mut self,
         holds: &[Hold],
-        failures: &mut Failures<'_>,
+        attempts: &mut Attempts<'_>,
     ) -> Result<bool> {
         for hold in holds {
             // Boxed, so that the futures of the many waiters stay small.
-            let is_there = hold.is_there_since(self.connection, self.wait, failures);
+            let is_there = hold.is_there_since(self.connection, self.wait, attempts);
             if self.session.connections() != self.connection && !is_there.boxed().await? {
                 return Ok(false);
             }

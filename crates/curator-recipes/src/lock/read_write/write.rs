@@ -317,7 +317,7 @@ async fn create(
     ];
     // Holds the node from before its create is sent, unless it is known not to exist.
     let mut nodes = None;
-    let mut failures = reader.failures();
+    let mut attempts = reader.attempts();
     let mut in_doubt = false;
     loop {
         if wait != Wait::No {
@@ -327,7 +327,7 @@ async fn create(
         if let Some(lost) = write.session_loss() {
             return Err(lost.into());
         }
-        failures.attempt();
+        attempts.begin();
         let connection = session.connections();
         let tried = if in_doubt {
             is_there(session, &path).await
@@ -351,7 +351,7 @@ async fn create(
                 let nodes =
                     nodes.unwrap_or_else(|| LockNodes::new(client, session, vec![path.clone()]));
                 let hold = Hold::new(nodes, write.token(), [], log, write.owner());
-                if !hold.is_there_since(connection, wait, &mut failures).await? {
+                if !hold.is_there_since(connection, wait, &mut attempts).await? {
                     return Err(LockLost {
                         path,
                         reason: LossReason::NodeDeleted,
@@ -380,8 +380,8 @@ async fn create(
                 }
                 .into());
             }
-            error if wait == Wait::No => return Err(failures.without_retry(error)),
-            error => failures.pause(error).await?,
+            error if wait == Wait::No => return Err(attempts.without_retry(error)),
+            error => attempts.pause(error).await?,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The pauses of one acquire: after failures, as the retry policy allows, and while directories
-//! keep changing.
+//! The attempts of one acquire: since when they fail, and the pauses between them, after failures as
+//! the retry policy permits, and while directories keep changing.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use curator_protocol::Request;
 
 use crate::error::{Error, Result};
 
-/// Consecutive failures: of requests, or of finding a session.
+/// Consecutive attempts that have failed: requests, or the search for a session.
 #[derive(Debug)]
-pub(crate) struct Failures<'a> {
+pub(crate) struct Attempts<'a> {
     client: &'a CuratorClient,
     lock: &'a ZPath,
     /// `None` while there is no failure.
@@ -35,8 +35,8 @@ struct Creates {
     since: Instant,
 }
 
-impl<'a> Failures<'a> {
-    /// An empty count, for an acquire of `lock`.
+impl<'a> Attempts<'a> {
+    /// No attempt yet, of an acquire of `lock`.
     pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
         Self {
             client,
@@ -49,15 +49,17 @@ impl<'a> Failures<'a> {
     }
 
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
-    pub(crate) fn attempt(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if self.retrier.is_none() {
             self.since = source::now();
         }
     }
 
     /// Resets the count: the next failure is the first.
-    pub(crate) fn forget(&mut self) {
-        (self.retrier, self.changes, self.creates) = (None, None, None);
+    pub(crate) fn reset(&mut self) {
+        self.retrier = None;
+        self.changes = None;
+        self.creates = None;
     }
 
     /// Records that these requests are sent, in the latest attempt.
@@ -86,27 +88,21 @@ impl<'a> Failures<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::AcquireFailed`] when the policy gives up; `error` itself when no retry can help.
+    /// [`Error::AcquireFailed`] when the policy permits no retry; `error` itself when none can help.
     pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
-        let retrier = self.retrier();
+        let retrier = self.retrier.get_or_insert_with(|| self.client.retrier());
         let paused = retrier.pause(error).await;
         let attempts = retrier.failures();
         paused.map_err(|cause| self.failed(attempts, cause))
     }
 
-    /// Like [`pause`](Self::pause), for a failure that is not an error of the client. Returns
-    /// `false` when the policy gives up.
-    pub(crate) async fn again(&mut self) -> Result<bool> {
-        Ok(self.retrier().again().await?)
-    }
-
     /// Waits before the next attempt while others keep creating and deleting the directories:
     /// longer each time, up to a second. This is no failure, so it does not ask the retry policy,
-    /// and never gives up.
+    /// and can be repeated without a limit.
     ///
     /// # Errors
     ///
-    /// That of a client that closes or has ended.
+    /// The error of a client that closes or has ended.
     pub(crate) async fn pause_for_changes(&mut self) -> Result<()> {
         let changes = self
             .changes
@@ -131,10 +127,6 @@ impl<'a> Failures<'a> {
         };
         self.since = since;
         self.failed(attempts, cause)
-    }
-
-    fn retrier(&mut self) -> &mut Retrier {
-        self.retrier.get_or_insert_with(|| self.client.retrier())
     }
 
     fn failed(&self, attempts: u32, cause: ClientError) -> Error {
