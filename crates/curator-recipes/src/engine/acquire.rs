@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::pin::pin;
 
-use curator_client::{Error as ClientError, Outcome, Session, SessionEnd, Turn};
+use curator_client::{Error as ClientError, Outcome, SessionEnd};
 use curator_protocol::{ContestError, Event, Pace, Step};
 use futures_util::future::FutureExt as _;
 
@@ -12,7 +12,7 @@ use super::hold::Hold;
 use super::internals::LockInternals;
 use super::line::QueuePermit;
 use super::log::AcquireLog;
-use super::runner::{LeasesWanted, Runner, blocked_by_refused};
+use super::runner::{LeasesWanted, Runner};
 use crate::error::{Error, Result};
 use crate::wait::Wait;
 
@@ -60,10 +60,10 @@ impl LockInternals {
         let mut places_lost = None;
         loop {
             attempts.begin();
-            let session = match (self.client().try_session(), wait) {
+            let session = match (self.client.try_session(), wait) {
                 (Ok(session), _) => session,
                 (Err(error), Wait::No) => return Err(attempts.without_retry(error)),
-                (Err(_), Wait::Until(_)) => match self.client().session().boxed().await {
+                (Err(_), Wait::Until(_)) => match self.client.session().boxed().await {
                     Ok(session) => session,
                     Err(error) => {
                         attempts.pause(error).boxed().await?;
@@ -74,10 +74,10 @@ impl LockInternals {
             self.note_queued(false);
             // However this turn of the loop ends, dropping the runner deletes its nodes.
             let mut runner = Runner::new(self, &session, wanted, wait)?;
-            let mut refusals = self.client().janitor().refusals(&session);
+            let mut refusals = self.client.janitor().refusals(&session);
             // Checked before the create, because the server would refuse to delete the created node
             // too: each attempt would leave another one.
-            if let Some(refused) = blocked_by_refused(&mut runner, &mut refusals).await {
+            if let Some(refused) = runner.blocked_by_refused(&mut refusals).await {
                 return Err(refused);
             }
             // One future for all waits, because each such future has a timer.
@@ -93,9 +93,15 @@ impl LockInternals {
                                 .boxed()
                                 .await?;
                         }
-                        let turn = match turn(&session, wait).await {
-                            Ok(turn) => turn,
-                            Err(end) => break End::Session(end),
+                        // A contender that may wait waits for a connection first: a pipeline sent
+                        // without one would count as a failure of the acquire. Its turn lasts until
+                        // the replies arrive.
+                        let turn = match wait {
+                            Wait::No => None,
+                            Wait::Until(_) => match session.turn().await {
+                                Ok(turn) => Some(turn),
+                                Err(end) => break End::Session(end),
+                            },
                         };
                         attempts.begin();
                         // After the pause, because a look from before it would be outdated.
@@ -129,17 +135,16 @@ impl LockInternals {
                         next
                     }
                     Step::Wait => {
-                        log.waits(&session, self.dirs(), &runner.contest);
+                        log.waits(&session, &self.dirs, &runner.contest);
                         self.note_queued(true);
-                        if let Some(refused) = blocked_by_refused(&mut runner, &mut refusals).await
-                        {
+                        if let Some(refused) = runner.blocked_by_refused(&mut refusals).await {
                             return Err(refused);
                         }
                         attempts.reset();
                         let patience = match wait {
                             Wait::No => {
                                 let deadline = runner.patience.deadline();
-                                self.client().sleep_until(deadline).boxed()
+                                self.client.sleep_until(deadline).boxed()
                             }
                             Wait::Until(_) => pending().boxed(),
                         };
@@ -164,7 +169,10 @@ impl LockInternals {
                             break End::Session(end);
                         }
                         let holds = runner.take_holds(&nodes, log)?;
-                        if !runner.are_there(&holds, &mut attempts).await? {
+                        // Boxed, so that the futures of the many waiters stay small.
+                        if session.connections() != runner.connection
+                            && !runner.are_there(&holds, &mut attempts).boxed().await?
+                        {
                             break End::PlaceDeleted;
                         }
                         // Read the clock last: the steps before may have taken longer than the
@@ -197,7 +205,7 @@ impl LockInternals {
                     log.place_deleted();
                     if wait == Wait::No
                         || !places_lost
-                            .get_or_insert_with(|| self.client().retrier())
+                            .get_or_insert_with(|| self.client.retrier())
                             .again()
                             .boxed()
                             .await?
@@ -219,7 +227,7 @@ impl LockInternals {
         attempts: &mut Attempts<'_>,
         log: &AcquireLog<'_>,
     ) -> Result<QueuePermit> {
-        let (Some(line), Wait::Until(_)) = (self.line(), wait) else {
+        let (Some(line), Wait::Until(_)) = (self.line.as_deref(), wait) else {
             return Ok(QueuePermit::without_line());
         };
         let mut entering = pin!(line.enter());
@@ -244,7 +252,7 @@ impl LockInternals {
     async fn without_session(&self, attempts: &mut Attempts<'_>) -> ClientError {
         loop {
             attempts.begin();
-            let session = match self.client().session().boxed().await {
+            let session = match self.client.session().boxed().await {
                 Ok(session) => session,
                 Err(error) => return error,
             };
@@ -285,23 +293,11 @@ impl LockInternals {
     fn failed(&self, queue: usize, error: ContestError) -> Error {
         match error {
             ContestError::SequenceOverflow(overflow) => Error::SequenceOverflow {
-                dir: self.dirs().get(queue).unwrap_or(self.dir()).clone(),
+                dir: self.dirs.get(queue).unwrap_or(self.dir()).clone(),
                 node: overflow.name,
             },
             error => self.protocol_error(error),
         }
-    }
-}
-
-/// Waits for a connection, and for a request turn, which lasts until the replies arrive. A
-/// contender that may not wait does neither.
-///
-/// Waits for the connection first: a pipeline sent without one would count as a failure of the
-/// acquire.
-async fn turn(session: &Session, wait: Wait) -> Result<Option<Turn>, SessionEnd> {
-    match wait {
-        Wait::No => Ok(None),
-        Wait::Until(_) => session.turn().await.map(Some),
     }
 }
 

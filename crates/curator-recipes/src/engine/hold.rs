@@ -64,9 +64,9 @@ impl Hold {
         log: &AcquireLog<'_>,
         owner: &OwnerId,
     ) -> Self {
-        let client = nodes.client().clone();
-        let session = nodes.session().clone();
-        let paths = nodes.paths().to_vec();
+        let client = nodes.client.clone();
+        let session = nodes.deletion.session().clone();
+        let paths = nodes.deletion.left().to_vec();
         let log = HoldLog::owned(log, owner, &session, &paths, token);
         let revocation = Arc::new(Revocation::new(log.clone()));
         let watches = watches.into_iter().chain(std::iter::repeat_with(|| None));
@@ -76,7 +76,7 @@ impl Hold {
             .zip(watches)
             .map(|(path, own)| WatchedNode::new(path, own, &revocation));
         let watched: Vec<_> = watched.collect();
-        nodes.keep(&watched);
+        nodes.watched.clone_from(&watched);
         let held = watched.iter().map(|node| {
             let found_missing = node.clone();
             session.hold_node(node.path(), move || found_missing.note_deletion())
@@ -100,21 +100,17 @@ impl Hold {
         }
     }
 
-    /// Whether the nodes, last seen over the connection with this number, still exist. If the
-    /// session reconnected before this hold was made, its check of the held nodes did not include
-    /// these, so this reads them.
+    /// Whether the nodes still exist. To be called if the session reconnected after the nodes were
+    /// last seen: its check of the held nodes did not include these, if it was before this hold was
+    /// made.
     ///
     /// Returns `true` if the session ends first. With [`Wait::No`], neither waits for a connection
     /// nor retries.
-    pub(crate) async fn is_there_since(
+    pub(crate) async fn is_there(
         &self,
-        connection: u64,
         wait: Wait,
         attempts: &mut Attempts<'_>,
     ) -> Result<bool> {
-        if self.session.connections() == connection {
-            return Ok(true);
-        }
         while wait == Wait::No || self.session.connected().await.is_ok() {
             let requests: Vec<_> = self
                 .paths
@@ -145,7 +141,7 @@ impl Hold {
 
     /// The owner that acquired the lock.
     pub(crate) fn owner(&self) -> &OwnerId {
-        self.log.owner()
+        &self.log.owner
     }
 
     pub(crate) fn client(&self) -> &CuratorClient {
@@ -158,7 +154,7 @@ impl Hold {
 
     /// The span of the hold's log events.
     pub(crate) fn span(&self) -> &Span {
-        self.log.span()
+        &self.log.span
     }
 
     /// Adds a guard, unless the hold is lost or being released.
@@ -296,7 +292,7 @@ impl Hold {
             self.watched
                 .iter()
                 .filter(|node| node.is_deleted())
-                .for_each(|node| left.forget(node.path()));
+                .for_each(|node| left.deletion.forget(node.path()));
         }
     }
 

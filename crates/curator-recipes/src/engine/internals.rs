@@ -22,19 +22,19 @@ use crate::wait::Wait;
 /// requests.
 #[derive(Debug, Clone)]
 pub(crate) struct LockInternals {
-    client: CuratorClient,
+    pub(super) client: CuratorClient,
     /// The directory of each queue. Never empty.
-    dirs: Arc<[ZPath]>,
+    pub(super) dirs: Arc<[ZPath]>,
     /// The paths of the lock, for messages: `dirs`, unless the queue is in a subdirectory of the
     /// lock.
     paths: Arc<[ZPath]>,
     kind: &'static str,
     meter: Meter,
-    driver: Arc<dyn LockInternalsDriver>,
+    pub(super) driver: Arc<dyn LockInternalsDriver>,
     /// The data of the lock's nodes, if it is not the client's default.
     data: Option<Arc<[u8]>>,
     /// Where contenders wait before they enter the queues; `None` if they enter immediately.
-    line: Option<Arc<Line>>,
+    pub(super) line: Option<Arc<Line>>,
     /// Receives whether the current acquire waits in the queue. For a lock with one acquire at a
     /// time.
     queued: Option<Arc<watch::Sender<bool>>>,
@@ -134,10 +134,6 @@ impl LockInternals {
         &self.client
     }
 
-    pub(super) fn line(&self) -> Option<&Line> {
-        self.line.as_deref()
-    }
-
     pub(crate) fn dirs(&self) -> &[ZPath] {
         &self.dirs
     }
@@ -175,7 +171,7 @@ impl LockInternals {
     ) -> Result<Option<T>> {
         let acquiring = async {
             let mut log = self.start_log(owner, wait);
-            let span = log.span().clone();
+            let span = log.span.clone();
             let logged = async {
                 let acquired = work(&mut log).await;
                 log.ended(acquired.as_ref().map(Option::is_some));

@@ -38,8 +38,9 @@ pub(crate) struct Subject<'a> {
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
     subject: Subject<'a>,
-    owner: &'a OwnerId,
-    span: Span,
+    /// The owner of the acquire.
+    pub(crate) owner: &'a OwnerId,
+    pub(crate) span: Span,
     wait: Wait,
     /// When the acquire began; `None` if it is neither logged nor measured.
     started: Option<Instant>,
@@ -58,7 +59,7 @@ pub(crate) struct AcquireLog<'a> {
 }
 
 impl<'a> AcquireLog<'a> {
-    /// Starts the log. Poll the acquire in the [span](Self::span).
+    /// Starts the log. Poll the acquire in its `span`.
     pub(crate) fn start(subject: Subject<'a>, owner: &'a OwnerId, wait: Wait) -> Self {
         let span = tracing::debug_span!(
             "acquire",
@@ -90,15 +91,6 @@ impl<'a> AcquireLog<'a> {
             pauses: None,
             is_over: false,
         }
-    }
-
-    pub(crate) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    /// The owner of the acquire.
-    pub(crate) fn owner(&self) -> &'a OwnerId {
-        self.owner
     }
 
     /// Logs that the acquire waits for another future of the same owner.
@@ -274,8 +266,10 @@ impl Display for WaitText {
 /// Logs one hold. Clones log the same hold.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldLog {
-    span: Span,
-    owner: OwnerId,
+    /// The span. Poll the release in it.
+    pub(super) span: Span,
+    /// The owner that acquired the lock.
+    pub(super) owner: OwnerId,
     meter: Meter,
     /// When the hold began; `None` if it is neither logged nor measured.
     since: Option<Instant>,
@@ -317,16 +311,6 @@ impl HoldLog {
             meter: subject.meter.clone(),
             since,
         }
-    }
-
-    /// The owner that acquired the lock.
-    pub(crate) fn owner(&self) -> &OwnerId {
-        &self.owner
-    }
-
-    /// The span. Poll the release in it.
-    pub(crate) fn span(&self) -> &Span {
-        &self.span
     }
 
     /// Logs that the owner gave up a guard, and has `guards` left.

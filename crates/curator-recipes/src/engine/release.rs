@@ -12,11 +12,11 @@ use crate::error::{Error, LockLost, LossReason, Result};
 /// The nodes of a hold. Dropping this deletes them in the background.
 #[derive(Debug)]
 pub(crate) struct LockNodes {
-    client: CuratorClient,
-    deletion: Deletion,
+    pub(super) client: CuratorClient,
+    pub(super) deletion: Deletion,
     /// The watches on the nodes. Dropping them before the nodes are deleted would send extra
     /// requests.
-    watched: Vec<WatchedNode>,
+    pub(super) watched: Vec<WatchedNode>,
 }
 
 impl LockNodes {
@@ -26,27 +26,6 @@ impl LockNodes {
             deletion: Deletion::new(session, paths),
             watched: Vec::new(),
         }
-    }
-
-    pub(super) fn client(&self) -> &CuratorClient {
-        &self.client
-    }
-
-    pub(super) fn session(&self) -> &Session {
-        self.deletion.session()
-    }
-
-    pub(super) fn paths(&self) -> &[ZPath] {
-        self.deletion.left()
-    }
-
-    pub(super) fn keep(&mut self, watched: &[WatchedNode]) {
-        self.watched = watched.to_vec();
-    }
-
-    /// Removes a node that is already deleted.
-    pub(super) fn forget(&mut self, path: &ZPath) {
-        self.deletion.forget(path);
     }
 
     /// Removes all nodes, because they are deleted or belong to another owner.
@@ -60,7 +39,7 @@ impl LockNodes {
     ///
     /// `known_loss` is the earlier loss of the lock, if any.
     pub(crate) async fn release(mut self, known_loss: Option<LockLost>) -> Result<()> {
-        let (first, several) = match self.paths() {
+        let (first, several) = match self.deletion.left() {
             [] => (None, false),
             [first, others @ ..] => (Some(first.clone()), !others.is_empty()),
         };
@@ -70,12 +49,14 @@ impl LockNodes {
             self.forget_all();
             return Err(lost.clone().into());
         }
-        let session = self.session().clone();
+        let session = self.deletion.session().clone();
         let mut retrier = None;
         let mut failures = Vec::new();
-        while !self.paths().is_empty() {
-            connected(&self.client, &session).await;
-            deletes_sent(self.paths().len());
+        while !self.deletion.left().is_empty() {
+            if !session.is_connected() {
+                reconnected(&self.client, &session).await;
+            }
+            deletes_sent(self.deletion.left().len());
             let attempt = self.deletion.attempt(|path, how| match how {
                 Deleted::Gone => {}
                 Deleted::Missing => failures.push(Error::from(LockLost {
@@ -100,7 +81,7 @@ impl LockNodes {
                 }
                 .into());
             }
-            let path = self.paths()[0].clone();
+            let path = self.deletion.left()[0].clone();
             if !error.is_retryable() {
                 failures.push(Error::ReleaseRefused { path, cause: error });
                 break;
@@ -126,7 +107,7 @@ impl LockNodes {
 
 impl Drop for LockNodes {
     fn drop(&mut self) {
-        let nothing = Deletion::new(self.session(), Vec::new());
+        let nothing = Deletion::new(self.deletion.session(), Vec::new());
         let deletion = mem::replace(&mut self.deletion, nothing);
         let watched = Box::new(mem::take(&mut self.watched));
         self.client.janitor().finish(deletion, Some(watched));
@@ -137,10 +118,7 @@ impl Drop for LockNodes {
 /// error.
 ///
 /// A release does not wait for a request turn, because other clients wait for the lock.
-async fn connected(client: &CuratorClient, session: &Session) {
-    if session.is_connected() {
-        return;
-    }
+async fn reconnected(client: &CuratorClient, session: &Session) {
     let deadline = Deadline::after(session.timeout());
     tokio::select! {
         biased;

@@ -51,35 +51,33 @@ impl Runner<'_> {
         // First, so that no node is left behind if this future is dropped later.
         self.contest.sent();
         self.connection = self.session.connections();
-        self.session.pipelined(|| self.send_all(requests))
-    }
-
-    fn send_all(&mut self, requests: &[(usize, Request)]) -> Result<Pipeline> {
-        let creates = requests
-            .iter()
-            .take_while(|(_, request)| request.is_create())
-            .count();
-        let reads = requests[creates..]
-            .iter()
-            .rev()
-            .take_while(|(_, request)| matches!(request, Request::List | Request::Limit))
-            .count();
-        let (rest, reads) = requests.split_at(requests.len() - reads);
-        let (creates, others) = rest.split_at(creates);
-        pipeline_sent(requests);
-        let mut sent = Vec::new();
-        if !creates.is_empty() {
-            sent.push((creates.len(), self.send_creates(creates)));
-        }
-        for (directory, request) in others {
-            sent.push((1, self.send_one(*directory, request)?));
-        }
-        match reads {
-            [] => {}
-            [(directory, read)] => sent.push((1, self.send_one(*directory, read)?)),
-            _ => sent.push((reads.len(), self.send_reads(reads))),
-        }
-        Ok(Pipeline(sent))
+        self.session.pipelined(|| {
+            let creates = requests
+                .iter()
+                .take_while(|(_, request)| request.is_create())
+                .count();
+            let reads = requests[creates..]
+                .iter()
+                .rev()
+                .take_while(|(_, request)| matches!(request, Request::List | Request::Limit))
+                .count();
+            let (rest, reads) = requests.split_at(requests.len() - reads);
+            let (creates, others) = rest.split_at(creates);
+            pipeline_sent(requests);
+            let mut sent = Vec::new();
+            if !creates.is_empty() {
+                sent.push((creates.len(), self.send_creates(creates)));
+            }
+            for (directory, request) in others {
+                sent.push((1, self.send_one(*directory, request)?));
+            }
+            match reads {
+                [] => {}
+                [(directory, read)] => sent.push((1, self.send_one(*directory, read)?)),
+                _ => sent.push((reads.len(), self.send_reads(reads))),
+            }
+            Ok(Pipeline(sent))
+        })
     }
 
     /// Sends creates as one request or one transaction, which also creates missing directories.
@@ -108,7 +106,7 @@ impl Runner<'_> {
         }
         let missing = self.missing.take().unwrap_or_default();
         self.lock
-            .client()
+            .client
             .transact_with_containers(self.session, &missing, creates)
             .map(move |results| match results {
                 Ok(Some(results)) => each_created(Ok(results), count),
@@ -157,12 +155,7 @@ impl Runner<'_> {
             Request::CreateLimit => {
                 let count = self.limit()?.clone();
                 let session = session.clone();
-                one(async move {
-                    count
-                        .create_with_seed(&session)
-                        .await
-                        .map(|()| Reply::Done)
-                })
+                one(async move { count.create_with_seed(&session).await.map(|()| Reply::Done) })
             }
             Request::Take {
                 with_directory,
@@ -182,7 +175,7 @@ impl Runner<'_> {
                 let missing = missing.as_slice();
                 one(self
                     .lock
-                    .client()
+                    .client
                     .transact_with_containers(session, missing, operations)
                     .map_ok(|results| match results {
                         Some(results) => Reply::Created(created_of(results)),
@@ -258,7 +251,7 @@ impl Runner<'_> {
                 }));
             }
         }
-        let step = self.contest.answered(self.lock.driver(), answers);
+        let step = self.contest.answered(&*self.lock.driver, answers);
         failed.map_or(Ok(step), Err)
     }
 
@@ -303,7 +296,7 @@ impl Runner<'_> {
                 // This assumes that the directory's parent exists.
                 if let Some(missing) = &mut self.missing
                     && origin.is_early
-                    && origin.directory < self.lock.dirs().len()
+                    && origin.directory < self.lock.dirs.len()
                 {
                     missing.push(self.directories[origin.directory].path.clone());
                 }

@@ -1,8 +1,9 @@
 //! Runs one contest in one session: owns the contest, its watches, and what it leaves behind.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+use std::iter;
+use std::mem;
 
 use curator_client::node::find::NodeFinder;
 use curator_client::{
@@ -86,7 +87,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Self> {
         let id = source::new_uuid();
         let mut contest = match wanted {
-            None => Contest::new(id, session.id(), lock.dirs().len()),
+            None => Contest::new(id, session.id(), lock.dirs.len()),
             Some(LeasesWanted {
                 quantity, limit, ..
             }) => Contest::for_leases(id, session.id(), quantity, limit),
@@ -102,14 +103,14 @@ impl<'a> Runner<'a> {
             directories: Vec::new(),
             limit: None,
             missing: Some(Vec::new()),
-            watches: Watches::new(lock.dirs().len()),
+            watches: Watches::new(lock.dirs.len()),
             patience: Patience::default(),
             revoked: false,
             failure: None,
             connection: session.connections(),
         };
-        for queue in lock.dirs() {
-            runner.add(queue, lock.driver(), &id, lock.data())?;
+        for queue in &*lock.dirs {
+            runner.add(queue, &*lock.driver, &id, lock.data())?;
         }
         if let Some(LeasesWanted {
             directory,
@@ -118,7 +119,7 @@ impl<'a> Runner<'a> {
             ..
         }) = wanted
         {
-            let data = data.unwrap_or_else(|| lock.client().default_lock_data());
+            let data = data.unwrap_or_else(|| lock.client.default_lock_data());
             runner.add(directory, &StandardLockInternalsDriver::LEASES, &id, data)?;
             runner.limit = limit_node;
         }
@@ -138,7 +139,7 @@ impl<'a> Runner<'a> {
         let node = NodeSpec {
             data: Arc::clone(data),
             mode: CreateMode::EphemeralSequential,
-            acl: self.lock.client().acl_for(&path),
+            acl: self.lock.client.acl_for(&path),
             path,
         };
         self.directories.push(Directory {
@@ -161,9 +162,9 @@ impl<'a> Runner<'a> {
     /// looks were answered; otherwise, `failure` contains the cause. `turn` is the turn of the first
     /// requests; without one, none takes a turn.
     pub(super) async fn look(&mut self, turn: Option<Turn>) -> bool {
-        let queues = &self.directories[..self.lock.dirs().len()];
+        let queues = &self.directories[..self.lock.dirs.len()];
         let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
-        let client = self.lock.client();
+        let client = &self.lock.client;
         match client.missing_parents(self.session, &nodes, turn).await {
             Ok(missing) => self.missing = Some(missing),
             Err(error) => self.failure = Some(error),
@@ -172,7 +173,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The index of the directory that is the parent of `child`.
-    pub(super) fn directory_of(&self, child: &ZPath) -> Option<usize> {
+    fn directory_of(&self, child: &ZPath) -> Option<usize> {
         let parent = child.parent()?;
         self.directories
             .iter()
@@ -181,15 +182,52 @@ impl<'a> Runner<'a> {
 
     /// The index in `nodes` of a node that blocks the contest, if all of them stay. Each is given
     /// with its directory and the error of its delete.
-    pub(super) fn blocked_by(&self, nodes: &[(usize, ZPath, ClientError)]) -> Option<usize> {
-        if nodes.is_empty() {
-            return None;
-        }
+    fn blocked_by(&self, nodes: &[(usize, ZPath, ClientError)]) -> Option<usize> {
         let names: Vec<_> = nodes
             .iter()
             .map(|(directory, path, _)| (*directory, path.name()))
             .collect();
-        self.contest.blocked_by(self.lock.driver(), &names)
+        self.contest.blocked_by(&*self.lock.driver, &names)
+    }
+
+    /// Returns the error for a node of this client that the server does not let it delete and that
+    /// blocks the contest: a contender behind such a node would wait for a node that its own client
+    /// cannot delete. Call it before the contest starts or while it waits.
+    pub(super) async fn blocked_by_refused(&mut self, refusals: &mut Refusals) -> Option<Error> {
+        let mut refused = Vec::new();
+        for delete in refusals.current() {
+            // Without its number, the place of a node is not known.
+            if let (Some(directory), Some(error)) =
+                (self.directory_of(&delete.path), delete.last_error)
+                && !delete.is_prefix
+            {
+                refused.push((directory, delete.path, error));
+            }
+        }
+        if refused.is_empty() {
+            return None;
+        }
+        self.blocked_by(&refused)?;
+        // Boxed, so that the futures of the many waiters stay small.
+        self.blocked_by_stuck(refused, refusals).boxed().await
+    }
+
+    async fn blocked_by_stuck(
+        &mut self,
+        refused: Vec<(usize, ZPath, ClientError)>,
+        refusals: &Refusals,
+    ) -> Option<Error> {
+        let mut stuck = Vec::new();
+        for node in refused {
+            if is_stuck(&node.1, self.session, refusals).await {
+                stuck.push(node);
+                if let Some(index) = self.blocked_by(&stuck) {
+                    let (_, path, cause) = stuck.swap_remove(index);
+                    return Some(Error::ReleaseRefused { path, cause });
+                }
+            }
+        }
+        None
     }
 
     pub(super) fn child(&self, directory: usize, name: &str) -> Result<ZPath> {
@@ -206,9 +244,9 @@ impl<'a> Runner<'a> {
         won: &[OwnNode],
         log: &AcquireLog<'_>,
     ) -> Result<Vec<Hold>> {
-        let client = self.lock.client();
+        let client = &self.lock.client;
         let session = self.session;
-        let queues = self.lock.dirs().len();
+        let queues = self.lock.dirs.len();
         let are_leases = self.directories.len() > queues;
         let mut paths = Vec::with_capacity(won.len());
         for (queue, node) in won.iter().enumerate() {
@@ -217,7 +255,7 @@ impl<'a> Runner<'a> {
         let holds = if are_leases {
             // The first lease belongs to the owner of the acquire; each further lease gets a new
             // owner.
-            let owners = iter::once(log.owner().clone()).chain(iter::repeat_with(OwnerId::new));
+            let owners = iter::once(log.owner.clone()).chain(iter::repeat_with(OwnerId::new));
             paths
                 .into_iter()
                 .zip(won)
@@ -233,24 +271,22 @@ impl<'a> Runner<'a> {
                 .collect()
         } else {
             let nodes = LockNodes::new(client, session, paths);
-            let watches = self.watches.take_own();
+            let watches = mem::take(&mut self.watches.own);
             let token = FencingToken::new(won[0].czxid);
-            vec![Hold::new(nodes, token, watches, log, log.owner())]
+            vec![Hold::new(nodes, token, watches, log, log.owner)]
         };
         self.contest.hand_over();
         Ok(holds)
     }
 
-    /// Whether the nodes of these holds still exist.
+    /// Whether the nodes of these holds still exist, after the session has reconnected.
     pub(super) async fn are_there(
         &mut self,
         holds: &[Hold],
         attempts: &mut Attempts<'_>,
     ) -> Result<bool> {
         for hold in holds {
-            // Boxed, so that the futures of the many waiters stay small.
-            let is_there = hold.is_there_since(self.connection, self.wait, attempts);
-            if self.session.connections() != self.connection && !is_there.boxed().await? {
+            if !hold.is_there(self.wait, attempts).await? {
                 return Ok(false);
             }
         }
@@ -265,7 +301,7 @@ impl<'a> Runner<'a> {
 
 impl Drop for Runner<'_> {
     fn drop(&mut self) {
-        let janitor = self.lock.client().janitor();
+        let janitor = self.lock.client.janitor();
         let mut known = Vec::new();
         for leftover in self.contest.leftovers() {
             match leftover {
@@ -281,46 +317,6 @@ impl Drop for Runner<'_> {
         }
         janitor.delete_owned(self.session, known, None);
     }
-}
-
-/// Returns the error for a node of this client that the server does not let it delete and that
-/// blocks the contest: a contender behind such a node would wait for a node that its own client
-/// cannot delete. Call it before the contest starts or while it waits.
-pub(super) async fn blocked_by_refused(
-    runner: &mut Runner<'_>,
-    refusals: &mut Refusals,
-) -> Option<Error> {
-    let mut refused = Vec::new();
-    for delete in refusals.current() {
-        // Without its number, the place of a node is not known.
-        if let (Some(directory), Some(error)) =
-            (runner.directory_of(&delete.path), delete.last_error)
-            && !delete.is_prefix
-        {
-            refused.push((directory, delete.path, error));
-        }
-    }
-    runner.blocked_by(&refused)?;
-    // Boxed, so that the futures of the many waiters stay small.
-    blocked_by_stuck(runner, refused, refusals).boxed().await
-}
-
-async fn blocked_by_stuck(
-    runner: &mut Runner<'_>,
-    refused: Vec<(usize, ZPath, ClientError)>,
-    refusals: &Refusals,
-) -> Option<Error> {
-    let mut stuck = Vec::new();
-    for node in refused {
-        if is_stuck(&node.1, runner.session, refusals).await {
-            stuck.push(node);
-            if let Some(index) = runner.blocked_by(&stuck) {
-                let (_, path, cause) = stuck.swap_remove(index);
-                return Some(Error::ReleaseRefused { path, cause });
-            }
-        }
-    }
-    None
 }
 
 /// Whether the node still exists and still cannot be deleted: another client may have deleted it,

@@ -15,7 +15,7 @@ use super::watched_node::OwnWatch;
 #[derive(Debug)]
 pub(crate) struct Watches {
     /// One for each queue.
-    own: Vec<Option<OwnWatch>>,
+    pub(super) own: Vec<Option<OwnWatch>>,
     others: Vec<Other>,
     /// An event of another contender's node, kept back because an event of the contender's own node
     /// is reported first.
@@ -39,11 +39,6 @@ impl Watches {
             others: Vec::new(),
             kept: None,
         }
-    }
-
-    /// The watches on the contender's own nodes, for a hold.
-    pub(super) fn take_own(&mut self) -> Vec<Option<OwnWatch>> {
-        std::mem::take(&mut self.own)
     }
 
     pub(crate) fn set_own(&mut self, queue: usize, watch: OwnWatch) {

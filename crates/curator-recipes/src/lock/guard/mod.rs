@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curator_client::{ClockInstant, CuratorClient, Deadline, ZPath};
-use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::future::FutureExt as _;
 
 pub use self::loss::LossHandle;
 use self::loss::first_of;
@@ -383,10 +383,24 @@ impl LockGuard {
     ///
     /// A dropped release continues in the background.
     pub async fn release(self) -> Result<()> {
-        match self.releasing() {
-            Some(releasing) => releasing.await,
-            None => Ok(()),
+        if self.others.is_empty() {
+            return match self.first.release() {
+                Some(releasing) => releasing.await,
+                None => Ok(()),
+            };
         }
+        // Boxed, so that the user's future that contains this one stays small.
+        async {
+            let mut failures = Vec::new();
+            for share in self.into_shares() {
+                if let Some(releasing) = share.release() {
+                    failures.extend(releasing.await.err());
+                }
+            }
+            Error::of_releases(failures)
+        }
+        .boxed()
+        .await
     }
 
     /// Releases like [`release`](Self::release), and waits at most `timeout` for the result. A
@@ -411,24 +425,6 @@ impl LockGuard {
     /// A dropped release continues in the background.
     pub async fn release_timeout(self, timeout: Duration) -> Result<()> {
         Error::of_releases(self.release_within(timeout).await)
-    }
-
-    /// Gives up this guard, and returns the future that deletes its nodes; `None` for a guard of
-    /// one lock whose owner has other guards.
-    fn releasing(self) -> Option<BoxFuture<'static, Result<()>>> {
-        if self.others.is_empty() {
-            return self.first.release();
-        }
-        let releasing = async move {
-            let mut failures = Vec::new();
-            for share in self.into_shares() {
-                if let Some(releasing) = share.release() {
-                    failures.extend(releasing.await.err());
-                }
-            }
-            Error::of_releases(failures)
-        };
-        Some(releasing.boxed())
     }
 
     /// Like [`release_timeout`](Self::release_timeout). Returns all errors, in the order of the

@@ -259,7 +259,7 @@ pub(super) async fn add_read_lock(
 async fn downgrade(reader: &LockInternals, write: Share) -> Result<Hold> {
     let owner = write.owner().clone();
     let mut log = reader.start_log(&owner, Wait::FOREVER);
-    let span = log.span().clone();
+    let span = log.span.clone();
     let created = downgrade_share(reader, write, &log).instrument(span).await;
     log.ended(created.as_ref().map(|_| true));
     created
@@ -351,7 +351,9 @@ async fn create(
                 let nodes =
                     nodes.unwrap_or_else(|| LockNodes::new(client, session, vec![path.clone()]));
                 let hold = Hold::new(nodes, write.token(), [], log, write.owner());
-                if !hold.is_there_since(connection, wait, &mut attempts).await? {
+                if session.connections() != connection
+                    && !hold.is_there(wait, &mut attempts).await?
+                {
                     return Err(LockLost {
                         path,
                         reason: LossReason::NodeDeleted,
