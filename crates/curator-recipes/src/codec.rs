@@ -8,7 +8,7 @@ use std::string::FromUtf8Error;
 
 /// Why data cannot be decoded.
 ///
-/// Its text may quote the data, as that of `serde_json` does. So the log, and the texts of our
+/// Its text may quote the data, as an error of `serde_json` does. So the log, and the texts of our
 /// errors, contain it only if its type is one of the standard library that quotes nothing, such as
 /// [`ParseIntError`]. It is the [source](Error::source) of the error.
 pub type CodecError = Box<dyn Error + Send + Sync>;

@@ -21,12 +21,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 )]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The session that the lock belongs to is over, or may be over.
+    /// The session that the lock belongs to has ended, or may have ended.
     SessionLost(SessionEnd),
     /// The lock's node does not exist: a client deleted it, or the ensemble has lost it.
     NodeDeleted,
-    /// This program gave up the lock: it released, dropped or downgraded the last guard. This is
-    /// set before the release is sent; the release returns whether it succeeded. Only a
+    /// This program no longer has the lock: it released, dropped or downgraded the last guard. This
+    /// is set before the release is sent; the release returns whether it succeeded. Only a
     /// [`LossHandle`](crate::LossHandle) and a [`Leadership`](crate::Leadership) report this, as
     /// they can outlive the hold.
     Released,
@@ -75,8 +75,8 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] curator_client::Error),
     /// The lock could not be acquired, because there was no session or requests kept failing, and
-    /// the retry policy gave up. A call that retries nothing, such as `try_acquire`, fails at the
-    /// first failure.
+    /// the retry policy permitted no more retries. A call that retries nothing, such as
+    /// `try_acquire`, fails at the first failure.
     ///
     /// With [`RetryForever`](curator_client::RetryForever), an acquire that waits never fails for
     /// this reason. Only consecutive failures count: a success resets the count.
@@ -99,7 +99,7 @@ pub enum Error {
     #[error(transparent)]
     Lost(#[from] LockLost),
     /// The release is not confirmed. The client keeps trying until the node is deleted or the
-    /// session is over.
+    /// session has ended.
     #[error("the release of {path} is not confirmed yet, and continues in the background: {cause}")]
     ReleasePending {
         /// The full path of the lock's node on the server.
@@ -109,10 +109,10 @@ pub enum Error {
         cause: curator_client::Error,
     },
     /// The server refuses the release, for example because a permission is missing. The node stays,
-    /// and the lock is neither held nor free, until the session is over or another client deletes
+    /// and the lock is neither held nor free, until the session has ended or another client deletes
     /// the node. Waiters in the same session get the same error.
     // The cause names the node.
-    #[error("the lock cannot be released, and its node stays until its session is over: {cause}")]
+    #[error("the lock cannot be released, and its node stays until its session has ended: {cause}")]
     ReleaseRefused {
         /// The full path of the lock's node on the server.
         path: ZPath,
@@ -215,8 +215,8 @@ pub enum Error {
     },
     /// Several locks of a multi-lock, or several leases, were not released properly; the others
     /// were released. A release returns a single failure unwrapped. An acquire of a multi-lock made
-    /// from locks that gives up (at its deadline, or because a lock is held) also wraps a single
-    /// failure.
+    /// from locks that ends without them (at its deadline, or because a lock is held) also wraps a
+    /// single failure.
     #[error("not all locks were released properly: {}", listed(failures))]
     ReleasesFailed {
         /// The failures, in the order of the releases.
@@ -241,7 +241,7 @@ pub enum Error {
         path: ZPath,
     },
     /// The task of a recipe has panicked, in user code that it calls (an ACL provider, a retry
-    /// policy) or by a defect. It does not restart, and has given up its nodes.
+    /// policy) or by a defect. It does not restart, and its nodes are deleted.
     #[error("the task of the recipe at {path} panicked: {message}")]
     RecipePanicked {
         /// The recipe's full path on the server.

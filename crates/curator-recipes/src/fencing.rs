@@ -228,7 +228,7 @@ use curator_client::debug_as_text;
 ///
 /// It is the `czxid` of the lock's node: the id of the transaction that created it. It needs no
 /// extra request, and keeps increasing when the lock's directory is deleted and created again. Send
-/// it with every write, and with every read on which a write depends, and let the store reject a
+/// it with every write, and with every read that a write depends on, and let the store reject a
 /// token that is lower than one that it has seen. Then a holder that was paused, lost its lock
 /// without noticing, and resumed, neither overwrites what a newer holder has written nor changes
 /// what the newer holder has read. The module [`fencing`](crate::fencing) explains how a store does
@@ -386,7 +386,7 @@ impl FencingChecker {
         }
     }
 
-    /// Checks whether a write with this token, or a read on which a write will depend, is allowed
+    /// Checks whether a write with this token, or a read that a write will depend on, is allowed
     /// now. If so, remembers the token.
     ///
     /// # Errors

@@ -140,7 +140,7 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// Those of [`PersistentNode::close`]. If an error has ended the cache before,
+    /// The errors of [`PersistentNode::close`]. If an error has ended the cache before,
     /// [`last_error`](CuratorCache::last_error) of the members returns it.
     ///
     /// # Cancel safety

@@ -69,7 +69,7 @@
 //! |---|---|
 //! | What is guaranteed, and what can only a [`FencingToken`] give? | [`guide::guarantees`] |
 //! | What happens when the lock is lost? | [`LockGuard::run`], [`LockGuard::lost`]; in other tasks [`LockGuard::loss`] |
-//! | What is retried, and how often? | [`guide::retries`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy gives up |
+//! | What is retried, and how often? | [`guide::retries`]; an acquire waits for the *lock* without a limit, but fails with [`Error::AcquireFailed`] when there is no session and the retry policy permits no more retries |
 //! | How does a job survive an outage of any length? | as a job of a [`LeaderSelector`]; with a lock, the loop in [`LockGuard::run`] and [`RetryForever`](client::RetryForever) |
 //! | In which order do I stop? | [`LockGuard`](LockGuard#shutdown) |
 //! | Who holds the lock, and who waits? | [`InterProcessMutex::participants`], and the same method of every other lock |

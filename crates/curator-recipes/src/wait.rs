@@ -75,7 +75,7 @@ impl Wait {
             connected = time_is_up => connected.map(|()| None).map_err(Error::from),
         };
         match done {
-            // `work` noticed the end of the session before that of the client, which caused it.
+            // `work` noticed the end of the session before the end of the client, which caused it.
             Err(Error::Client(ClientError::SessionEnded {
                 end: SessionEnd::Closed | SessionEnd::Forked,
                 ..

@@ -49,12 +49,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # Guarantees
 ///
 /// - A change that returns `Ok` was applied exactly once, and the values before and after it are
-///   those of the node. No two changes replace the same state of the node.
+///   the values of the node. No two changes replace the same state of the node.
 /// - On an error, [`outcome`](ValueError::outcome) returns whether the change may have been
 ///   applied. After [`Contended`](ValueError::Contended), it was not.
 /// - If the reply to a change is lost, the change returns
 ///   [`OutcomeUnknown`](ValueError::OutcomeUnknown), and is not retried. Curator retries it,
-///   mistakes its first write for that of another client, and adds twice.
+///   mistakes its first write for the write of another client, and adds twice.
 /// - With a [receipt](Self::exactly_once), the outcome is determined after a lost reply, and the
 ///   change is applied exactly once, even across lost connections and sessions; if its future is
 ///   dropped, at most once.
@@ -122,7 +122,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
 
     /// Sets the policy for retries after a conflict with another client. Defaults to 30 retries,
     /// each after 5 ms. Failed requests are retried by the policy of the client, or of the
-    /// [view](CuratorClient::using_retry_policy) with which the handle was made.
+    /// [view](CuratorClient::using_retry_policy) that the handle was made with.
     ///
     /// A conflict is no failure of a request: the policy gets no error.
     #[must_use]
@@ -131,9 +131,9 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
         self
     }
 
-    /// When the retry policy permits no more retries, the change waits for a mutex at `lock_path`, and then
-    /// retries as often again. This helps if many clients change the value all the time; clients in
-    /// their first attempts do not acquire the mutex, and can still cause conflicts.
+    /// When the retry policy permits no more retries, the change waits for a mutex at `lock_path`,
+    /// and then retries as often again. This helps if many clients change the value all the time;
+    /// clients in their first attempts do not acquire the mutex, and can still cause conflicts.
     ///
     /// Curator's `PromotedToLock`; both can use the same path. The wait for the mutex has no
     /// deadline.
@@ -246,8 +246,8 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost is
-    /// retried, and can overwrite a value that another client has written since.
+    /// The errors of [`SharedValue::set`](crate::SharedValue::set). A request whose reply is lost
+    /// is retried, and can overwrite a value that another client has written since.
     ///
     /// # Cancel safety
     ///
@@ -261,7 +261,7 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`update`](Self::update).
+    /// The errors of [`update`](Self::update).
     ///
     /// # Cancel safety
     ///
@@ -287,10 +287,10 @@ impl<T: Clone + Send + Sync + 'static> DistributedAtomicValue<T> {
     ///
     /// - [`Declined`](ValueError::Declined) when `change` has returned `None`.
     /// - [`Contended`](ValueError::Contended) when other clients caused conflicts until the retry
-    ///   policy gave up.
+    ///   policy permitted no more retries.
     /// - [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the reply was lost. With a
-    ///   [receipt](Self::exactly_once): when the client's retry policy gave up before the receipt
-    ///   could be read, or the client was closed.
+    ///   [receipt](Self::exactly_once): when the client's retry policy permitted no more retries
+    ///   before the receipt could be read, or the client was closed.
     /// - [`ReceiptInUse`](ValueError::ReceiptInUse) when another handle has the same receipt.
     /// - [`VersionExhausted`](ValueError::VersionExhausted) after 2^32 - 1 writes.
     /// - [`Invalid`](ValueError::Invalid), [`Unsuitable`](ValueError::Unsuitable),

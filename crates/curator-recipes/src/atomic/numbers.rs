@@ -44,7 +44,7 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// Those of `add`.
+    /// The errors of `add`.
     ///
     /// # Cancel safety
     ///
@@ -57,7 +57,7 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     ///
-    /// Those of `add`.
+    /// The errors of `add`.
     ///
     /// # Cancel safety
     ///
@@ -117,7 +117,7 @@ impl DistributedAtomicLong {
 ///   you use the generator again, raise the number past all ids that were returned, with
 ///   [`DistributedAtomicLong::force_set`].
 /// - *Increasing* in one generator and its clones. Across processes, blocks increase in the order
-///   in which they were reserved.
+///   of their reservations.
 /// - *With gaps*: the rest of a block is lost when its process ends, and a whole block when the
 ///   reply to its change is lost.
 ///
@@ -165,7 +165,7 @@ impl IdGenerator {
     ///
     /// # Errors
     ///
-    /// Those of [`DistributedAtomicLong::add`], such as
+    /// The errors of [`DistributedAtomicLong::add`], such as
     /// [`Unsuitable`](crate::ValueError::Unsuitable) at the path of a lock. After
     /// [`OutcomeUnknown`](crate::ValueError::OutcomeUnknown) this reserves another block, as often
     /// as the client's retry policy permits. The last ids below `i64::MAX`, up to one block, cannot

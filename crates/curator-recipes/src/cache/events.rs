@@ -88,7 +88,7 @@ struct Consumer {
     process: Process,
     snapshots: watch::Receiver<Snapshot>,
     events: Option<broadcast::Receiver<Numbered>>,
-    /// The snapshot from which the consumer started or resynchronized. Later events follow it.
+    /// The snapshot that the consumer started or resynchronized from. Later events follow it.
     snapshot: Snapshot,
     next: Next,
 }

@@ -37,7 +37,7 @@ const MAX_REPLY: usize = 4 << 20;
 /// Each node counts as at least this many bytes, which bounds a request to 512 nodes: larger
 /// requests are not faster.
 const MIN_NODE: usize = 8 << 10;
-/// The bytes by which the reply limit increases with each reply after a failure.
+/// How many bytes the reply limit increases with each reply after a failure.
 const RECOVERY: usize = 64 << 10;
 /// Generous estimates of the bytes in a reply for a node besides its data, and for a name in a
 /// listing.

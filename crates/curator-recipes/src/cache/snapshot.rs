@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// The order by parent, then by name, in which siblings are adjacent.
+    /// The order by parent, then by name: siblings are adjacent.
     fn siblings_together(path: &ZPath) -> (Option<ZPath>, String) {
         (path.parent(), path.name().to_owned())
     }

@@ -10,12 +10,11 @@ use super::ConfigError;
 use crate::codec::CodecError;
 use crate::task::report::ReportedState;
 
-/// The status of a [`Config`](crate::Config): whether its value is that of the node, and if not,
-/// why.
+/// The status of a [`Config`](crate::Config): whether its value is the node's, and if not, why.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConfigStatus {
-    /// The value is that of the node, as the connected server has it.
+    /// The value is the node's, as the connected server has it.
     Current,
     /// The node does not exist. The value is the last valid one, or the
     /// [default](IfAbsent::Default).
@@ -43,7 +42,7 @@ pub enum ConfigStatus {
 }
 
 impl ConfigStatus {
-    /// Whether the value is that of the node.
+    /// Whether the value is the node's.
     #[must_use]
     pub fn is_current(&self) -> bool {
         matches!(self, Self::Current)

@@ -112,7 +112,8 @@ impl<T> Following<T> {
         log(&self.client, &self.path, &self.failures, status);
     }
 
-    /// Returns an error if the data is older than the data of an earlier read over the same connection.
+    /// Returns an error if the data is older than the data of an earlier read over the same
+    /// connection.
     ///
     /// The first probe of each connection is a write, which proves that its server is up to date.
     /// So if data is older than that read over an earlier connection, the ensemble has lost writes
@@ -126,7 +127,7 @@ impl<T> Following<T> {
             && connection == *earlier
         {
             let cause = format!(
-                "its data are of transaction {mzxid:#x}, after those of {latest:#x} were read"
+                "its data are of transaction {mzxid:#x}, after data of {latest:#x} were read"
             );
             return Err(ClientError::Unexpected {
                 operation: "watch data of",

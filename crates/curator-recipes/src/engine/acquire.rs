@@ -19,8 +19,8 @@ use crate::wait::Wait;
 /// How a contest in one session ended.
 enum End {
     Won(Vec<Hold>),
-    /// Another contender is ahead, or too few leases are left, and this acquire may not wait, or
-    /// not any longer.
+    /// Another contender is ahead, or too few leases are left, and this acquire must not wait, or
+    /// no longer.
     Refused,
     /// The session ended; the next contest is a new one, with a new id.
     Session(SessionEnd),
@@ -200,7 +200,7 @@ impl LockInternals {
                         outcome: Outcome::NotApplied,
                     }));
                 }
-                End::Session(end) => log.session_over(end),
+                End::Session(end) => log.session_ended(end),
                 End::PlaceDeleted => {
                     log.place_deleted();
                     if wait == Wait::No
@@ -219,8 +219,8 @@ impl LockInternals {
         }
     }
 
-    /// Waits for a place among the contenders of this client in the queue. A contender that may not
-    /// wait enters immediately.
+    /// Waits for a place among the contenders of this client in the queue. A contender that must
+    /// not wait enters immediately.
     async fn line_up(
         &self,
         wait: Wait,
@@ -262,7 +262,7 @@ impl LockInternals {
     }
 
     /// Pauses before the next pipeline, depending on `pace`. `failure` is the error of the last
-    /// pipeline. A contender that may not wait does not retry.
+    /// pipeline. A contender that must not wait does not retry.
     async fn keep_pace(
         &self,
         pace: Pace,

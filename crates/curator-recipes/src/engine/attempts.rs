@@ -1,5 +1,5 @@
-//! The attempts of one acquire: since when they fail, and the pauses between them, after failures as
-//! the retry policy permits, and while directories keep changing.
+//! The attempts of one acquire: since when they fail, and the pauses between them, after failures
+//! as the retry policy permits, and while directories keep changing.
 
 use std::time::Instant;
 
@@ -88,7 +88,8 @@ impl<'a> Attempts<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::AcquireFailed`] when the policy permits no retry; `error` itself when none can help.
+    /// [`Error::AcquireFailed`] when the policy permits no retry; `error` itself when none can
+    /// help.
     pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
         let retrier = self.retrier.get_or_insert_with(|| self.client.retrier());
         let paused = retrier.pause(error).await;
@@ -116,7 +117,7 @@ impl<'a> Attempts<'a> {
         self.failed(1, cause)
     }
 
-    /// Returns the error of an acquire that may not wait while others keep creating and deleting
+    /// Returns the error of an acquire that must not wait while others keep creating and deleting
     /// the directories.
     pub(crate) fn keep_changing(&mut self, cause: ClientError) -> Error {
         let Some(Creates {

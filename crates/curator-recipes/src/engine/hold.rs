@@ -275,9 +275,9 @@ impl Hold {
     }
 
     /// Deletes the nodes that are left of a lost lock in the background, although there may be
-    /// guards: whoever keeps one while it acquires the lock again would wait for its own nodes.
+    /// guards: an owner that keeps one and acquires the lock again would wait for its own nodes.
     fn delete_left(&self, end: &LockLost) {
-        // A single node is gone, and those of an ended session will be.
+        // A single node is gone, and the nodes of an ended session will be.
         if end.reason != LossReason::NodeDeleted || self.paths.len() < 2 {
             return;
         }
@@ -398,14 +398,14 @@ impl HoldEnd {
         let recorded = self.ended.borrow().clone();
         recorded.or_else(|| match self.hold.upgrade() {
             Some(hold) => hold.loss(),
-            None => Some(self.over()),
+            None => Some(self.recorded()),
         })
     }
 
     /// Waits until the lock is no longer held, and returns why.
     pub(crate) async fn wait(mut self) -> LockLost {
         let Some(losing) = self.hold.upgrade().map(|hold| hold.losing()) else {
-            return self.over();
+            return self.recorded();
         };
         tokio::select! {
             biased;
@@ -418,11 +418,11 @@ impl HoldEnd {
                 }
             }
         }
-        self.over()
+        self.recorded()
     }
 
     /// Why the lock is no longer held. Call this only after the hold has ended.
-    fn over(&self) -> LockLost {
+    fn recorded(&self) -> LockLost {
         self.ended.borrow().clone().unwrap_or_else(|| LockLost {
             path: self.path.clone(),
             reason: LossReason::Released,

@@ -89,7 +89,7 @@ impl Line {
 impl QueuePermit {
     /// Makes the permit of a contender that does not wait. It bypasses the line, and does not count
     /// there. If other contenders wait in the line, there are also some in the queue, so this
-    /// contender reads the queue and gives up; for leases, once too few are left.
+    /// contender reads the queue and leaves it; for leases, once too few are left.
     pub(crate) fn without_line() -> Self {
         Self {
             _place: None,

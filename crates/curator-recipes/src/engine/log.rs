@@ -33,8 +33,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) meter: &'a Meter,
 }
 
-/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was given
-/// up.
+/// Logs one acquire, from the call to its end. Dropping it earlier logs that the acquire was
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct AcquireLog<'a> {
     subject: Subject<'a>,
@@ -55,7 +55,7 @@ pub(crate) struct AcquireLog<'a> {
     is_first: bool,
     /// Decides which pauses to log; `None` without any.
     pauses: Option<Box<FailureLog>>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl<'a> AcquireLog<'a> {
@@ -89,7 +89,7 @@ impl<'a> AcquireLog<'a> {
             last_logged,
             is_first: false,
             pauses: None,
-            is_over: false,
+            has_ended: false,
         }
     }
 
@@ -105,7 +105,7 @@ impl<'a> AcquireLog<'a> {
     }
 
     /// Logs that the session ended. The next contest starts in the next session.
-    pub(crate) fn session_over(&mut self, end: SessionEnd) {
+    pub(crate) fn session_ended(&mut self, end: SessionEnd) {
         (self.last_logged, self.is_first, self.woken) = (None, false, None);
         tracing::debug!(%end, "lost the place in the queue with the session");
     }
@@ -180,7 +180,7 @@ impl<'a> AcquireLog<'a> {
 
     /// Logs the end of the acquire: `end` is whether it has the lock, or its error.
     pub(crate) fn ended(&mut self, end: Result<bool, &Error>) {
-        self.is_over = true;
+        self.has_ended = true;
         match end {
             // Logged by the hold.
             Ok(true) => self
@@ -193,13 +193,13 @@ impl<'a> AcquireLog<'a> {
                 } else {
                     NotAcquired::TimedOut
                 };
-                self.given_up(why, "other contenders are ahead");
+                self.not_acquired(why, "other contenders are ahead");
             }
             // While a client closes, its calls fail with various errors, so the log names the end
             // of the client.
             Err(error) => match self.started.and_then(|_| end_of(self.subject.client)) {
-                Some(end) => self.given_up(NotAcquired::Closed, end),
-                None => self.given_up(NotAcquired::Failed, error),
+                Some(end) => self.not_acquired(NotAcquired::Closed, end),
+                None => self.not_acquired(NotAcquired::Failed, error),
             },
         }
     }
@@ -209,17 +209,17 @@ impl<'a> AcquireLog<'a> {
         self.started.map(source::elapsed)
     }
 
-    fn given_up(&self, how: NotAcquired, why: impl Display) {
+    fn not_acquired(&self, how: NotAcquired, why: impl Display) {
         self.subject.meter.not_acquired(how);
-        tracing::debug!(parent: &self.span, why = %Truncated(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "given up");
+        tracing::debug!(parent: &self.span, why = %Truncated(why), waited = format_args!("{:.1?}", self.waited().unwrap_or_default()), "not acquired");
     }
 }
 
 impl Drop for AcquireLog<'_> {
     fn drop(&mut self) {
-        if !self.is_over && self.started.is_some() {
+        if !self.has_ended && self.started.is_some() {
             let (how, why) = why_dropped(self.subject.client, self.wait);
-            self.given_up(how, why);
+            self.not_acquired(how, why);
         }
     }
 }
@@ -313,7 +313,7 @@ impl HoldLog {
         }
     }
 
-    /// Logs that the owner gave up a guard, and has `guards` left.
+    /// Logs that the owner has released a guard, and has `guards` left.
     pub(crate) fn left(&self, guards: usize) {
         tracing::debug!(parent: &self.span, guards, "left");
     }

@@ -14,7 +14,7 @@ pub(crate) use self::unmeasured::{CacheMeter, Meter, Participation};
 /// Why an acquire did not get the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotAcquired {
-    /// The acquire may not wait, and other contenders are ahead.
+    /// The acquire must not wait, and other contenders are ahead.
     Busy,
     TimedOut,
     /// The acquire's future was dropped.

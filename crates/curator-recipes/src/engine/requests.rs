@@ -377,8 +377,8 @@ impl Runner<'_> {
         }
     }
 
-    /// If the server has denied a create, no node is to be found; and a client that may not create
-    /// nodes in a directory often may not list it either.
+    /// If the server has denied a create, there is no node to find; and a client without the
+    /// permission to create nodes in a directory often has none to list it either.
     fn note_denied(&mut self, origin: Origin, error: &ClientError) {
         if is_denied(error) {
             self.contest.denied(origin.directory);

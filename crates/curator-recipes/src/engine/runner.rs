@@ -49,7 +49,7 @@ pub(crate) struct Runner<'a> {
     /// together with the contender's nodes. `None` if the contender has to look first.
     pub(super) missing: Option<Vec<ZPath>>,
     pub(super) watches: Watches,
-    /// For an acquire of leases that may not wait.
+    /// For an acquire of leases that must not wait.
     pub(super) patience: Patience,
     /// Whether a client has written a revocation request to this contender's node in a semaphore's
     /// queue.
@@ -159,8 +159,8 @@ impl<'a> Runner<'a> {
     }
 
     /// Looks which directories of the queues, and parents of them, are missing. Returns whether all
-    /// looks were answered; otherwise, `failure` contains the cause. `turn` is the turn of the first
-    /// requests; without one, none takes a turn.
+    /// looks were answered; otherwise, `failure` contains the cause. `turn` is the turn of the
+    /// first requests; without one, none takes a turn.
     pub(super) async fn look(&mut self, turn: Option<Turn>) -> bool {
         let queues = &self.directories[..self.lock.dirs.len()];
         let nodes: Vec<_> = queues.iter().map(|queue| queue.node.path.clone()).collect();
@@ -382,7 +382,7 @@ impl Patience {
         self.deadline = None;
     }
 
-    /// When to give up.
+    /// When to leave the queue.
     pub(crate) fn deadline(&mut self) -> Deadline {
         *self
             .deadline

@@ -1,4 +1,4 @@
-//! The watches of one contender. Reports events of the contender's nodes before those of other
+//! The watches of one contender. Reports events of the contender's nodes before events of other
 //! nodes.
 
 use std::future::poll_fn;
@@ -86,7 +86,7 @@ impl Watches {
     ///
     /// # Errors
     ///
-    /// The session is over.
+    /// The session has ended.
     pub(crate) async fn next(
         &mut self,
         session: &Session,

@@ -32,7 +32,7 @@ pub enum ValueError {
         cause: Box<Error>,
     },
     /// Other clients changed the value each time between the read and the write, until the retry
-    /// policy gave up. Nothing was changed.
+    /// policy permitted no more retries. Nothing was changed.
     #[error("{path} was not changed: other clients were first in all of {attempts} attempts")]
     Contended {
         /// The node.

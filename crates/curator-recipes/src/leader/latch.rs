@@ -253,7 +253,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
@@ -267,7 +267,7 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

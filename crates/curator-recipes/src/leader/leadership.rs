@@ -99,7 +99,7 @@ impl Leadership {
         self.loss.is_valid()
     }
 
-    /// The number with which a store can reject writes of an earlier leader: see
+    /// The number that lets a store reject writes of an earlier leader: see
     /// [`fencing`](crate::fencing). It increases from leader to leader.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
@@ -235,8 +235,7 @@ async fn pause(client: &CuratorClient, retrier: &mut Retrier) -> curator_client:
     }
 }
 
-/// Waits until all nodes that this client has given up in this queue are deleted, or the client
-/// closes.
+/// Waits until all nodes that this client has left in this queue are deleted, or the client closes.
 ///
 /// # Errors
 ///

@@ -111,8 +111,8 @@ impl LeaderObserver {
     /// Observes the leader among the [`LeaderSelector`](super::LeaderSelector)s at `path`,
     /// including Java's. Returns immediately, also before there is a connection.
     ///
-    /// The queue is that of an [`InterProcessMutex`](crate::InterProcessMutex), so this also
-    /// observes the holder of a mutex.
+    /// The queue is the same as for an [`InterProcessMutex`](crate::InterProcessMutex), so this
+    /// also observes the holder of a mutex.
     ///
     /// # Errors
     ///
@@ -378,8 +378,8 @@ impl QueueHead {
         }
     }
 
-    /// Waits until the watch has fired, or its session has ended; returns immediately if no watch is
-    /// set.
+    /// Waits until the watch has fired, or its session has ended; returns immediately if no watch
+    /// is set.
     async fn changed(&mut self) {
         if fired(&mut self.watch).await == Some(WatchEvent::Deleted) && !self.first.is_empty() {
             self.first.remove(0);

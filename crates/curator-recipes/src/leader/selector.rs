@@ -232,7 +232,7 @@ impl Drop for Attempts<'_> {
 }
 
 /// The result of the job of a term: done, failed, or panicked. `None` if it was dropped, because
-/// the term was lost or interrupted, or the grace period was over.
+/// the term was lost or interrupted, or the grace period had ended.
 type JobEnd<E> = Option<Result<Result<(), E>, String>>;
 
 impl LeaderSelector {
@@ -460,7 +460,7 @@ impl LeaderSelector {
             () = self.mutex.client().sleep_until(grace_period) => {
                 // If false, the client has closed, which ends the term.
                 if !self.grace_period.is_zero() && grace_period.has_passed() {
-                    self.log(&"the grace period is over", "the job has not ended in time: its future is dropped");
+                    self.log(&"the grace period has ended", "the job has not ended in time: its future is dropped");
                 }
                 None
             }
@@ -515,7 +515,7 @@ impl LeaderSelector {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
@@ -529,7 +529,7 @@ impl LeaderSelector {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

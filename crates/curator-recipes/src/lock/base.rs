@@ -101,8 +101,8 @@ impl BaseLock {
     ///
     /// # Errors
     ///
-    /// Those of [`gates`](Self::gates); the error of `permitted`, which is called before and after
-    /// the wait for the owner's other futures; and those of the acquire.
+    /// The errors of [`gates`](Self::gates) and of the acquire; the error of `permitted`, which is
+    /// called before and after the wait for the owner's other futures.
     pub(crate) async fn enter(
         &self,
         owner: &OwnerId,

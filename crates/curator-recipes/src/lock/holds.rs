@@ -103,7 +103,7 @@ impl Share {
         self.hold.owner()
     }
 
-    /// Gives up this share. If it was the last, returns the deletion of the nodes: see
+    /// Releases this share. If it was the last, returns the deletion of the nodes: see
     /// [`LockGuard::release`](super::LockGuard::release). Boxed, so that the user's future that
     /// contains it stays small.
     pub(crate) fn release(mut self) -> Option<BoxFuture<'static, Result<()>>> {
@@ -116,7 +116,7 @@ impl Share {
         )
     }
 
-    /// Gives up this share. If it was the last, returns the nodes; dropping them deletes them.
+    /// Releases this share. If it was the last, returns the nodes; dropping them deletes them.
     fn leave(&mut self) -> Option<LockNodes> {
         if mem::replace(&mut self.has_left, true) {
             return None;
@@ -182,8 +182,8 @@ impl Gates {
         Some(arrived)
     }
 
-    /// Like [`pass`](Self::pass), and logs if another future has passed the gate. Returns `None`
-    /// if the acquire may not wait.
+    /// Like [`pass`](Self::pass), and logs if another future has passed the gate. Returns `None` if
+    /// the acquire must not wait.
     pub(crate) async fn pass_logged<'a>(
         &'a self,
         owner: &'a OwnerId,

@@ -91,9 +91,9 @@ pub trait InterProcessLock: Debug + Send + Sync {
     /// Whether any owner holds the lock through this instance or a clone of it.
     fn is_acquired_in_this_process(&self) -> bool;
 
-    /// The paths that are locked, as on the server: the directory of the queue, or those of a
-    /// multi-lock. A multi-lock rejects two locks with the same path, since the second would wait
-    /// for the first.
+    /// The paths that are locked, as on the server: the directory of the queue, or all directories
+    /// of a multi-lock. A multi-lock rejects two locks with the same path, since the second would
+    /// wait for the first.
     fn paths(&self) -> Vec<ZPath>;
 
     /// The lock's client; the first lock's, if there are several.
@@ -254,10 +254,10 @@ macro_rules! acquire_methods {
         /// # Errors
         ///
         /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests
-        /// fail, and the client's retry policy gives up;
-        /// [`RetryForever`](curator_client::RetryForever) never gives up, and the acquire waits
-        /// through an outage of any length. [`Client`](crate::Error::Client) immediately for an
-        /// error that a retry cannot help, such as a missing permission; it contains
+        /// fail, and the client's retry policy permits no more retries; with
+        /// [`RetryForever`](curator_client::RetryForever), the acquire waits through an outage of
+        /// any length. [`Client`](crate::Error::Client) immediately for an error that a retry
+        /// cannot help, such as a missing permission; it contains
         /// [`Closed`](curator_client::Error::Closed) as soon as the client closes. If the session
         /// is lost during the wait, there is no error: the acquire joins the end of the queue in
         /// the next session. Nor is it an error that other clients or the server create and delete
@@ -272,8 +272,7 @@ macro_rules! acquire_methods {
         ///
         /// # Cancel safety
         ///
-        /// Dropping the future gives up the place in the queue; its node is deleted in the
-        /// background.
+        /// Dropping the future leaves the queue; the node is deleted in the background.
         pub async fn acquire(&self) -> $crate::error::Result<$guard> {
             self.acquire_as(&$crate::OwnerId::of_future()).await
         }

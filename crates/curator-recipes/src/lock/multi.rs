@@ -56,7 +56,7 @@ use crate::wait::Wait;
 ///   further locks.
 /// - *Reentrant* only if made by [`new`](Self::new), or by `of` from reentrant locks: an
 ///   [owner](crate::OwnerId) that holds the locks then gets another guard. Otherwise each acquire
-///   waits for all others, including those of the same task.
+///   waits for all others, including acquires of the same task.
 /// - The guard is lost when any of the locks is lost. A release continues with the other locks if
 ///   one release fails.
 ///
@@ -70,7 +70,7 @@ use crate::wait::Wait;
 ///
 /// No path may occur twice: such a lock would wait for itself. A path may be below another one;
 /// each has a separate queue. The constructor rejects a path only if it is, or is below, a child of
-/// another path with a name like that of a contender (`…lock-0000000007`).
+/// another path with a name like a contender's (`…lock-0000000007`).
 ///
 /// A multi-lock of paths needs ZooKeeper 3.6 or newer.
 ///
@@ -202,7 +202,7 @@ impl InterProcessMultiLock {
          [`non_reentrant`](Self::non_reentrant) lock, they exclude each other. A lock that was made by [`of`](Self::of) fails with \
          [`MultiLockMember`](crate::Error::MultiLockMember) when one of its locks fails, also without a connection, or when the session of a \
          lock that it holds is lost while it waits for the next lock. It fails with [`ReleasesFailed`](crate::Error::ReleasesFailed) when it \
-         gives up (at its deadline, or if `try_acquire` finds a lock held) and a lock that it held turns out to be lost or \
+         ends without the locks (at its deadline, or if `try_acquire` finds a lock held) and a lock that it held turns out to be lost or \
          cannot be released. It waits for these releases until its deadline or for one second, whichever is later; then \
          they continue in the background."
     );
@@ -226,7 +226,7 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
@@ -300,7 +300,7 @@ fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
     child.is_some_and(|child| StandardLockInternalsDriver::new().sequence(child).is_some())
 }
 
-/// The locks, in the order in which they are acquired. At least one.
+/// The locks, in the order of their acquisition. At least one.
 #[derive(Debug, Clone)]
 struct Members {
     first: Arc<dyn InterProcessLock>,

@@ -43,7 +43,7 @@ const KAZOO_LOCK_NAME: &str = "__lock__";
 /// - *Exclusive*: no two guards of different owners are [valid](LockGuard::is_valid) at the same
 ///   time, unless a client deletes the node of another contender. Each acquire of a
 ///   [`non_reentrant`](Self::non_reentrant) mutex has a separate owner.
-/// - *Fair*: owners get the lock in the order in which their nodes reached the ensemble.
+/// - *Fair*: owners get the lock in the order that their nodes reached the ensemble.
 /// - *Reentrant* only if made by [`new`](Self::new): an [owner](OwnerId), which is a task or a
 ///   thread, that holds the lock gets another guard without a request.
 /// - *Herd-free*: a release wakes at most two waiters: the next owner, and a waiter that prepares
@@ -249,7 +249,7 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

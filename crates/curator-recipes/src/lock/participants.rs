@@ -293,7 +293,7 @@ async fn read(session: Session, nodes: &[Listed]) -> curator_client::Result<Vec<
 /// # Errors
 ///
 /// [`NoNode`](curator_client::Error::NoNode) when the participant has already left; errors of the
-/// client when its retry policy gives up.
+/// client when its retry policy permits no more retries.
 ///
 /// # Cancel safety
 ///

@@ -101,7 +101,7 @@ pub(super) struct Claims {
     /// A node of another client that is being taken over. It may already have this persistent
     /// node's data.
     adopting: Option<Node>,
-    /// The sessions in which the reply to a create was lost since the last confirmed create.
+    /// The sessions where the reply to a create was lost since the last confirmed create.
     doubts: Vec<i64>,
     in_client: Arc<ConfirmedInClient>,
 }
@@ -109,7 +109,7 @@ pub(super) struct Claims {
 /// More sessions than can plausibly be lost in a row between creates and their replies.
 const MOST_DOUBTS: usize = 16;
 
-/// More creates than are plausible since the copy was made from which the servers are restored.
+/// More creates than are plausible since the backup of restored servers was made.
 const MOST_EARLIER: usize = 16;
 
 impl Claims {

@@ -355,7 +355,7 @@ impl PersistentNodeBuilder {
         }
     }
 
-    /// Sets the ACL of the node. Defaults to that of the client's
+    /// Sets the ACL of the node. Defaults to the ACL of the client's
     /// [`AclProvider`](curator_client::AclProvider) for its path, or else to the client's default
     /// ACL.
     ///

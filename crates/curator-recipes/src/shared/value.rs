@@ -152,7 +152,8 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     /// # Errors
     ///
     /// [`ValueError::Invalid`] when the node's data cannot be decoded;
-    /// [`Unsuitable`](ValueError::Unsuitable); errors of the client when its retry policy gives up.
+    /// [`Unsuitable`](ValueError::Unsuitable); errors of the client when its retry policy permits
+    /// no more retries.
     ///
     /// # Cancel safety
     ///
@@ -220,10 +221,10 @@ impl<T: Send + Sync + 'static> SharedValue<T> {
     ///
     /// [`Unsuitable`](ValueError::Unsuitable), also after the write, if another client has deleted
     /// the node that this handle knew and the one in its place was the directory of another recipe;
-    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy gives up after
-    /// a lost reply; other errors of the client. Like [`CuratorClient::set_data`] without a
-    /// version, this retries a request whose reply is lost, and can overwrite a value that another
-    /// client has set since the first attempt.
+    /// [`OutcomeUnknown`](ValueError::OutcomeUnknown) when the client's retry policy permits no
+    /// retry after a lost reply; other errors of the client. Like [`CuratorClient::set_data`]
+    /// without a version, this retries a request whose reply is lost, and can overwrite a value
+    /// that another client has set since the first attempt.
     ///
     /// # Cancel safety
     ///
@@ -458,9 +459,9 @@ pub(crate) enum MayBeEmpty {
 
 /// Returns what the node is, if it cannot keep a value, because the servers delete it.
 ///
-/// A value node is created as a persistent node. But a recipe that comes first creates its directory
-/// as a container, and ZooKeeper's stat does not tell a container from a persistent node. A
-/// directory that was never written is recognized by what it lacks: data.
+/// A value node is created as a persistent node. But a recipe that comes first creates its
+/// directory as a container, and ZooKeeper's stat does not tell a container from a persistent node.
+/// A directory that was never written is recognized by what it lacks: data.
 pub(crate) fn unsuitable(
     stat: &Stat,
     may_be_empty: impl FnOnce() -> MayBeEmpty,

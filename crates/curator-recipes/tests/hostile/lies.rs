@@ -162,7 +162,7 @@ impl Connection {
         Ok(Then::Continue)
     }
 
-    /// An unknown xid, that of a pending or of an answered request, or a reserved one.
+    /// An unknown xid, the xid of a pending or of an answered request, or a reserved one.
     fn wrong_xid(&mut self) -> i32 {
         let waiting = self.requests().pending.keys().copied().min();
         let any = self.script.numbers.next() as i32;

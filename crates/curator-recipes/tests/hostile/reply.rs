@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::Numbers;
 
-/// The xid of events, and that of pings.
+/// The xids of events and of pings.
 pub(crate) const EVENT: i32 = -1;
 pub(crate) const PING: i32 = -2;
 /// Offsets of the fields of a reply's header: xid, zxid, error code; then the body of that kind of

@@ -82,7 +82,7 @@ impl Survey {
         };
         if tokio::time::timeout(DEFAULT_TIMEOUT, gone).await.is_err() {
             survey.wrong.push(format!(
-                "(tasks, descriptors) were {before:?}, and are {:?} when all is over",
+                "(tasks, descriptors) were {before:?}, and are {:?} at the end",
                 now()
             ));
         }

@@ -25,7 +25,7 @@ pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> 
         .unwrap()
 }
 
-/// A client whose session can end like that of a crashed process.
+/// A client whose session can end like the session of a crashed process.
 pub(crate) struct CrashableClient {
     pub(crate) client: CuratorClient,
     proxy: FaultProxy,

@@ -1,4 +1,4 @@
-//! Sessions of another client and of ours take one lock by turns, at random moments.
+//! Sessions of another client and of this one take one lock by turns, at random moments.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 /// without a version check. Concurrent holders would be detected, as one of the two writes is lost.
 ///
 /// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one
-/// of ours. Both get the number of the session, and return how often the session has written.
+/// of this client. Both get the number of the session, and return how often the session has
+/// written.
 pub(crate) async fn take_turns(
     lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
     path: &str,

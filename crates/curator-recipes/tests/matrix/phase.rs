@@ -165,7 +165,7 @@ impl Phase {
         self >= Self::Join
     }
 
-    /// Whether the contender gives up if another contender is ahead.
+    /// Whether the contender leaves the queue if another contender is ahead.
     pub(crate) fn gives_up(self) -> bool {
         matches!(self, Self::Try | Self::TimeOut)
     }

@@ -226,7 +226,7 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
             writer.create().for_path(node, "").await.unwrap();
         }
         let number = if round == "lost" { "7" } else { "8" };
-        // The transaction ids that the client has seen are higher than those of the restored
+        // The transaction ids that the client has seen are higher than the ids of the restored
         // ensemble.
         for _ in 0..if round == "lost" { 100 } else { 0 } {
             writer.set_data("/settings", "6", None).await.unwrap();

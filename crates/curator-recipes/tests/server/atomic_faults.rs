@@ -220,7 +220,7 @@ async fn an_attempt_that_arrives_late_is_applied_once_or_never() {
     number.increment().await.unwrap();
     proxy.reset_counts();
     proxy.cut_before_request(OpCode::Multi);
-    // The second read is that of the receipt.
+    // The second read is the read of the receipt.
     proxy.hold_nth_reply(OpCode::GetData, 2);
     let changing = tokio::spawn({
         let number = number.clone();

@@ -22,8 +22,8 @@ async fn until_stale(cache: &CuratorCache) {
         .unwrap();
 }
 
-/// Ends all sessions of the client behind `proxy`, including that of its caches. Some may have
-/// ended already.
+/// Ends all sessions of the client behind `proxy`, including the session of its caches. Some may
+/// have ended already.
 async fn end_sessions(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     for session in proxy.sessions() {

@@ -225,8 +225,8 @@ async fn a_listing_that_fails_beside_a_successful_read_is_repeated_unless_it_is_
     }
 }
 
-/// Servers that send no event of the creation of an unreadable node still send those of readable
-/// nodes below it.
+/// Servers that send no event of the creation of an unreadable node still send the events of
+/// readable nodes below it.
 #[tokio::test]
 async fn an_unreadable_node_that_is_created_with_readable_descendants_is_found_by_their_events() {
     let scene = Scene::new("cache-denied-later").await;

@@ -41,7 +41,7 @@ fn an_acquire_dropped_outside_the_runtime_leaves_nothing() {
 async fn an_acquire_dropped_when_its_session_dies_leaves_nothing() {
     let (proxy, client) = behind_proxy().await;
     let (steady, path) = (self::client().await, path("drop-session"));
-    // The directory exists, so the next create is that of the queue node.
+    // The directory exists, so the next create is the create of the queue node.
     free(&client, &[&path]).await;
     proxy.swallow_next_reply(OpCode::Create2);
     let mutex = mutex(&client, &path);

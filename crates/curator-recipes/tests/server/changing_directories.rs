@@ -22,8 +22,8 @@ use crate::support::{
 /// The number of nodes of the lock's path.
 const NODES: u64 = 3;
 
-/// A client that gives up after one retry, and the path of a lock that has [`NODES`] nodes, all of
-/// which are missing.
+/// A client that retries once, and the path of a lock that has [`NODES`] nodes, all of which are
+/// missing.
 async fn contender() -> (FaultProxy, CuratorClient, String, String) {
     let once_more = RetryOneTime::new(Duration::from_millis(1)).unwrap();
     let (proxy, client) = behind_proxy_with(|builder| builder.retry_policy(once_more)).await;

@@ -157,7 +157,7 @@ async fn while_the_session_is_suspended_the_value_is_stale() {
     assert_eq!(
         proxy.handshakes(),
         handshakes,
-        "the connection was given up before the session was suspended"
+        "the connection was closed before the session was suspended"
     );
     proxy.release_held();
     until_status(&config, ConfigStatus::is_current).await;
@@ -247,7 +247,7 @@ async fn a_value_that_changes_again_before_it_is_reported_has_its_status() {
 }
 
 /// The first probe of a connection proves that its server does not lag behind. So older data over a
-/// later connection is that of an ensemble that has lost writes.
+/// later connection is data of an ensemble that has lost writes.
 #[tokio::test]
 async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     let ((proxy, client), writer, path) = (
@@ -277,7 +277,7 @@ async fn a_value_is_replaced_by_an_older_one_only_over_a_later_connection() {
     assert!(
         error
             .to_string()
-            .contains("its data are of transaction 0x1, after those of 0x"),
+            .contains("its data are of transaction 0x1, after data of 0x"),
         "{error}"
     );
     soon(values.changed()).await.unwrap();

@@ -57,7 +57,7 @@ async fn a_writer_that_became_a_reader_keeps_its_sequence_number_session_and_tok
         let (data, stat) = holder.get_data(reading.node()).await.unwrap();
         assert_eq!(data, b"the data");
         assert_eq!(stat.ephemeral_owner, reading.session_id());
-        // The node is new; the token is still that of the write lock.
+        // The node is new; the token is still the write lock's.
         assert!(stat.czxid > token.as_i64());
         assert_eq!(reading.fencing_token(), token);
         assert!(

@@ -20,9 +20,8 @@ async fn with_a_brief_session() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|builder| builder.session_timeout(SESSION)).await
 }
 
-/// Makes the client give up its session by an outage, which lasts until the next
-/// [`FaultProxy::heal`]. The client cannot close the session on the server until the next
-/// [`FaultProxy::disarm`].
+/// Makes the client lose its session by an outage, which lasts until the next [`FaultProxy::heal`].
+/// The client cannot close the session on the server until the next [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, term: &Leadership) {
     proxy.black_hole(Direction::Both);
     assert_eq!(

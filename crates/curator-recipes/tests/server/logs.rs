@@ -144,7 +144,7 @@ async fn an_acquire_that_ends_without_the_lock_logs_why() {
     let wanted = mutex(&waiter, &path);
     let why = |logs: &Logs| {
         let last = logs.lines("acquire").pop().unwrap();
-        assert_eq!(last.message, "given up");
+        assert_eq!(last.message, "not acquired");
         last.get("waited");
         last.get("why").to_owned()
     };
@@ -264,7 +264,7 @@ async fn log_lines_are_short_and_contain_no_secret() {
     assert_eq!(logs.messages("hold"), expected);
     assert!(
         logs.messages("acquire")
-            .ends_with(&["acquiring".to_owned(), "given up".to_owned()])
+            .ends_with(&["acquiring".to_owned(), "not acquired".to_owned()])
     );
     for line in logs.all() {
         let texts = line.fields.values().chain([&line.message]);

@@ -135,7 +135,8 @@ async fn an_acquire_without_replies_fails_with_an_operation_timeout() {
     }
 }
 
-/// If the wait counted, a policy with a time limit would give up at the first lost reply.
+/// If the wait counted, a policy with a time limit would permit no retry after the first lost
+/// reply.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_failing_excludes_the_time_in_the_queue() {
     let policy = Recording::new(RetryNTimes::new(2, PAUSE).unwrap());
@@ -172,7 +173,7 @@ async fn the_time_of_failing_excludes_the_time_in_the_queue() {
     assert_eq!((calls[0].0, calls[0].1), (0, Duration::ZERO), "{calls:?}");
 }
 
-/// The outage outlasts the session, and the retry policy never gives up.
+/// The outage outlasts the session, and the retry policy permits any number of retries.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_retries_forever_waits_through_any_outage() {
     let forever = RetryForever::new(PAUSE).unwrap();

@@ -36,7 +36,7 @@ async fn create_queue(client: &CuratorClient, path: &str, length: usize) {
         .unwrap();
 }
 
-/// A client that never gives up, with the minimum limit of requests in flight, and a queue of this
+/// A client that retries forever, with the minimum limit of requests in flight, and a queue of this
 /// length.
 async fn with_few_requests_in_flight(length: usize) -> (FaultProxy, CuratorClient, String) {
     let policy = RetryForever::new(Duration::from_millis(50)).unwrap();

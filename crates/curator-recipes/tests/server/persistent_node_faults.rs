@@ -44,7 +44,7 @@ async fn fast_clock() -> (FaultProxy, CuratorClient) {
     (proxy, client)
 }
 
-/// Makes the client give up its session. The client cannot close it on the server until the next
+/// Makes the client lose its session. The client cannot close it on the server until the next
 /// [`FaultProxy::disarm`].
 async fn lose_session_but_not_its_node(proxy: &FaultProxy, client: &CuratorClient) {
     let session = client.session().await.unwrap();

@@ -184,7 +184,7 @@ async fn locks_of_several_clients_share_the_timeout_of_a_release_which_reports_t
                 .all(|failure| matches!(failure, Error::ReleasePending { .. })),
             "{failures:?}"
         );
-        // The timeout is over when the second lock is released, so its release is not confirmed.
+        // The timeout has passed when the second lock is released, so its release is not confirmed.
         assert!(failures.len() >= slow.len(), "{failures:?}");
         for path in ["/other", "/slow"] {
             until_simulated(async || children(&client, path).await.is_empty()).await;

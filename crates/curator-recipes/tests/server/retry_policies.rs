@@ -145,7 +145,7 @@ async fn in_an_outage_one_lock_gives_up_at_its_first_failure_and_another_of_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_gives_up_when_its_time_is_over() {
+async fn a_lock_fails_when_its_time_has_passed() {
     let (_simulation, process, client) = client_with_short_timeout().await;
     let limit = 3 * CONNECTION_TIMEOUT;
     let policy = Recording::new(RetryUntilElapsed::new(limit, PAUSE).unwrap());

@@ -124,7 +124,7 @@ async fn a_lost_reply_is_harmless_or_reported_as_outcome_unknown() {
     let (proxy, client) = behind_proxy().await;
     let count = count(&client, &path("count/lost-answers"), 6);
 
-    // Creates the parents, so that the create with the lost reply is that of the count.
+    // Creates the parents, so that the create with the lost reply is the create of the count.
     let parent = count.path().parent().unwrap();
     client
         .ensure_containers(&client.session().await.unwrap(), &parent)

@@ -137,7 +137,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
     assert_eq!(record.problems(), [""; 0], "{SEED}={seed}");
 }
 
-/// Takes samples until one has no leftovers, or until [`TO_SETTLE`] is over. Returns the last.
+/// Takes samples until one has no leftovers, or until [`TO_SETTLE`] has passed. Returns the last.
 async fn settled(source: &Source, left: impl Fn(&Sample) -> Vec<String>) -> Sample {
     let deadline = Instant::now() + TO_SETTLE;
     loop {

@@ -22,7 +22,7 @@ pub(crate) async fn in_wake<T: Send + 'static>(
     let future = async move {
         let _ = done.send(future.await);
     };
-    // The budget is that of the task that wakes.
+    // The budget is the waking task's.
     let future: BoxFuture<'static, ()> = Box::pin(tokio::task::coop::unconstrained(future));
     Arc::new(InWake {
         future: Mutex::new(Some(future)),

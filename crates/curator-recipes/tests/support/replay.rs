@@ -103,14 +103,14 @@ impl Replay {
         );
     }
 
-    /// Replays until the nodes equal those of the snapshot.
+    /// Replays until the nodes equal the snapshot's.
     pub(crate) async fn until(&mut self, events: &mut CacheEvents, snapshot: &Snapshot) {
         while !self.is(snapshot) {
             self.apply(soon(events.next()).await.expect("the cache has ended"));
         }
     }
 
-    /// Whether the nodes equal those of the snapshot.
+    /// Whether the nodes equal the snapshot's.
     pub(crate) fn is(&self, snapshot: &Snapshot) -> bool {
         let state = |node: &CachedNode| {
             (

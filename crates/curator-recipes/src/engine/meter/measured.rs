@@ -217,9 +217,9 @@ const LENGTHS: &[f64] = &[0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0];
 
 /// Each histogram, and bounds for its buckets.
 ///
-/// Without bounds, `metrics-exporter-prometheus` exports summaries, from which neither the
-/// dashboard nor `histogram_quantile` can compute. Pass them to its
-/// `PrometheusBuilder::set_buckets_for_metric`: [Metrics](crate::guide::production#metrics).
+/// Without bounds, `metrics-exporter-prometheus` exports summaries, which neither the dashboard nor
+/// `histogram_quantile` can use. Pass them to its `PrometheusBuilder::set_buckets_for_metric`:
+/// [Metrics](crate::guide::production#metrics).
 pub const HISTOGRAM_BOUNDS: &[(&str, &[f64])] = &[
     ("curator_lock_wait_seconds", SECONDS),
     ("curator_lock_handover_seconds", SECONDS),
@@ -228,8 +228,8 @@ pub const HISTOGRAM_BOUNDS: &[(&str, &[f64])] = &[
     ("curator_cache_stale_seconds", SECONDS),
 ];
 
-/// Describes all metrics to the recorder, also those of the client, for the `HELP` lines of
-/// Prometheus. Call it after you have installed the recorder.
+/// Describes all metrics to the recorder, also the client's, for the `HELP` lines of Prometheus.
+/// Call it after you have installed the recorder.
 pub fn describe_metrics() {
     curator_client::describe_metrics();
     describe_counter!(

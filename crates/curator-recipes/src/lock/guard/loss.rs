@@ -25,9 +25,9 @@ use crate::error::{LockLost, LossReason};
 /// after a [downgrade](crate::WriteGuard::downgrade), whose new guard has a separate handle. After
 /// it has completed, each further poll returns the same reason.
 ///
-/// `Released` means that this process gave up the lock, and is signalled before the delete is sent.
-/// The result of the [release](super::LockGuard::release) or the downgrade reports whether the
-/// server has deleted the node.
+/// `Released` means that this process has released the lock, and is signalled before the delete is
+/// sent. The result of the [release](super::LockGuard::release) or the downgrade reports whether
+/// the server has deleted the node.
 ///
 /// The first poll may send one request: it sets the watch on the lock's node, unless the watch is
 /// already set.
@@ -63,7 +63,7 @@ pub struct LossHandle {
 #[derive(Clone)]
 enum State {
     Waiting(Shared<BoxFuture<'static, LockLost>>),
-    Over(LockLost),
+    Ended(LockLost),
 }
 
 impl LossHandle {
@@ -89,7 +89,7 @@ impl LossHandle {
 
     fn known(&self) -> Option<LockLost> {
         match &self.state {
-            State::Over(lost) => Some(lost.clone()),
+            State::Ended(lost) => Some(lost.clone()),
             State::Waiting(_) => {
                 // With several locks, a loss takes precedence over a release: after the loss of one
                 // lock, the holder releases the others.
@@ -112,9 +112,9 @@ impl Future for LossHandle {
                 let first = std::task::ready!(waiting.poll_unpin(cx));
                 self.known().unwrap_or(first)
             }
-            (None, State::Over(lost)) => lost.clone(),
+            (None, State::Ended(lost)) => lost.clone(),
         };
-        self.state = State::Over(lost.clone());
+        self.state = State::Ended(lost.clone());
         Poll::Ready(lost)
     }
 }

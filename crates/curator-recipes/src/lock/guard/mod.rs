@@ -42,8 +42,7 @@ use crate::owner::OwnerId;
 #[must_use = "an unused guard is dropped, which releases the lock immediately"]
 pub struct LockGuard {
     first: Share,
-    /// The other locks of a multi-lock that was made from locks, in the order in which they were
-    /// acquired.
+    /// The other locks of a multi-lock that was made from locks, in the order of their acquisition.
     others: Vec<Share>,
     is_reentry: bool,
 }
@@ -88,9 +87,9 @@ impl LockGuard {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The number with which a store can reject writes of an older holder: send it with each write,
-    /// and with each read on which a write depends. See [`fencing`](crate::fencing). All guards of
-    /// one hold have the same token.
+    /// The number that lets a store reject writes of an older holder: send it with each write, and
+    /// with each read that a write depends on. See [`fencing`](crate::fencing). All guards of one
+    /// hold have the same token.
     ///
     /// If the lock has one holder at a time, the token increases from holder to holder. The tokens
     /// of readers, and of several leases, do not give the order of concurrent holders.
@@ -125,8 +124,8 @@ impl LockGuard {
     /// Reads the clock, so the result is right even when no task has run for a while, for example
     /// because the process was stopped; but only for *this moment*. Writes that must not happen
     /// after a loss need the [fencing token](Self::fencing_token), and a store that compares it.
-    /// This waits for nothing, and sends nothing, except that whoever learns first that one of
-    /// several nodes is deleted deletes the others in the background.
+    /// This waits for nothing, and sends nothing, except that the first call that finds one of
+    /// several nodes deleted deletes the others in the background.
     ///
     /// A deletion of the node is detected only
     ///
@@ -172,7 +171,7 @@ impl LockGuard {
     /// Returns a handle that signals the loss to a task that does not have the guard.
     ///
     /// It completes when the lock is lost, and also when the lock is released. Only the first poll
-    /// may send one request, like that of [`lost`](Self::lost).
+    /// may send one request, like the first poll of [`lost`](Self::lost).
     pub fn loss(&self) -> LossHandle {
         LossHandle::new(
             self.shares()
@@ -233,7 +232,7 @@ impl LockGuard {
 
     /// Runs a future while the lock is held, and drops it when the lock is lost.
     ///
-    /// Reads the clock before each poll of the future, so no poll begins after the lease is over,
+    /// Reads the clock before each poll of the future, so no poll begins after the lease has ended,
     /// even if this process was stopped in the meantime. A poll that has begun is not interrupted:
     /// a future that blocks its thread, or a process that is stopped during a poll, can continue
     /// after the loss. Only the [fencing token](Self::fencing_token) protects against its late
@@ -265,7 +264,7 @@ impl LockGuard {
     ///             // The client has ended, but was not closed: for example, its runtime has shut down.
     ///             Err(error @ Error::Client(client::Error::ClientEnded { .. } | client::Error::Forked)) => return Err(error),
     ///             Err(Error::Lost(lost)) => println!("{lost}"),
-    ///             // The retry policy gave up, or a permission is missing.
+    ///             // The retry policy permits no more retries, or a permission is missing.
     ///             Err(error) => {
     ///                 println!("the job has to wait: {error}");
     ///                 tokio::select! {
@@ -328,12 +327,13 @@ impl LockGuard {
         self.first.hold().path()
     }
 
-    /// All nodes of the guard: one, or those of a multi-lock in the order of its paths or locks.
+    /// All nodes of the guard: one, or the nodes of a multi-lock in the order of its paths or
+    /// locks.
     pub fn nodes(&self) -> impl Iterator<Item = &ZPath> {
         self.shares().flat_map(|share| share.hold().paths())
     }
 
-    /// The id of the session that the lock belongs to; that of the first lock, if there are several
+    /// The id of the session that the lock belongs to; of the first lock, if there are several
     /// clients.
     #[must_use]
     pub fn session_id(&self) -> i64 {
@@ -374,7 +374,7 @@ impl LockGuard {
     /// [`Error::Lost`](crate::Error::Lost) when the lock had already been lost: the last work may
     /// have run without the lock. [`Error::ReleasePending`](crate::Error::ReleasePending) when the
     /// servers cannot be reached: the client keeps trying until the node is deleted or the session
-    /// is over, and [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) lists the
+    /// has ended, and [`CuratorClient::janitor`](curator_client::CuratorClient::janitor) lists the
     /// pending delete. [`Error::ReleaseRefused`](crate::Error::ReleaseRefused) when the server
     /// denies it. [`Error::ReleasesFailed`](crate::Error::ReleasesFailed) with several of these, if
     /// the guard has several nodes or locks; a single error is returned directly.

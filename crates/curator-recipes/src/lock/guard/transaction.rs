@@ -170,7 +170,7 @@ impl<'a> GuardedTransaction<'a> {
                 }
             }
             Err(error) if error.outcome() == curator_client::Outcome::NotApplied => {
-                // If the session is over, nothing was sent: report the loss.
+                // If the session has ended, nothing was sent: report the loss.
                 Err(known_loss().map_or_else(|| error.into(), Error::from))
             }
             Err(error) => Err(error.into()),

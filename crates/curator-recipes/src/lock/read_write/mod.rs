@@ -70,9 +70,8 @@ debug_line!(InterProcessReadWriteLock, |lock| path: lock.path(), read: lock.read
 #[derive(Debug, Clone)]
 struct Sides {
     read: BaseLock,
-    /// If the lock is reentrant, its gates are those of both sides. A gate lets one acquire of an
-    /// owner at a time into the queue: otherwise two futures of one owner would wait for each other
-    /// there.
+    /// If the lock is reentrant, both sides use its gates. A gate lets one acquire of an owner at a
+    /// time into the queue: otherwise two futures of one owner would wait for each other there.
     write: BaseLock,
 }
 
@@ -182,7 +181,7 @@ impl InterProcessReadWriteLock {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
@@ -227,7 +226,7 @@ impl ReadLock {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

@@ -59,7 +59,7 @@ impl WriteLock {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///
@@ -138,15 +138,15 @@ impl WriteGuard {
     ///
     /// If the owner has other guards of the write lock, it holds both locks until those guards are
     /// released. If it already holds the read lock, this returns another guard of it. The [fencing
-    /// token](LockGuard::fencing_token) stays the same, and is lower than that of any waiting
+    /// token](LockGuard::fencing_token) stays the same, and is lower than the token of any waiting
     /// writer.
     ///
     /// # Errors
     ///
     /// [`Error::Lost`] when the lock had already been lost; [`Error::AcquireFailed`] when the
-    /// client's retry policy gives up; [`Error::Client`] for an error that a retry cannot help. If
-    /// the owner already holds the read lock, the errors of [`LockGuard::release`]. On any error
-    /// this guard is released, if necessary in the background.
+    /// client's retry policy permits no more retries; [`Error::Client`] for an error that a retry
+    /// cannot help. If the owner already holds the read lock, the errors of [`LockGuard::release`].
+    /// On any error this guard is released, if necessary in the background.
     ///
     /// # Cancel safety
     ///

@@ -59,8 +59,8 @@ use crate::wait::Wait;
 /// them.
 ///
 /// It needs ZooKeeper 3.6 or newer. The [fencing tokens](crate::FencingToken) of leases increase in
-/// the order in which they were granted, which orders their holders only if there is a single
-/// lease. Leases that were granted together have the same token.
+/// the order of their grants, which orders their holders only if there is a single lease. Leases
+/// that were granted together have the same token.
 #[derive(Clone)]
 pub struct InterProcessSemaphoreV2 {
     internals: SemaphoreInternals,
@@ -165,12 +165,12 @@ impl InterProcessSemaphoreV2 {
     /// # Errors
     ///
     /// [`AcquireFailed`](crate::Error::AcquireFailed) when there is no session, or requests fail,
-    /// and the client's retry policy gives up; [`RetryForever`](curator_client::RetryForever) never
-    /// gives up, and the acquire waits through an outage of any length.
-    /// [`Client`](crate::Error::Client) immediately for an error that a retry cannot help, such as
-    /// a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon as the
-    /// client closes. If the session is lost during the wait, there is no error: the acquire joins
-    /// the end of the queue in the next session. Nor is it an error that other clients or the
+    /// and the client's retry policy permits no more retries; with
+    /// [`RetryForever`](curator_client::RetryForever), the acquire waits through an outage of any
+    /// length. [`Client`](crate::Error::Client) immediately for an error that a retry cannot help,
+    /// such as a missing permission; it contains [`Closed`](curator_client::Error::Closed) as soon
+    /// as the client closes. If the session is lost during the wait, there is no error: the acquire
+    /// joins the end of the queue in the next session. Nor is it an error that other clients or the
     /// server create and delete the semaphore's directories.
     ///
     /// [`PlaceDeleted`](crate::Error::PlaceDeleted) when another client keeps deleting the waiting
@@ -182,8 +182,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue, and the lease if it has already been
-    /// taken; their nodes are deleted in the background.
+    /// Dropping the future leaves the queue, and returns the lease if it has already been taken;
+    /// their nodes are deleted in the background.
     pub async fn acquire(&self) -> Result<SemaphoreLease> {
         loop {
             // Without a deadline, `None` cannot occur; if it did, the caller would want to keep
@@ -355,7 +355,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

@@ -107,7 +107,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Errors
     ///
-    /// Errors of the client when its retry policy gives up.
+    /// Errors of the client when its retry policy permits no more retries.
     ///
     /// # Cancel safety
     ///

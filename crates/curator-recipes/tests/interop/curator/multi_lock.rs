@@ -52,7 +52,7 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     first.release().await.unwrap();
     until_watches(&ours, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);
-    // A contender that gives up leaves nothing in the queues.
+    // A contender that stops waiting leaves nothing in the queues.
     waiting.abort();
     assert_eq!(java.answer().await, "ok true");
     assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");

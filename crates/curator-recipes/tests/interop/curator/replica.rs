@@ -1,4 +1,5 @@
-//! A process of ours that takes part in an election, and that can be killed, stopped and cut off.
+//! A process of this crate that takes part in an election, and that can be killed, stopped and cut
+//! off.
 
 use std::{
     env,
@@ -64,7 +65,7 @@ impl Recipe {
     }
 }
 
-/// The latest term of a process of ours.
+/// The latest term of a process of this crate.
 #[derive(Debug)]
 pub(super) struct LatestTerm {
     pub(super) is_valid: bool,
@@ -76,7 +77,8 @@ pub(super) struct LatestTerm {
     loss: String,
 }
 
-/// A process of ours. It has a job that does one piece of work for each command, while it leads.
+/// A process of this crate. It has a job that does one piece of work for each command, while it
+/// leads.
 pub(super) struct Replica {
     program: Program,
     answers: UnboundedReceiver<String>,

@@ -99,7 +99,7 @@ async fn a_lock_is_acquired_anew_while_the_guard_of_a_lost_hold_is_kept() {
                 soon(async { tokio::join!(lost.lost(), admin.delete().for_path(&node)) }).await;
             deleted.unwrap();
             assert_eq!(reported.reason, LossReason::NodeDeleted);
-            // The nodes that are left would be ahead of those of this acquire.
+            // The nodes that are left would be ahead of the nodes of this acquire.
             let anew = if waits {
                 soon(lock.acquire()).await
             } else {

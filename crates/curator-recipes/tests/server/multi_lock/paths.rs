@@ -9,7 +9,7 @@ use crate::support::{arc, client, mutex, soon, spawn_acquire};
 async fn no_paths_duplicate_paths_and_paths_inside_a_contender_are_rejected() {
     let client = client().await;
     let [one, two] = paths("refused");
-    // The queue of a semaphore mutex on one path is that of a mutex on another.
+    // A semaphore mutex on one path and a mutex on another have one queue.
     let semaphore_mutex = InterProcessSemaphoreMutex::new(&client, &two).unwrap();
     let (queue, contender) = (
         format!("{two}/locks"),

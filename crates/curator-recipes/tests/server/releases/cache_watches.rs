@@ -203,7 +203,7 @@ async fn a_cache_that_ends_while_setting_its_watch_leaves_no_watch_on_an_unrespo
         .unwrap();
     proxy.wait_for_reply(OpCode::AddWatch, 1).await.unwrap();
     assert_eq!(watched(quiet.server).await, 1);
-    // The cache's task gives up after the close timeout.
+    // The cache's task stops waiting after the close timeout.
     let _ = soon(cache.close()).await;
     proxy.release_held();
     until_no_watch(quiet.server).await;
