@@ -1,5 +1,5 @@
 //! The engine of the locks: acquires and holds nodes in queues, from the first request to the last
-//! delete. Independent of any recipe.
+//! delete. Of the recipes, it knows only `SharedCount`, the number of a semaphore's leases.
 
 mod acquire;
 mod attempts;

@@ -1,4 +1,6 @@
-//! Runs one contest in one session: owns the contest, its watches, and what it leaves behind.
+//! Runs one contest in one session: owns the contest, its watches, and what it leaves behind. Also
+//! decides whether it stays behind others: behind a node that its client cannot delete, or, if it
+//! must not wait, while leases are left.
 
 use std::sync::Arc;
 use std::time::Duration;

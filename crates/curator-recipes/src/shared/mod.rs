@@ -1,4 +1,5 @@
-//! Values that all processes share: reads, conditional writes, and a stream of changes.
+//! Values that all processes share, among them a number: reads, conditional writes, and a stream of
+//! changes.
 
 mod value;
 
