@@ -99,6 +99,10 @@ impl fmt::Debug for Hidden {
 /// The first 1,000 characters of a text, followed by `…` if it is longer. Costs nothing until it is
 /// written.
 #[derive(Debug)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a log entry makes it of its text"
+)]
 pub struct Truncated<T>(pub T);
 
 /// The maximum length, in characters.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use curator_client::{CuratorClient, Error as ClientError, Retrier, ZPath, source};
 use curator_protocol::Request;
 
+use super::internals::LockInternals;
 use crate::error::{Error, Result};
 
 /// Consecutive attempts that have failed: requests, or the search for a session.
@@ -35,19 +36,21 @@ struct Creates {
     since: Instant,
 }
 
-impl<'a> Attempts<'a> {
-    /// No attempt yet, of an acquire of `lock`.
-    pub(crate) fn new(client: &'a CuratorClient, lock: &'a ZPath) -> Self {
-        Self {
-            client,
-            lock,
+impl LockInternals {
+    /// The attempts of an acquire of this lock; none yet.
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
+        Attempts {
+            client: &self.client,
+            lock: &self.paths[0],
             retrier: None,
             changes: None,
             since: source::now(),
             creates: None,
         }
     }
+}
 
+impl Attempts<'_> {
     /// Records that an attempt begins. If it is the first to fail, the time of failing starts here.
     pub(crate) fn begin(&mut self) {
         if self.retrier.is_none() {

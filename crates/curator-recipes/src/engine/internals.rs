@@ -7,7 +7,6 @@ use curator_client::{CuratorClient, ZPath, source};
 use curator_protocol::{LockInternalsDriver, Uuid};
 use tracing::Instrument as _;
 
-use super::attempts::Attempts;
 use super::line::Line;
 use super::log::{AcquireLog, Subject};
 use super::meter::Meter;
@@ -27,7 +26,7 @@ pub(crate) struct LockInternals {
     pub(super) dirs: Arc<[ZPath]>,
     /// The paths of the lock, for messages: `dirs`, unless the queue is in a subdirectory of the
     /// lock.
-    paths: Arc<[ZPath]>,
+    pub(super) paths: Arc<[ZPath]>,
     kind: &'static str,
     meter: Meter,
     pub(super) driver: Arc<dyn LockInternalsDriver>,
@@ -141,11 +140,6 @@ impl LockInternals {
     /// The first directory, which represents all of them in messages.
     pub(crate) fn dir(&self) -> &ZPath {
         &self.dirs[0]
-    }
-
-    /// The attempts of an acquire of this lock.
-    pub(crate) fn attempts(&self) -> Attempts<'_> {
-        Attempts::new(&self.client, &self.paths[0])
     }
 
     /// Starts the log of an acquire of this lock.
