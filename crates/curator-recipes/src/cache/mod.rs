@@ -69,7 +69,8 @@ type Result<T> = std::result::Result<T, CacheError>;
 ///   may be merged, including the creation and immediate deletion of a node.
 /// - *Never backwards*: no node is replaced by an older state, even by a server that lags behind.
 /// - A node that was deleted and created again is detected, even if both have the same version.
-/// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is the memory of slow consumers.
+/// - Its memory is [bounded](CuratorCacheBuilder::max_nodes), and so is the memory of slow
+///   consumers.
 ///
 /// # Caveats
 ///
@@ -362,9 +363,8 @@ impl CuratorCacheBuilder {
     /// Excludes the nodes for which `belongs` returns `false`, and everything below them. It is
     /// called with server paths of nodes below the root, often more than once for a node, and must
     /// always return the same value for a path. It runs in the cache's task and must not block; a
-    /// panic there ends the cache. It also runs in `get` of the cache and of a
-    /// [`Snapshot`], on the caller's thread; a panic there unwinds into the
-    /// caller.
+    /// panic there ends the cache. It also runs in `get` of the cache and of a [`Snapshot`], on the
+    /// caller's thread; a panic there unwinds into the caller.
     pub fn filter(mut self, belongs: impl Fn(&ZPath) -> bool + Send + Sync + 'static) -> Self {
         self.scope.filter = Some(Arc::new(belongs));
         self
@@ -395,10 +395,9 @@ impl CuratorCacheBuilder {
         self
     }
 
-    /// Sets how many events a consumer may be behind before it gets
-    /// [`Resync`](CacheEvent::Resync). From 1 to 1,048,576, rounded up to a power of two.
-    /// Defaults to 1,024. An event stays in memory until every consumer has taken it, or this many
-    /// later ones have followed.
+    /// Sets how many events a consumer may be behind before it gets [`Resync`](CacheEvent::Resync).
+    /// From 1 to 1,048,576, rounded up to a power of two. Defaults to 1,024. An event stays in
+    /// memory until every consumer has taken it, or this many later ones have followed.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = events;
         self

@@ -153,8 +153,8 @@ impl LockInternals {
         AcquireLog::start(subject, owner, wait)
     }
 
-    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the client
-    /// closes.
+    /// Runs the `work` of one acquire in the span of its log, until the deadline or until the
+    /// client closes.
     ///
     /// The inner futures are boxed, so that the user's future that contains this one stays small.
     pub(crate) async fn logged<T>(

@@ -336,8 +336,8 @@ impl Campaign {
             }
         };
         match released {
-            // The result of the wait replaces the result of the release: the node is deleted, or the
-            // server refuses to delete it. After a loss, there is no term to end.
+            // The result of the wait replaces the result of the release: the node is deleted, or
+            // the server refuses to delete it. After a loss, there is no term to end.
             Ok(())
             | Err(Error::ReleasePending { .. } | Error::ReleaseRefused { .. } | Error::Lost(_)) => {
                 left

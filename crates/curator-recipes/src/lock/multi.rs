@@ -300,7 +300,8 @@ fn contends_in(outer: &ZPath, inner: &ZPath) -> bool {
     child.is_some_and(|child| StandardLockInternalsDriver::new().sequence(child).is_some())
 }
 
-/// The locks, in the order of their acquisition. At least one.
+/// The locks of a multi-lock, at least one, in the order of their acquisition. Acquires them one
+/// after another, and releases those it has if one fails.
 #[derive(Debug, Clone)]
 struct Members {
     first: Arc<dyn InterProcessLock>,

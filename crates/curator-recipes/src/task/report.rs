@@ -1,5 +1,5 @@
-//! What a task reports: the state that it has read, while there is a connection; and in the log, the
-//! failures that it learns of only once, by an event.
+//! What a task reports: the state that it has read, while there is a connection; and in the log,
+//! the failures that it learns of only once, by an event.
 
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};

@@ -197,8 +197,7 @@ impl InterProcessReadWriteLock {
     }
 }
 
-/// The reading side of an [`InterProcessReadWriteLock`]: many
-/// owners may hold it at the same time.
+/// The reading side of an [`InterProcessReadWriteLock`]: many owners may hold it at the same time.
 ///
 /// An owner that holds the write lock gets the read lock immediately, with one request.
 #[derive(Clone)]
