@@ -324,9 +324,9 @@ mod tests {
                 guard.try_run(async { Ok::<_, Error>(()) }),
             ));
             assert_send(&revoke(&client, guard.node()));
-            assert_send(&guard.release_timeout(std::time::Duration::ZERO));
-            assert_send(&writing.release_timeout(std::time::Duration::ZERO));
-            assert_send(&lease.release_timeout(std::time::Duration::ZERO));
+            assert_send(&guard.release_timeout(Duration::ZERO));
+            assert_send(&writing.release_timeout(Duration::ZERO));
+            assert_send(&lease.release_timeout(Duration::ZERO));
         };
     const _: fn(LeaderLatch, Leadership, LeaderObserver) = |latch, leadership, observer| {
         assert_send(&(latch.leadership(), latch.participants(), latch.leader()));
@@ -351,14 +351,14 @@ mod tests {
     const _: fn(ConfigBuilder<u8>, ConfigBuilder<u8>, Config<u8>) = |builder, again, config| {
         assert_send(&(
             builder.open(),
-            again.open_timeout(std::time::Duration::ZERO),
+            again.open_timeout(Duration::ZERO),
             config.ended(),
         ));
     };
     const _: fn(PersistentNode, GroupMember) = |node, member| {
         assert_send(&(
             node.created(),
-            node.created_timeout(std::time::Duration::ZERO),
+            node.created_timeout(Duration::ZERO),
             node.set_data(""),
         ));
         assert_send(&(node.close(), member.close()));

@@ -162,7 +162,7 @@ impl<S: Clone> EventFailures<S> {
                             .await;
                         state
                     }
-                    None => std::future::pending().await,
+                    None => pending().await,
                 }
             };
             tokio::select! {
