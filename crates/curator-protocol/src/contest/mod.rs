@@ -459,7 +459,7 @@ impl Contest {
         }) {
             requests.extend(claim.early_reads());
         }
-        // A stable sort: within each class the requests keep their order. `Contender::send` relies
+        // A stable sort: within each class the requests keep their order. `Runner::send` relies
         // on the classes.
         requests.sort_by_key(|(_, request)| match request {
             Request::Create | Request::CreateWithParents => 0,

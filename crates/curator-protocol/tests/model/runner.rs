@@ -79,6 +79,13 @@ impl World {
         let client = &mut *self.clients[who];
         match step {
             Step::Send { requests, .. } => {
+                if let Some(name) = self.left_by_a_drop(scenario, who) {
+                    self.clients[who].phase = Phase::Failed(format!(
+                        "dropped before it sends {requests:?}, the contest would leave {name}"
+                    ));
+                    return;
+                }
+                let client = &mut *self.clients[who];
                 if let Some(contest) = &mut client.contest {
                     contest.sent();
                 }
@@ -344,6 +351,34 @@ impl World {
             }
         }
         sweeps
+    }
+
+    /// The name of a node that the contest would leave behind if it was dropped now. A runner may
+    /// be dropped while it pauses, or waits for a turn, before it sends the next pipeline.
+    fn left_by_a_drop(&self, scenario: &Scenario, who: usize) -> Option<String> {
+        let client = &self.clients[who];
+        let contest = client.contest.as_ref()?;
+        if keeps_its_place(scenario) {
+            // These defects break other properties later.
+            return None;
+        }
+        let is_covered = |dir: usize, name: &str| {
+            let is_deleted =
+                |call: &Call| matches!(call, Call::Delete(d, n) if *d == dir && n == name);
+            client.wire.iter().any(is_deleted)
+                || contest.leftovers().any(|leftover| match leftover {
+                    Leftover::Node {
+                        directory,
+                        name: known,
+                    } => scenario.directory(who, directory) == dir && known == name,
+                    Leftover::Unknown { directory } => scenario.directory(who, directory) == dir,
+                })
+        };
+        self.server
+            .nodes()
+            .filter(|(_, _, node)| node.creator == client.creator())
+            .find(|(dir, _, node)| !is_covered(*dir, &node.name))
+            .map(|(_, _, node)| node.name.clone())
     }
 
     pub(super) fn finish_cleaning(&mut self, who: usize) {
