@@ -9,8 +9,8 @@ use curator_test::{FaultProxy, OpCode, TestingServer, within};
 use super::support::{LONG_SESSION, Replay, builder, number, say};
 use super::{ALONE, CROWD_TIMEOUT};
 
-/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). More nodes change
-/// than a cache remembers individually.
+/// Curator's cache once failed to load more than 65,535 children (CURATOR-690). The burst changes
+/// more nodes than a cache remembers individually.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     let _alone = ALONE.lock().await;
@@ -30,28 +30,21 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
         .map(|leaf| format!("/leaves/{leaf:06}"))
         .collect();
     for some in all.chunks(2_000) {
-        let create = |transaction, leaf: &String| {
-            curator_recipes::client::Transaction::create(
-                transaction,
-                leaf,
-                "before",
-                CreateMode::Persistent,
-            )
-            .unwrap()
-        };
         some.iter()
-            .fold(writer.transaction(), create)
+            .fold(writer.transaction(), |transaction, leaf| {
+                transaction
+                    .create(leaf, "before", CreateMode::Persistent)
+                    .unwrap()
+            })
             .commit()
             .await
             .unwrap();
     }
-    let (cache, begun) = (
-        CuratorCache::builder(&client, "/leaves")
-            .unwrap()
-            .start()
-            .unwrap(),
-        Instant::now(),
-    );
+    let cache = CuratorCache::builder(&client, "/leaves")
+        .unwrap()
+        .start()
+        .unwrap();
+    let begun = Instant::now();
     let loaded = within(CROWD_TIMEOUT, cache.ready()).await.unwrap();
     assert_eq!(loaded.children(cache.path()).count(), leaves);
     say(&format!(
@@ -66,7 +59,7 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
     while replay.readies == 0 {
         replay.apply(events.next().await.unwrap());
     }
-    // While a reply is in flight, all nodes change.
+    // All nodes change while a reply is in flight.
     proxy.reset_counts();
     proxy.hold_replies(OpCode::MultiRead);
     writer.set_data("/leaves", "first", None).await.unwrap();
@@ -74,12 +67,10 @@ async fn a_large_directory_and_a_burst_of_changes_are_read_in_batches() {
         .await
         .unwrap();
     for some in all.chunks(2_000) {
-        let set = |transaction, leaf: &String| {
-            curator_recipes::client::Transaction::set_data(transaction, leaf, "after", None)
-                .unwrap()
-        };
         some.iter()
-            .fold(writer.transaction(), set)
+            .fold(writer.transaction(), |transaction, leaf| {
+                transaction.set_data(leaf, "after", None).unwrap()
+            })
             .commit()
             .await
             .unwrap();

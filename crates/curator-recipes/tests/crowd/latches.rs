@@ -35,7 +35,8 @@ async fn all_take_part(latches: &[LeaderLatch]) {
 /// Prints the time, requests and bytes received per latch, checks the requests, and resets the
 /// counts.
 fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
-    let (by_kind, latches) = (without_probes(&stage.proxy), LATCHES as u64);
+    let latches = LATCHES as u64;
+    let by_kind = without_probes(&stage.proxy);
     let requests: u64 = by_kind.values().sum();
     say(&format!(
         "crowd: {LATCHES} latches {what} in {:.1?}; each {:.2} requests, {} bytes received",
@@ -54,8 +55,7 @@ fn print_and_check_costs(stage: &Stage, what: &str, begun: Instant) {
 async fn a_thousand_latches_of_one_client_lead_in_turn() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // If this node were missing, latches that fail to create it would retry, and the number of
-    // retries would vary.
+    // Without the parent, a varying number of creates would fail and be sent again.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();
@@ -76,9 +76,10 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
     print_and_check_costs(&stage, "have joined one queue", begun);
     let begun = Instant::now();
     let leaders = Arc::new(AtomicUsize::new(0));
-    let lead = |latch: LeaderLatch| {
+    let mut leading = JoinSet::new();
+    for latch in latches {
         let leaders = Arc::clone(&leaders);
-        async move {
+        leading.spawn(async move {
             let leadership = latch.leadership().await.unwrap();
             assert_eq!(
                 leaders.fetch_add(1, Ordering::SeqCst),
@@ -88,9 +89,8 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
             assert!(leadership.is_valid());
             leaders.fetch_sub(1, Ordering::SeqCst);
             latch.close().await.unwrap();
-        }
-    };
-    let mut leading: JoinSet<_> = latches.into_iter().map(lead).collect();
+        });
+    }
     within(CROWD_TIMEOUT, async {
         while leading.join_next().await.transpose().unwrap().is_some() {}
     })
@@ -107,8 +107,7 @@ async fn a_thousand_latches_of_one_client_lead_in_turn() {
 async fn a_thousand_latches_of_one_client_each_lead_on_a_separate_path() {
     let _alone = ALONE.lock().await;
     let stage = Stage::new().await;
-    // If this node were missing, latches that fail to create it would retry, and the number of
-    // retries would vary.
+    // Without the parent, a varying number of creates would fail and be sent again.
     stage.holding.create().for_path("/crowd", "").await.unwrap();
     stage.proxy.reset_counts();
     let begun = Instant::now();

@@ -54,8 +54,12 @@ impl Stage {
         let crowd = number("CROWD", 2_000) as usize;
         let server = TestingServer::start().await.unwrap();
         let proxy = FaultProxy::start(server.address()).unwrap();
-        let client = |to: String| CuratorClient::builder(to).transport(transport());
-        let connect = |to: String, timeout| client(to).session_timeout(timeout).connect();
+        let connect = |to: String, session_timeout| {
+            CuratorClient::builder(to)
+                .transport(transport())
+                .session_timeout(session_timeout)
+                .connect()
+        };
         let waiting = connect(proxy.connect_string(), SESSION).await.unwrap();
         let holding = connect(server.connect_string(), LONG_SESSION)
             .await
@@ -115,13 +119,14 @@ async fn thousands_of_waiters_acquire_one_lock_in_order_despite_a_cut_connection
         .await
         .unwrap();
     stage.proxy.reset_counts();
-    let (witness, mut tasks) = (Witness::default(), JoinSet::new());
+    let witness = Witness::default();
+    let mut tasks = JoinSet::new();
     for number in 0..stage.crowd {
         // A new mutex per use, as in most programs.
         let mutex = InterProcessMutex::new(&stage.waiting, "/crowd").unwrap();
         let mut acquire = Box::pin(async move { mutex.acquire_as(&OwnerId::new()).await.unwrap() });
-        // The first poll puts the acquire in the queue. `unconstrained`: tokio's budget could end
-        // the poll before that.
+        // The first poll puts the acquire in the queue. It is unconstrained because tokio's budget
+        // could end it before that.
         assert!(poll!(unconstrained(&mut acquire)).is_pending());
         let witness = witness.clone();
         tasks.spawn(async move {
@@ -159,7 +164,7 @@ async fn thousands_of_waiters_each_acquire_a_separate_lock_despite_a_cut_connect
         tasks.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
     }
     // Waits until every lock has the nodes of its holder and its waiter.
-    let last = async {
+    within(CROWD_TIMEOUT, async {
         for number in 0..stage.crowd {
             while stage
                 .holding
@@ -170,8 +175,8 @@ async fn thousands_of_waiters_each_acquire_a_separate_lock_despite_a_cut_connect
                 < 2
             {}
         }
-    };
-    within(CROWD_TIMEOUT, last).await;
+    })
+    .await;
     stage.proxy.cut();
     for guard in held {
         tasks.spawn(async { guard.release().await.unwrap() });

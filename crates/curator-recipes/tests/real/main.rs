@@ -1,6 +1,6 @@
-//! The locks with features of a real ZooKeeper: SASL users, and data on disk. Only this suite finds
-//! what a lock does with data restored from a backup, and whether the SASL program of
-//! docs/production.md works.
+//! Tests the recipes with features that only a real ZooKeeper has: SASL users, and data on disk.
+//! Only this suite checks what the recipes do when data is restored from a backup, and whether the
+//! SASL program of docs/production.md works.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

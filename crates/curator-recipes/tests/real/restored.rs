@@ -9,7 +9,7 @@ use curator_test::{FaultProxy, OpCode, ServerKind, TestingServer};
 
 use crate::support::{LONG_SESSION, builder, mutex, soon, unplug, until};
 
-/// A server, and the copy of its data.
+/// A server whose data can be backed up and restored.
 struct Restorable {
     server: TestingServer,
     directory: tempfile::TempDir,
@@ -57,7 +57,8 @@ async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_ses
             .await
             .unwrap()
     };
-    let (holding, other) = (connect().await, connect().await);
+    let holding = connect().await;
+    let other = connect().await;
     // The backup has both sessions, and one held lock.
     let kept = mutex(&holding, "/kept").acquire().await.unwrap();
     mutex(&holding, "/lost")
@@ -91,8 +92,8 @@ async fn a_holder_whose_node_is_not_in_the_restored_data_is_invalid_when_its_ses
     );
 }
 
-/// The nodes of both modes: one whose data is changed after the copy, and one that is recreated
-/// after it.
+/// Checks two nodes of each mode: one whose data is changed after the backup, and one that is
+/// recreated after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_session() {
     let restorable = Restorable::start().await;
@@ -103,14 +104,8 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
             .await
             .unwrap()
     };
-    let (client, others) = (connect().await, connect().await);
-    let started = |path: &str, mode| {
-        PersistentNode::builder(&client, path)
-            .unwrap()
-            .mode(mode)
-            .data("old")
-            .start()
-    };
+    let client = connect().await;
+    let others = connect().await;
     let modes = [
         ("ephemeral", CreateMode::Ephemeral),
         ("persistent", CreateMode::Persistent),
@@ -119,7 +114,11 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
     for (name, mode) in modes {
         for kind in ["changed", "recreated"] {
             let path = format!("/{name}-{kind}");
-            let node = started(&path, mode);
+            let node = PersistentNode::builder(&client, &path)
+                .unwrap()
+                .mode(mode)
+                .data("old")
+                .start();
             soon(node.created()).await.unwrap();
             nodes.push((path, node));
         }
@@ -130,14 +129,14 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
         if path.ends_with("recreated") {
             let before = others.check_exists(path).await.unwrap().unwrap().czxid;
             others.delete().for_path(path).await.unwrap();
-            let is_new = async || {
+            until(async || {
                 others
                     .check_exists(path)
                     .await
                     .unwrap()
                     .is_some_and(|stat| stat.czxid > before)
-            };
-            until(is_new).await;
+            })
+            .await;
         }
         soon(node.set_data("new")).await.unwrap();
     }
@@ -148,33 +147,29 @@ async fn a_persistent_node_has_its_latest_data_again_after_a_restore_with_its_se
     let session = client.session().await.unwrap().id();
     for (path, node) in &nodes {
         soon(node.created()).await.unwrap();
-        let has_new =
-            async |others: &CuratorClient| others.get_data(path).await.unwrap().0 == b"new";
-        assert!(has_new(&others).await, "{path}");
+        let (data, _) = others.get_data(path).await.unwrap();
+        assert_eq!(data, b"new", "{path}");
         let owner = others
             .check_exists(path)
             .await
             .unwrap()
             .unwrap()
             .ephemeral_owner;
-        assert_eq!(
-            owner,
-            if path.starts_with("/ephemeral") {
-                session
-            } else {
-                0
-            },
-            "{path}"
-        );
+        let expected = if path.starts_with("/ephemeral") {
+            session
+        } else {
+            0
+        };
+        assert_eq!(owner, expected, "{path}");
         soon(node.close()).await.unwrap();
         assert!(others.check_exists(path).await.unwrap().is_none(), "{path}");
     }
 }
 
-/// What was read over the earlier connection has higher transaction ids than what the ensemble has
-/// now.
+/// The data that the client has read before the restore has higher transaction ids than the
+/// restored data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() {
+async fn a_config_a_cache_and_a_value_adopt_the_data_of_a_restored_ensemble() {
     let restorable = Restorable::start().await;
     let server = &restorable.server;
     let proxy = FaultProxy::start(server.address()).unwrap();
@@ -226,10 +221,11 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
             writer.create().for_path(node, "").await.unwrap();
         }
         let number = if round == "lost" { "7" } else { "8" };
-        // The transaction ids that the client has seen are higher than the ids of the restored
-        // ensemble.
-        for _ in 0..if round == "lost" { 100 } else { 0 } {
-            writer.set_data("/settings", "6", None).await.unwrap();
+        if round == "lost" {
+            // So the client sees higher transaction ids than the restored ensemble reaches.
+            for _ in 0..100 {
+                writer.set_data("/settings", "6", None).await.unwrap();
+            }
         }
         for path in ["/settings", "/cache/b", "/value"] {
             writer.set_data(path, number, None).await.unwrap();
@@ -269,8 +265,9 @@ async fn settings_caches_and_values_take_over_the_data_of_a_restored_ensemble() 
     until(async || *config.current() == 9).await;
 }
 
-/// The lost node was listed and not read, and the other one has its transaction id: their parent
-/// looks as it was listed.
+/// Before the restore, the cache lists a node that is then lost, but does not read it. The node
+/// created after the restore has the same transaction id, so that the parent's stat is the same as
+/// in that list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one() {
     let restorable = Restorable::start().await;
@@ -301,7 +298,7 @@ async fn a_cache_finds_a_node_created_after_a_restore_in_the_place_of_a_lost_one
     }
     let lost = create("/cache/a/lost").await;
     connected(&client).await;
-    // Both parents, each with its list, come before the read of the lost node.
+    // The earlier replies contain both parents and their lists; this reply contains the lost node.
     proxy.hold_nth_reply(OpCode::MultiRead, 4);
     let cache = CuratorCache::builder(&client, "/cache")
         .unwrap()

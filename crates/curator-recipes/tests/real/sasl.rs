@@ -12,16 +12,12 @@ async fn the_documented_sasl_example_denies_the_locks_of_a_user_to_others() {
         page.contains(include_str!("sasl_example.rs")),
         "the page must contain `sasl_example.rs`"
     );
-    let (connect_string, (_, password)) = (
-        shared_sasl_server(env!("CARGO_TARGET_TMPDIR"))
-            .await
-            .connect_string(),
-        USERS[3],
-    );
-    let (shop, path) = (
-        connect(&connect_string, password).await.unwrap(),
-        path("sasl"),
-    );
+    let connect_string = shared_sasl_server(env!("CARGO_TARGET_TMPDIR"))
+        .await
+        .connect_string();
+    let (_, password) = USERS[3];
+    let shop = connect(&connect_string, password).await.unwrap();
+    let path = path("sasl");
     let guard = mutex(&shop, &path).acquire().await.unwrap();
     let only_for_shop = [Acl::new(Permission::ALL, AuthId::new("sasl", "shop"))];
     for node in [guard.node(), mutex(&shop, &path).path()] {

@@ -1,4 +1,4 @@
-//! The faults of the connections.
+//! Injects faults into the connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -77,7 +77,8 @@ impl Faults {
         }
         let fault = self.bag.swap_remove(self.numbers.below(self.bag.len()));
         let which = self.numbers.below(self.proxies.len());
-        let (proxy, op) = (&self.proxies[which], OPS[self.numbers.below(OPS.len())]);
+        let proxy = &self.proxies[which];
+        let op = OPS[self.numbers.below(OPS.len())];
         let what = match fault.checked_sub(STRIKES.len()) {
             None => {
                 let (what, strike) = STRIKES[fault];

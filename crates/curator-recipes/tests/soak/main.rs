@@ -50,7 +50,7 @@ const SEED: &str = "SOAK_SEED";
 const CLIENT_COUNT: usize = 4;
 /// The number of tasks in total, divided evenly among the clients.
 const TASKS: usize = 200;
-/// Short, as some sessions are lost; and long enough for any kind of server.
+/// Short, because a lost session lasts for its timeout; and long enough for any kind of server.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long the initial state may take to return: a session that could not be closed lasts for its
 /// timeout.
@@ -63,11 +63,12 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
         return network::run(seed).await;
     }
     let seconds = number("SOAK_SECONDS", 15).max(12);
-    // Printed first, as the test may fail at any time from now on.
+    // Printed first, because the test may fail at any time from now on.
     say(&format!("soak: {SEED}={seed}"));
     let mut network = Network::start(seed);
     let mut record = Record::new(seconds, seed, &network.about);
-    let (done, mut clients) = (Arc::new(Done::default()), Vec::new());
+    let done = Arc::new(Done::default());
+    let mut clients = Vec::new();
     for proxy in &network.proxies {
         clients.push(builder(proxy, SESSION_TIMEOUT).connect().await.unwrap());
     }
@@ -88,7 +89,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
         "soak: {seconds} seconds on {}, seed {seed}",
         record.server
     ));
-    let (pause, paused) = watch::channel(false);
+    let (resting_tx, resting_rx) = watch::channel(false);
     let mut tasks = JoinSet::new();
     for number in 0..TASKS {
         let client = clients[number % CLIENT_COUNT].clone();
@@ -98,7 +99,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
             number / CLIENT_COUNT,
             seed,
             Arc::clone(&done),
-            paused.clone(),
+            resting_rx.clone(),
         ));
     }
     network.begin();
@@ -113,7 +114,7 @@ async fn no_resource_leaks_while_locks_are_used_and_connections_break() {
         }
     }
     record.faults = network.heal();
-    pause.send_replace(true);
+    resting_tx.send_replace(true);
     soon(tasks.join_all()).await;
     soon(use_each(&clients[0])).await;
     record.at_rest = settled(&source, |rest| record.left_at(rest)).await;

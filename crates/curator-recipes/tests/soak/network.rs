@@ -18,7 +18,7 @@ const NETWORK: &str = "SOAK_NETWORK";
 /// The prefix of the process's messages to the test.
 const MESSAGE: &str = "soak-says ";
 
-/// The test's handle of the process with the server. Kills the process on drop.
+/// The test's handle to the process with the server. Kills the process on drop.
 pub(crate) struct Network {
     process: Child,
     stdin: Option<ChildStdin>,
@@ -35,7 +35,7 @@ impl Network {
         env::var_os(NETWORK).is_some()
     }
 
-    /// Blocks until the server runs.
+    /// Starts the process, and blocks until the server is running.
     pub(crate) fn start(seed: u64) -> Self {
         let mut process = Command::new(env::current_exe().unwrap())
             .args(["--exact", TEST, "--nocapture"])
@@ -44,22 +44,16 @@ impl Network {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (
-            process.stdin.take(),
-            BufReader::new(process.stdout.take().unwrap()),
-        );
-        let (about, server, proxies) = (
-            String::new(),
-            SocketAddr::from(([0, 0, 0, 0], 0)),
-            Vec::new(),
-        );
+        let stdin = process.stdin.take();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        // The process's messages replace the placeholders.
         let mut network = Self {
             process,
             stdin,
             stdout,
-            about,
-            server,
-            proxies,
+            about: String::new(),
+            server: SocketAddr::from(([0, 0, 0, 0], 0)),
+            proxies: Vec::new(),
         };
         network.about = network.read_message();
         network.server = network.read_message().parse().unwrap();
@@ -117,9 +111,8 @@ impl Drop for Network {
 /// The main function of the process with the server.
 pub(crate) async fn run(seed: u64) {
     // The kernel kills this process when the process of the test dies.
-    let death = Some(rustix::process::Signal::KILL);
-    rustix::process::set_parent_process_death_signal(death).unwrap();
-    // The soak has to see that unused directories are removed.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    // The interval is short, so that the soak checks the removal of unused directories.
     let server = TestingServer::builder()
         .container_check_interval(Duration::from_secs(1))
         .start()
@@ -141,13 +134,16 @@ pub(crate) async fn run(seed: u64) {
     let mut steps = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     steps.next_line().await.unwrap();
     let mut faults = Faults::new(proxies, &server, seed);
-    let healing = tokio::spawn(async move { (steps.next_line().await.unwrap(), steps) });
+    let healing = tokio::spawn(async move {
+        steps.next_line().await.unwrap();
+        steps
+    });
     while !healing.is_finished() {
         faults.inject_one().await;
     }
     faults.heal();
     send(&faults.done());
-    let (_, mut steps) = healing.await.unwrap();
+    let mut steps = healing.await.unwrap();
     // Waits until the test has ended.
     steps.next_line().await.unwrap();
 }

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::support::status;
 use super::work::Done;
 
-/// Levels, which must not grow. In the order of the table.
+/// Levels, which must not grow, in the order of the table.
 pub(crate) const LEVELS: [&str; 11] = [
     "memory (KiB)",
     "threads",
@@ -38,7 +38,7 @@ pub(crate) const COUNTS: [&str; 6] = [
     "sessions replaced",
 ];
 
-/// Values by name.
+/// Levels and counts by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sample(pub(crate) BTreeMap<&'static str, u64>);
 
@@ -66,7 +66,7 @@ impl Source {
         }
         let descriptors = descriptors();
         let health: Vec<_> = self.clients.iter().map(CuratorClient::health).collect();
-        // Without file-backed memory, such as the program itself.
+        // Anonymous memory only: file-backed memory includes the program itself.
         sample.insert("memory (KiB)", status("RssAnon"));
         sample.insert("threads", status("Threads"));
         sample.insert(

@@ -9,13 +9,13 @@ use super::sample::{COUNTS, LEVELS, Sample};
 /// of one per task, because levels vary with the tasks and the faults. Levels at rest are compared
 /// exactly.
 const MORE: (f64, f64) = (1.5, 200.0);
-/// The limit of levels with a fixed size, apart from connections that are being replaced.
+/// Like [`MORE`], for levels that are constant except while connections are replaced.
 const MORE_FIXED: (f64, f64) = (1.0, 12.0);
-/// The limit of memory, in KiB. Freed memory returns to the system late, and only in part.
+/// Like [`MORE`], for memory, in KiB. Freed memory returns to the system late, and only in part.
 const MORE_MEMORY: (f64, f64) = (1.10, 4.0 * 1024.0);
-/// The time after the start that does not count, in seconds.
+/// The maximum length of the warm-up, which is not compared, in seconds.
 const WARM_UP: usize = 30;
-/// The maximum length of each part, in seconds.
+/// The maximum length of the first and of the last part, in seconds.
 const PART: usize = 60;
 
 /// All measurements.
@@ -56,7 +56,7 @@ impl Record {
             .collect()
     }
 
-    /// What the clients have not released.
+    /// The levels that are higher after the clients are closed than without clients.
     pub(crate) fn not_released(&self, closed: &Sample) -> Vec<String> {
         let is_left = |level: &&str| {
             self.without_clients(level)
@@ -67,7 +67,7 @@ impl Record {
             .collect()
     }
 
-    /// What has grown, or was not released.
+    /// The levels that have grown or were not released, and the counts that are 0.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for level in LEVELS {
@@ -88,8 +88,7 @@ impl Record {
         problems
     }
 
-    /// The part of a level that does not belong to the clients, if known: the level when they are
-    /// closed.
+    /// The level without clients, if known.
     fn without_clients(&self, level: &str) -> Option<u64> {
         match level {
             "tasks" | "pending deletes" | "ephemeral nodes" => Some(0),
@@ -103,7 +102,7 @@ impl Record {
         }
     }
 
-    /// The mean of a level in the first and in the last part, and the highest.
+    /// The mean and the maximum of a level, in the first and in the last part.
     fn parts(&self, level: &str) -> [(f64, u64); 2] {
         self.windows().map(|samples| {
             let values: Vec<_> = samples.iter().map(|sample| sample.get(level)).collect();
@@ -126,7 +125,8 @@ impl Record {
 
     fn windows(&self) -> [&[Sample]; 2] {
         let all = self.samples.len();
-        let (warm_up, part) = ((all / 6).min(WARM_UP), (all / 4).clamp(2, PART));
+        let warm_up = (all / 6).min(WARM_UP);
+        let part = (all / 4).clamp(2, PART);
         [
             &self.samples[warm_up..warm_up + part],
             &self.samples[all - part..],
@@ -161,7 +161,8 @@ impl Record {
         }
         text.push_str("\n| In a second | first part | last part | in all |\n|---|--:|--:|--:|\n");
         for count in COUNTS {
-            let ([first, last], all) = (self.rates(count), self.closed.get(count));
+            let [first, last] = self.rates(count);
+            let all = self.closed.get(count);
             let _ = writeln!(text, "| {count} | {first:.1} | {last:.1} | {all} |");
         }
         text
@@ -170,16 +171,16 @@ impl Record {
 
 /// The highest permitted level in the last part.
 fn most(level: &str, first: f64) -> f64 {
-    let (times, besides) = match level {
+    let (factor, constant) = match level {
         "memory (KiB)" => MORE_MEMORY,
         "threads" | "descriptors" | "sockets" | "connections of the server" => MORE_FIXED,
         _ => MORE,
     };
-    first * times + besides
+    first * factor + constant
 }
 
-/// Levels that need not fall again: freed memory that the process keeps, and idle threads for
-/// blocking work.
+/// Whether the level may stay high at rest: the process may keep freed memory, and idle threads
+/// for blocking work.
 fn is_kept(level: &str) -> bool {
     level.starts_with("memory") || level == "threads"
 }
@@ -205,9 +206,10 @@ mod tests {
             .map(|second| sample(second, |level| change(second, level)))
             .collect();
         record.at_rest = sample(100, |level| change(100, level));
-        let gone = LEVELS.map(|level| (level, record.without_clients(level).unwrap_or(0)));
+        let levels = LEVELS.map(|level| (level, record.without_clients(level).unwrap_or(0)));
         record.closed = Sample(
-            gone.into_iter()
+            levels
+                .into_iter()
                 .chain(COUNTS.map(|count| (count, 1000)))
                 .collect(),
         );

@@ -51,7 +51,8 @@ const KINDS: [Kind; 6] = [
     Kind::Locks,
 ];
 
-/// The lock with this number, and its kind. With `reads`, a read-write lock is used for reading.
+/// The lock with this number, and its kind. If `reads` is true, a write lock is replaced by the
+/// read lock on the same path.
 fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
     let number = number % LOCKS;
     let kind = match KINDS[number % KINDS.len()] {
@@ -65,7 +66,8 @@ fn lock(client: &CuratorClient, number: usize, reads: bool) -> (Kind, Lock) {
 async fn work(held: &Held, chance: usize, time: Duration) {
     match chance {
         0 => {
-            let (loss, token) = (held.loss(), held.cancellation_token());
+            let loss = held.loss();
+            let token = held.cancellation_token();
             tokio::select! {
                 _ = held.lost() => {}
                 () = token.cancelled() => {}
@@ -104,7 +106,8 @@ pub(crate) async fn task(
         };
         once(kind, lock, &mut numbers, &done).await;
         let pause = Duration::from_millis(numbers.below(60) as u64);
-        let _over = timeout(pause, resting.changed()).await;
+        // A change of `resting` ends the pause early.
+        let _ = timeout(pause, resting.changed()).await;
     }
 }
 
@@ -126,8 +129,8 @@ pub(crate) async fn use_each(client: &CuratorClient) {
 
 /// Acquires once, and releases the lock if it was acquired.
 async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
-    let count = |count: &AtomicU64| {
-        count.fetch_add(1, Ordering::Relaxed);
+    let count = |counter: &AtomicU64| {
+        counter.fetch_add(1, Ordering::Relaxed);
     };
     let limit = Duration::from_millis([0, 5, 100, 1_000, 10_000][numbers.below(5)]);
     let acquire = {
@@ -160,7 +163,7 @@ async fn once(kind: Kind, lock: Lock, numbers: &mut Numbers, done: &Done) {
         Some(Ok(Some(held))) => held,
     };
     count(&done.acquired);
-    // Re-enters now and then. If the lock was lost meanwhile, the acquire waits like any other.
+    // Re-enters some of the time. If the lock was lost meanwhile, the acquire waits like any other.
     let again = if kind.is_reentrant() && numbers.below(8) == 0 {
         lock.enter_again(&held).await.ok()
     } else {

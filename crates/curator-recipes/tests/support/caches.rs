@@ -74,15 +74,14 @@ pub(crate) async fn churn_locks_beside_caches(
     base: &str,
 ) {
     let locks = ["a", "a/b", "c"].map(|name| format!("{base}/{name}"));
-    let is_over = AtomicBool::new(false);
+    let have_contended = AtomicBool::new(false);
     let contenders = [with_caches, other].into_iter().flat_map(|client| {
         locks
             .iter()
             .flat_map(move |path| (0..CONTENDERS).map(move |_| (client.clone(), path.clone())))
     });
     let contenders = join_all(contenders.map(async |(client, path)| {
-        // Each contender runs in a separate task.
-        let contend = async move {
+        tokio::spawn(async move {
             let lock = mutex(&client, &path);
             for _ in 0..HOLDS {
                 within(PATIENCE, lock.acquire())
@@ -92,8 +91,9 @@ pub(crate) async fn churn_locks_beside_caches(
                     .await
                     .unwrap();
             }
-        };
-        tokio::spawn(contend).await.unwrap();
+        })
+        .await
+        .unwrap();
     }));
     // The first contender in the semaphore's queue sets a child watch.
     let semaphore = format!("{base}/s");
@@ -112,8 +112,9 @@ pub(crate) async fn churn_locks_beside_caches(
     );
     let contended = async {
         tokio::join!(contenders, leases);
-        is_over.store(true, Ordering::Relaxed);
+        have_contended.store(true, Ordering::Relaxed);
     };
+    // `leases` stands twice, so that it has twice as many caches.
     let directories = [
         format!("{semaphore}/leases"),
         semaphore.clone(),
@@ -127,8 +128,9 @@ pub(crate) async fn churn_locks_beside_caches(
         .collect();
     let caches = join_all((0..3).map(async |first| {
         let mut number = first;
-        while !is_over.load(Ordering::Relaxed) {
+        while !have_contended.load(Ordering::Relaxed) {
             use_cache(with_caches, roots[number % roots.len()], End::nth(number)).await;
+            // 5 is coprime with the 7 roots and the 4 kinds of `End`: all combinations occur.
             number += 5;
         }
     }));

@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Polls `future` up to `polls` times, each time that it wakes, and then drops it. Returns its
-/// output if it was ready by then.
+/// Polls `future` at most `polls` times, once for each wake-up, and then drops it. Returns its
+/// output if it is ready by then.
 ///
 /// Call this in a separate task, where only the wake-ups of `future` cause polls.
 pub(crate) async fn drop_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {

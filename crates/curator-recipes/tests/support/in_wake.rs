@@ -10,26 +10,26 @@ use tokio::sync::oneshot;
 
 use super::soon;
 
-/// Polls the future once, and again in each of its wake-ups, on the thread that wakes it: before
-/// that thread does what it does next. So a future that is woken by one change sees which other
-/// changes were published before. Returns the result.
+/// Polls the future once, and again in each of its wake-ups, on the thread that wakes it, before
+/// that thread continues. So a future that is woken by one change sees which other changes were
+/// published before. Returns the result.
 ///
 /// Not for a future that is woken while its waker holds a lock that the future takes too.
 pub(crate) async fn in_wake<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> T {
-    let (done, result) = oneshot::channel();
+    let (result_tx, result_rx) = oneshot::channel();
     let future = async move {
-        let _ = done.send(future.await);
+        let _ = result_tx.send(future.await);
     };
-    // The budget is the waking task's.
+    // Otherwise the polls would use tokio's budget of the task that wakes this future.
     let future: BoxFuture<'static, ()> = Box::pin(tokio::task::coop::unconstrained(future));
     Arc::new(InWake {
         future: Mutex::new(Some(future)),
         is_due: AtomicBool::new(false),
     })
     .wake();
-    soon(result).await.expect("the future was dropped")
+    soon(result_rx).await.expect("the future was dropped")
 }
 
 struct InWake {
@@ -42,7 +42,7 @@ impl Wake for InWake {
         self.is_due.store(true, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&self));
         while self.is_due.load(Ordering::SeqCst) {
-            // The poll that holds the lock repeats itself.
+            // The thread that holds the lock is polling; it sees `is_due` and polls again.
             let Ok(mut future) = self.future.try_lock() else {
                 return;
             };

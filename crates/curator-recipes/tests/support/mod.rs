@@ -177,8 +177,8 @@ pub(crate) async fn lose(guard: &LockGuard, proxy: &FaultProxy, reason: LossReas
     }
 }
 
-/// Waits until this session watches the node, on the shared server. Not for a test in
-/// [`alone_on_shared_server`].
+/// Waits until this session watches the node on the shared server. Must not be called inside
+/// [`alone_on_shared_server`], where `TestingServer::shared` would start another server.
 pub(crate) async fn until_watched(session: i64, node: &str) {
     let server = TestingServer::shared().await;
     until(async || {

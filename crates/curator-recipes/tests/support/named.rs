@@ -1,6 +1,6 @@
-//! Enums without data, whose values have names.
+//! Field-less enums whose variants have names.
 
-/// Declares such an enum, with a name for each of its values.
+/// Declares a field-less enum, with a name for each variant.
 macro_rules! named {
     ($(#[$about:meta])* enum $Type:ident { $($(#[$what:meta])* $Value:ident => $name:literal,)+ }) => {
         $(#[$about])*

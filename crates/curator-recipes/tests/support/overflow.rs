@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use super::connect;
 use super::subjects::Kind;
 
-/// Directories, and the number of the next node in each. A directory is for one test.
+/// Directories, and the number of the next node in each. Only one test uses each directory.
 const DIRS: [(&str, i32); 6] = [
     ("/latch", i32::MAX - 1),
     ("/leases-found/leases", i32::MAX),
@@ -29,14 +29,14 @@ pub(crate) const KINDS: [Kind; 7] = [
     Kind::Locks,
 ];
 
-/// The path of a lock, in all directories of which the next node has this number: `i32::MAX`, or
-/// one less.
+/// The path of a lock. The next node in each of its directories gets the number `counter`, which
+/// is `i32::MAX` or one less.
 pub(crate) fn path_of(kind: Kind, counter: i32) -> String {
     format!("/{kind:?}/{}", i32::MAX - counter)
 }
 
-/// The server and a client of it, for the test that uses this directory, in which the next node has
-/// this number.
+/// The server and a client of it, for the test that uses `dir`, where the next node gets the
+/// number `counter`.
 pub(crate) async fn server_at(counter: i32, dir: &str) -> (&'static TestingServer, CuratorClient) {
     assert!(DIRS.contains(&(dir, counter)), "{dir} at {counter}");
     overflow_server().await
@@ -49,7 +49,7 @@ pub(crate) async fn overflow_server() -> (&'static TestingServer, CuratorClient)
     (server, connect(&server.connect_string()).await)
 }
 
-/// A server with all directories. They are not containers, so they stay.
+/// A server with all directories. They are not containers, so the server keeps them.
 async fn start() -> TestingServer {
     let mut counters = DIRS
         .map(|(dir, counter)| (dir.to_owned(), counter))

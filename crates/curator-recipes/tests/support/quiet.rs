@@ -1,11 +1,11 @@
-//! A server whose watches can all be counted.
+//! A server for tests that count all of its watches.
 
 use curator_test::TestingServer;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::until;
 
-/// A server that one test uses at a time, so that all watches of the server are those of the test.
+/// A server that only one test at a time uses, so that all watches on it belong to that test.
 #[derive(Debug)]
 pub(crate) struct QuietServer {
     pub(crate) server: &'static TestingServer,

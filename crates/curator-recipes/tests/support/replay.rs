@@ -7,11 +7,11 @@ use curator_recipes::{CacheEvent, CacheEvents, CachedNode, Snapshot};
 
 use super::soon;
 
-/// The nodes that a consumer knows after the events.
+/// The nodes as a consumer of the events knows them.
 #[derive(Default)]
 pub(crate) struct Replay {
     pub(crate) nodes: BTreeMap<ZPath, CachedNode>,
-    /// The last reported state of each node, deleted ones included.
+    /// The czxid and mzxid of each node, as last reported. Includes deleted nodes.
     latest: BTreeMap<ZPath, (i64, i64)>,
     pub(crate) resyncs: usize,
     pub(crate) readies: usize,
@@ -28,13 +28,16 @@ impl Replay {
                     "{path} was reported as created a second time"
                 );
                 self.check_order(&node);
-                let is_below = |other: &ZPath| {
+                let is_related = |other: &ZPath| {
                     path.strip_prefix(other).is_some() || other.strip_prefix(&path).is_some()
                 };
-                if let Some(root) = self.nodes.keys().next().filter(|root| is_below(root)) {
-                    let parent = path.parent().filter(|_| path != *root);
+                if let Some(root) = self.nodes.keys().next()
+                    && path != *root
+                    && is_related(root)
+                    && let Some(parent) = path.parent()
+                {
                     assert!(
-                        parent.is_none_or(|parent| self.nodes.contains_key(&parent)),
+                        self.nodes.contains_key(&parent),
                         "{path} was reported before its parent"
                     );
                 }

@@ -2,8 +2,7 @@
 
 use std::fmt::Debug;
 
-/// Prints the row if the test panics before the value is dropped, so that assertions do not have to
-/// name it.
+/// Prints the row if a panic drops this value, so that assertions do not have to name the row.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Row(String);

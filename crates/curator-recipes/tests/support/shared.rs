@@ -1,4 +1,4 @@
-//! The server that most tests share, also those that run in a separate process.
+//! The server that most tests share, including tests that run in a separate process.
 
 use std::env;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use test_support::alone::alone_with;
 
-/// Set in such a process: the address of the server.
+/// The environment variable that passes the address of the server to a separate process.
 const ADDRESS: &str = "CURATOR_TEST_SHARED_ADDRESS";
 
 /// The address of the server.
@@ -22,12 +22,15 @@ pub(crate) async fn shared_address() -> SocketAddr {
 
 /// Like [`alone`](test_support::alone::alone), on the server that this process's tests share.
 ///
-/// Paths are unique in a process only, so no other test may use the same names.
-/// `TestingServer::shared` would start another server.
+/// Paths are unique only within a process, so no other test must use the same names. `work` must
+/// not call `TestingServer::shared`, which would start another server.
 pub(crate) fn alone_on_shared_server(test: &str, work: impl FnOnce()) {
-    let set_address = |process: &mut Command| {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        process.env(ADDRESS, runtime.block_on(shared_address()).to_string());
-    };
-    alone_with(test, set_address, work);
+    alone_with(
+        test,
+        |process: &mut Command| {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            process.env(ADDRESS, runtime.block_on(shared_address()).to_string());
+        },
+        work,
+    );
 }

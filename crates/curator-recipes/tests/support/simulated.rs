@@ -1,4 +1,5 @@
-//! A client in simulated time, in which outages take no time. For tests with `start_paused = true`.
+//! A client in simulated time, where outages take no real time. For tests with
+//! `start_paused = true`.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{LONG_SESSION, builder};
 
-/// A simulation, and a client in a process of its own.
+/// A simulation, and a client in a separate simulated process.
 pub(crate) async fn simulated(
     settings: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (Simulation, Process, CuratorClient) {
@@ -19,8 +20,8 @@ pub(crate) async fn simulated(
     (simulation, process, client)
 }
 
-/// As [`simulated`], with a client whose operations fail after two attempts of a second each if no
-/// reply arrives.
+/// Like [`simulated`], with a client whose operations fail after two attempts of a second each if
+/// no reply arrives.
 pub(crate) async fn gives_up() -> (Simulation, Process, CuratorClient) {
     let once_more = RetryOneTime::new(Duration::from_millis(10)).unwrap();
     simulated(|builder| {
@@ -38,7 +39,7 @@ pub(crate) async fn unplug_process(process: &Process, client: &CuratorClient) {
     until_simulated(async || client.try_session().is_err()).await;
 }
 
-/// Polls a condition until it is true, at most for an hour of simulated time.
+/// Polls a condition until it is true, for at most an hour of simulated time.
 pub(crate) async fn until_simulated(mut condition: impl AsyncFnMut() -> bool) {
     let until = async {
         while !condition().await {

@@ -75,7 +75,7 @@ impl Kind {
         Lock::Exclusive(Arc::new(InterProcessMultiLock::new(client, paths).unwrap()))
     }
 
-    /// A lock that excludes every contender for this one.
+    /// A kind of lock that excludes every contender for a lock of this kind on the same path.
     pub(crate) fn blocker(self) -> Self {
         if self == Self::Read {
             Self::Write
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Whether its owner can re-enter it.
+    /// Whether the owner of such a lock can re-enter it.
     pub(crate) fn is_reentrant(self) -> bool {
         matches!(self, Self::Mutex | Self::Write | Self::Read | Self::Paths)
     }
@@ -220,7 +220,7 @@ impl Held {
         }
     }
 
-    /// Acquires the read lock beside a write lock, for the same owner.
+    /// Acquires the read lock in addition to the write lock, for the same owner.
     pub(crate) async fn read_too(&self) -> Result<Self> {
         let Self::Write(lock, guard) = self else {
             panic!("{self:?} is not a write lock")

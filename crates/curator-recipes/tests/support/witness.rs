@@ -13,13 +13,17 @@ pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    alone: usize,
+    /// The number of exclusive holders, at most one.
+    exclusive: usize,
+    /// The number of holders that share the lock.
     sharing: usize,
     most_sharing: usize,
+    /// All holders so far, in order, and whether each shared the lock.
     held: Vec<(usize, bool)>,
+    /// The number of holds that have ended.
     left: usize,
-    greatest_alone: Option<FencingToken>,
-    greatest_sharing: Option<FencingToken>,
+    greatest_exclusive: Option<FencingToken>,
+    greatest_shared: Option<FencingToken>,
 }
 
 impl Witness {
@@ -32,29 +36,32 @@ impl Witness {
     /// Like [`enter`](Self::enter), for one of several locks of a guard.
     pub(crate) fn enter_with(&self, who: usize, shares: bool, token: FencingToken) {
         let mut seen = self.seen();
-        assert_eq!(seen.alone, 0, "{who} holds while an exclusive holder holds");
+        assert_eq!(
+            seen.exclusive, 0,
+            "{who} holds while an exclusive holder holds"
+        );
         assert!(
             shares || seen.sharing == 0,
             "{who} holds exclusively while others share the lock"
         );
         assert!(
-            seen.greatest_alone < Some(token),
+            seen.greatest_exclusive < Some(token),
             "{who} has token {token} after {:?}",
-            seen.greatest_alone
+            seen.greatest_exclusive
         );
         if shares {
             seen.sharing += 1;
             seen.most_sharing = seen.most_sharing.max(seen.sharing);
             // Shared holders have no order among themselves.
-            seen.greatest_sharing = seen.greatest_sharing.max(Some(token));
+            seen.greatest_shared = seen.greatest_shared.max(Some(token));
         } else {
-            seen.alone += 1;
+            seen.exclusive += 1;
             assert!(
-                seen.greatest_sharing < Some(token),
+                seen.greatest_shared < Some(token),
                 "{who} has token {token} after {:?}",
-                seen.greatest_sharing
+                seen.greatest_shared
             );
-            seen.greatest_alone = Some(token);
+            seen.greatest_exclusive = Some(token);
         }
         seen.held.push((who, shares));
     }
@@ -63,11 +70,11 @@ impl Witness {
     /// released.
     pub(crate) fn leave(&self, shares: bool) {
         let mut seen = self.seen();
-        *(if shares {
-            &mut seen.sharing
+        if shares {
+            seen.sharing -= 1;
         } else {
-            &mut seen.alone
-        }) -= 1;
+            seen.exclusive -= 1;
+        }
         seen.left += 1;
     }
 
@@ -84,7 +91,7 @@ impl Witness {
     /// The number of current holders.
     pub(crate) fn holders(&self) -> usize {
         let seen = self.seen();
-        seen.alone + seen.sharing
+        seen.exclusive + seen.sharing
     }
 
     /// The maximum number of holders that have shared the lock at the same time.
