@@ -39,8 +39,8 @@ impl Cell {
     /// This course with cuts: before and after the first create; or, without a create, after the
     /// first request of each kind.
     ///
-    /// Where the phase has a middle position, it represents the others. One lock represents all
-    /// that recover in the same way.
+    /// If the phase has a middle position, only that position is cut. Of the locks that recover in
+    /// the same way, only one is cut.
     pub(crate) fn with_cuts(self, requests: &Requests) -> Vec<Self> {
         let Course {
             kind,
@@ -72,7 +72,8 @@ impl Cell {
             .collect()
     }
 
-    /// Whether the acquire is cut after it has created its node and before it receives the reply.
+    /// Whether the acquire is cut after it has created its node and before it receives the reply,
+    /// so that it has to search for its node.
     pub(crate) fn finds_its_node(&self) -> bool {
         self.course.phase.creates_a_node()
             && self
@@ -80,23 +81,18 @@ impl Cell {
                 .is_some_and(|cut| cut.is_done && CREATES.contains(&cut.op))
     }
 
-    /// Each fault at each of these requests.
+    /// This course with each fault at each of these requests.
     pub(crate) fn with_faults(self, requests: &Requests) -> Vec<Self> {
         let mut cells = Vec::new();
         for (op, count) in requests {
             for nth in 1..=*count {
-                let faults = Fault::all().filter(|fault| fault.fits(self.course.phase));
-                let strike = |fault| {
-                    Some(Strike {
-                        op: *op,
-                        nth,
-                        fault,
-                    })
-                };
-                cells.extend(faults.map(|fault| Self {
-                    strike: strike(fault),
-                    ..self
-                }));
+                for fault in Fault::all().filter(|fault| fault.fits(self.course.phase)) {
+                    let op = *op;
+                    cells.push(Self {
+                        strike: Some(Strike { op, nth, fault }),
+                        ..self
+                    });
+                }
             }
         }
         cells
@@ -146,11 +142,11 @@ impl Choice {
         self.0.is_empty()
     }
 
-    /// Without a fault: whether the course has selected cells. With a fault: whether this cell is
-    /// selected.
+    /// Whether this cell is selected, or, if it has no strike, whether cells that are derived from
+    /// it may be selected.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         let parts = cell.parts();
-        let may_come = |part: &str| {
+        let may_be_derived = |part: &str| {
             let is_request = part
                 .rsplit_once(' ')
                 .is_some_and(|(_, nth)| nth.parse::<u64>().is_ok());
@@ -160,6 +156,6 @@ impl Choice {
         };
         self.0
             .iter()
-            .all(|part| parts.contains(part) || may_come(part))
+            .all(|part| parts.contains(part) || may_be_derived(part))
     }
 }

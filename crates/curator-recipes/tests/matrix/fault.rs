@@ -40,7 +40,7 @@ impl Fault {
         self != Self::Dropped || phase.has_future()
     }
 
-    /// Whether the test has to act once the server has replied.
+    /// Whether the reply is held back, so that the test can act before the contender receives it.
     pub(crate) fn holds_the_reply(self) -> bool {
         matches!(self, Self::Expired | Self::Dropped)
     }
@@ -81,7 +81,7 @@ impl Strike {
         });
     }
 
-    /// Whether the lost reply belongs to a request that may set a watch.
+    /// Whether this loses the reply to a request that may set a watch.
     pub(crate) fn loses_a_watch(self) -> bool {
         self.fault == Fault::Lost && matches!(self.op, OpCode::GetData | OpCode::GetChildren)
     }

@@ -8,7 +8,7 @@ use super::cells::Cell;
 use super::fault::Fault;
 use super::operation::{Ended, Operation};
 use super::phase::{Course, Phase};
-use super::run::{Finished, arm, in_time, struck};
+use super::run::{Finished, arm, struck, within_bound};
 use super::stage::{ACTOR, BEHIND, Stage};
 use super::terms::{Participant, Terms};
 use super::world::{World, network};
@@ -38,29 +38,34 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     let mut scene = Scene::set(Stage::open(world, course.kind).await, course).await;
     arm(cell, &scene.stage);
     let mut operation = scene.begin();
-    let is_struck = struck(cell, &scene.stage, scene.until_phase_ends(&operation));
-    if !in_time(Instant::now(), "the phase has not ended", is_struck).await {
+    let is_struck = within_bound(
+        Instant::now(),
+        "the phase has not ended",
+        struck(cell, &scene.stage, scene.until_phase_ends(&operation)),
+    )
+    .await;
+    if !is_struck {
         return None;
     }
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
     let begun = Instant::now();
-    let outcome = in_time(
+    let outcome = within_bound(
         begun,
         "the operation has not ended",
         scene.complete_fault(fault, &mut operation),
     )
     .await;
     drop(operation);
-    in_time(begun, "not every participant has led", scene.lead_in_turn()).await;
+    within_bound(begun, "not every participant has led", scene.lead_in_turn()).await;
     let took = begun.elapsed();
-    in_time(
+    within_bound(
         begun,
         "a node or pending work is left",
         scene.stage.check_nothing_is_left(),
     )
     .await;
-    in_time(begun, "the path is not free", scene.stage.check_free()).await;
+    within_bound(begun, "the path is not free", scene.stage.check_free()).await;
     scene.stage.close(strike).await;
     Some(Finished {
         outcome,
@@ -75,12 +80,11 @@ impl Scene {
         let Course {
             phase, position, ..
         } = course;
-        let (before, terms) = (Vec::new(), Terms::default());
         let mut scene = Self {
             course,
             stage,
-            terms,
-            before,
+            terms: Terms::default(),
+            before: Vec::new(),
             actor: None,
             behind: None,
             nodes: 0,
@@ -164,16 +168,13 @@ impl Scene {
         if self.course.ends_waiting() {
             self.stage.until_nodes(|now| now > self.nodes).await;
         } else {
-            for (nth, first) in self
-                .before
-                .iter()
-                .enumerate()
-                .filter(|_| self.course.phase == Phase::TakeOver)
-            {
-                first.latch.close().await.unwrap();
-                if let Some(next) = self.before.get(nth + 1) {
-                    next.latch.leadership().await.unwrap();
-                    self.stage.settle().await;
+            if self.course.phase == Phase::TakeOver {
+                for (nth, first) in self.before.iter().enumerate() {
+                    first.latch.close().await.unwrap();
+                    if let Some(next) = self.before.get(nth + 1) {
+                        next.latch.leadership().await.unwrap();
+                        self.stage.settle().await;
+                    }
                 }
             }
             operation.finished().await;
@@ -214,7 +215,7 @@ impl Scene {
             self.stage.recover(fault == Some(Fault::Lost)).await;
             assert!(
                 !self.latch().has_leadership(),
-                "the participant leads before those ahead of it"
+                "the participant leads before the participants ahead of it"
             );
         }
         let outcome = match phase {
@@ -300,7 +301,7 @@ impl Scene {
         self.stage.until_nodes(|now| now == self.nodes - 1).await;
     }
 
-    /// Lets all participants lead in turn, and leave for good.
+    /// Lets all participants lead one after another, and leave for good.
     async fn lead_in_turn(&mut self) {
         let all = std::mem::take(&mut self.before)
             .into_iter()

@@ -12,18 +12,18 @@
 //! lock while another one holds it exclusively; all other contenders acquire the lock in turn; no
 //! node, watch or pending work is left.
 //!
-//! Only this target injects every fault at every single request of a lock, also at the requests
+//! Only this target injects every fault at every single request of a lock, including the requests
 //! that a lock sends only because of another fault.
 //!
-//! Each cell runs in a [simulation](curator_test::Simulation) of its own, with one server and the
-//! native transport. It therefore sends the same requests in each run, and takes milliseconds. On
-//! real servers (`CURATOR_TEST_SERVER=real`), or if `CURATOR_FAULT_SAMPLE` is set to a number, only
-//! so many cells run, on such a server, through a [`FaultProxy`](curator_test::FaultProxy), with
-//! the transport of all other tests; on real servers, 100 by default.
+//! Each cell runs in a separate [simulation](curator_test::Simulation), with one server and the
+//! native transport. It therefore sends the same requests in each run, and takes milliseconds. If
+//! `CURATOR_FAULT_SAMPLE` is set to a number, only that many cells run: on servers, through a
+//! [`FaultProxy`](curator_test::FaultProxy), with the transport of all other tests. On real servers
+//! (`CURATOR_TEST_SERVER=real`), the default is 100 cells.
 //!
 //! The outcomes are printed. `CURATOR_FAULT_CELL` selects cells by a name, as printed by a failure,
-//! or by parts of one, as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only such
-//! cells are run. `CURATOR_FAULT_SEED` chooses the sample, and the latencies of simulations.
+//! or by parts of a name, as in `mutex / Create2 1` or `mutex / after Create2 1 cut before`: only
+//! matching cells run. `CURATOR_FAULT_SEED` chooses the sample, and the latencies of simulations.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -81,9 +81,9 @@ fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing() {
     };
 
     let courses = run_simulated(&chosen(Cell::courses()), seed);
-    let quiet = Sent::by(&courses);
+    let quiet = Sent::from_results(&courses);
     let cut_courses = run_simulated(&chosen(quiet.cuts()), seed);
-    let cut = Sent::by(&cut_courses).because_of_the_cut(&quiet);
+    let cut = Sent::from_results(&cut_courses).because_of_the_cut(&quiet);
     let cells = chosen([quiet.strikes(), cut.strikes()].concat());
     let after_a_cut = cells.iter().filter(|cell| cell.cut.is_some()).count();
     let number_of_cells = cells.len();
@@ -91,7 +91,7 @@ fn a_fault_at_any_request_ends_in_one_owner_or_an_error_and_leaves_nothing() {
         None => (run_simulated(&cells, seed), "in simulated time".to_owned()),
         Some(size) => {
             let kind = ServerKind::from_environment().unwrap();
-            // Now, in case the run is killed.
+            // Printed before the run, in case it is killed.
             say(&format!(
                 "CURATOR_FAULT_SEED={seed} chooses the cells on {kind} servers"
             ));

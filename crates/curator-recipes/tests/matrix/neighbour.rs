@@ -1,4 +1,4 @@
-//! The other contenders for the lock that a fault strikes.
+//! The other contenders for the lock.
 
 use curator_recipes::client::CuratorClient;
 use tokio::sync::oneshot;
@@ -10,47 +10,48 @@ use crate::support::Witness;
 /// Another contender for the same lock. It holds the lock until `go` is called.
 #[derive(Debug)]
 pub(crate) struct Neighbour {
-    go: Option<oneshot::Sender<()>>,
-    entered: oneshot::Receiver<()>,
+    /// Dropped by `go`.
+    go_tx: Option<oneshot::Sender<()>>,
+    entered_rx: oneshot::Receiver<()>,
     task: JoinHandle<()>,
 }
 
 impl Neighbour {
-    /// Acquires the lock, as `who`.
+    /// Spawns a task that acquires the lock as the contender `who`.
     pub(crate) fn begin(who: usize, lock: Lock, witness: Witness, client: CuratorClient) -> Self {
-        let (go, may_release) = oneshot::channel();
-        let (enter, entered) = oneshot::channel();
+        let (go_tx, go_rx) = oneshot::channel();
+        let (entered_tx, entered_rx) = oneshot::channel();
         let task = tokio::spawn(async move {
             let held = lock.acquire().await.unwrap();
             witness.enter(who, lock.shares(), &held);
-            // The receiver may be gone.
-            let _ = enter.send(());
+            // Fails if the neighbour was dropped.
+            let _ = entered_tx.send(());
             make_round_trips(&client).await;
-            // The end of the channel is the signal.
-            let _ = may_release.await;
+            // Fails, because `go` drops the sender.
+            let _ = go_rx.await;
             witness.leave(lock.shares());
             held.release().await.unwrap();
         });
         Self {
-            go: Some(go),
-            entered,
+            go_tx: Some(go_tx),
+            entered_rx,
             task,
         }
     }
 
     /// Lets the neighbour release the lock, once it has held it.
     pub(crate) fn go(&mut self) {
-        self.go = None;
+        self.go_tx = None;
     }
 
     /// Waits until the neighbour has the lock. Must not be called again.
     pub(crate) async fn entered(&mut self) {
         // `finish` reports a failure.
-        let _ = (&mut self.entered).await;
+        let _ = (&mut self.entered_rx).await;
     }
 
-    /// Waits until the neighbour has held and released the lock. May be dropped and called again,
-    /// until it has returned.
+    /// Waits until the neighbour has held and released the lock. Cancel safe, but must not be
+    /// called again after it has returned.
     pub(crate) async fn finish(&mut self) {
         self.go();
         joined((&mut self.task).await);

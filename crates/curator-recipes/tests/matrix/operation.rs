@@ -31,26 +31,24 @@ pub(crate) enum Waits {
 pub(crate) struct Operation {
     task: JoinHandle<Result<Ended>>,
     /// Closed when the future has ended.
-    ended: watch::Receiver<()>,
+    ended_rx: watch::Receiver<()>,
 }
 
 impl Operation {
     pub(crate) fn spawn(future: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
-        let (running, ended) = watch::channel(());
+        let (ended_tx, ended_rx) = watch::channel(());
         let task = tokio::spawn(async move {
-            let _running = running;
+            let _ended_tx = ended_tx;
             future.await
         });
-        Self { task, ended }
+        Self { task, ended_rx }
     }
 
     /// Acquires the lock, and records for the witness that the contender holds it.
     pub(crate) fn acquire(stage: &Stage, waits: Waits) -> Self {
-        let (lock, enter, janitor) = (
-            stage.lock(),
-            stage.entrance(),
-            stage.actor.janitor().clone(),
-        );
+        let lock = stage.lock();
+        let enter = stage.entrance();
+        let janitor = stage.actor.janitor().clone();
         Self::spawn(async move {
             let held = match waits {
                 Waits::Forever => Some(lock.acquire().await?),
@@ -69,11 +67,13 @@ impl Operation {
         })
     }
 
+    /// Waits until the future has ended.
     pub(crate) async fn finished(&self) {
-        // No value is ever sent.
-        let _closed = self.ended.clone().changed().await;
+        // No value is ever sent: this returns when the sender is dropped.
+        let _closed = self.ended_rx.clone().changed().await;
     }
 
+    /// Waits for the output of the future.
     pub(crate) async fn join(&mut self) -> Result<Ended> {
         joined((&mut self.task).await)
     }

@@ -3,8 +3,8 @@
 use super::support::subjects::Kind;
 
 impl Kind {
-    /// The locks of the matrix. Of locks that send the same requests, only one is here: the
-    /// semaphore mutex sends what a semaphore with one lease sends.
+    /// The locks of the matrix. Only one of the locks that send the same requests is included: the
+    /// semaphore mutex also represents a semaphore with one lease.
     pub(crate) const WITH_FAULTS: [Self; 8] = [
         Self::Mutex,
         Self::SemaphoreMutex,
@@ -16,8 +16,8 @@ impl Kind {
         Self::Locks,
     ];
 
-    /// The lock kind of the `nth` contender ahead, counted from the first. One of two consecutive
-    /// contenders is exclusive.
+    /// The lock kind of the `nth` contender ahead, counted from the first. Of any two consecutive
+    /// contenders, at least one is exclusive.
     pub(crate) fn before(self, nth: usize) -> Self {
         match (self, nth % 2) {
             (Self::Read, 0) | (Self::Write, 1) => Self::Write,
@@ -26,8 +26,8 @@ impl Kind {
         }
     }
 
-    /// Whether the lock's courses are also run with a cut. One lock represents all that recover in
-    /// the same way.
+    /// Whether the lock's courses are also run with a cut. Of the locks that recover in the same
+    /// way, only one is cut.
     pub(crate) fn stands_for_recovery(self) -> bool {
         self != Self::SemaphoreMutex
     }
@@ -40,8 +40,8 @@ named! {
         First => "first",
         /// One contender is ahead, and one is behind.
         Middle => "middle",
-        /// Three contenders are ahead, so that this one starts as a waiter far back, and none is
-        /// behind.
+        /// Three contenders are ahead, and none is behind. So this contender does not watch the
+        /// holder at first.
         Last => "last",
     }
 }
@@ -79,9 +79,9 @@ named! {
         // From here on, the contender holds the lock when the phase begins.
         /// The holder waits for the loss of its lock.
         Loss => "lost",
-        /// The holder writes by a guarded transaction.
+        /// The holder writes with a guarded transaction.
         Transaction => "transaction",
-        /// The holder of the write lock acquires the read lock too.
+        /// The holder of the write lock also acquires the read lock.
         ReadToo => "read beside write",
         /// The holder of the write lock downgrades to a reader.
         Downgrade => "downgrade",
@@ -165,8 +165,8 @@ impl Phase {
         self >= Self::Join
     }
 
-    /// Whether the contender leaves the queue if another contender is ahead.
-    pub(crate) fn gives_up(self) -> bool {
+    /// Whether the acquire ends without the lock if another contender is ahead.
+    pub(crate) fn ends_without_lock(self) -> bool {
         matches!(self, Self::Try | Self::TimeOut)
     }
 
@@ -193,24 +193,19 @@ pub(crate) struct Course {
 impl Course {
     /// All courses.
     pub(crate) fn all() -> Vec<Self> {
-        let phases = |kind| {
-            Phase::all()
-                .filter(move |phase| phase.is_of(kind))
-                .map(move |phase| (kind, phase))
-        };
-        let positions = |(kind, phase): (_, Phase)| {
-            let positions = Position::all().filter(move |position| phase.is_at(*position));
-            positions.map(move |position| Self {
-                kind,
-                phase,
-                position,
-            })
-        };
-        Kind::WITH_FAULTS
-            .into_iter()
-            .flat_map(phases)
-            .flat_map(positions)
-            .collect()
+        let mut courses = Vec::new();
+        for kind in Kind::WITH_FAULTS {
+            for phase in Phase::all().filter(|phase| phase.is_of(kind)) {
+                for position in Position::all().filter(|position| phase.is_at(*position)) {
+                    courses.push(Self {
+                        kind,
+                        phase,
+                        position,
+                    });
+                }
+            }
+        }
+        courses
     }
 
     /// Whether the phase ends while the contender waits for the contenders ahead.

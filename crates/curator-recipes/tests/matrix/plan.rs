@@ -17,8 +17,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// What these cells have sent.
-    pub(crate) fn by(results: &[Result]) -> Self {
+    /// The requests that these cells have sent.
+    pub(crate) fn from_results(results: &[Result]) -> Self {
         Self {
             requests: results
                 .iter()
@@ -43,18 +43,21 @@ impl Sent {
             .collect()
     }
 
-    /// Keeps only the requests that are sent because of a cut. If the acquire has created its node,
-    /// but has not received the reply, these are all requests after the cut: the acquire searches
-    /// for the node with the same kinds of requests that other operations send. Otherwise, these
-    /// are the requests that the uncut course does not send, assuming that the usual requests come
-    /// first.
+    /// Keeps only the requests that are sent because of a cut. `quiet` has the courses without a
+    /// cut. If the acquire has created its node, but has not received the reply, all requests after
+    /// the cut are kept: the acquire searches for the node with the same kinds of requests that
+    /// other operations send. Otherwise, only the requests that the uncut course does not send are
+    /// kept, assuming that the usual requests come first.
     pub(crate) fn because_of_the_cut(mut self, quiet: &Self) -> Self {
         for (cell, requests) in &mut self.requests {
             let quiet = &quiet.requests[&Cell { cut: None, ..*cell }];
-            if let Some(Cut { op: at, .. }) = cell.cut.filter(|_| !cell.finds_its_node()) {
+            if let Some(Cut { op: cut_op, .. }) = cell.cut
+                && !cell.finds_its_node()
+            {
                 for (op, count) in &mut *requests {
-                    // The usual requests, without the one that was cut.
-                    let usual = quiet.get(op).copied().unwrap_or_default() - u64::from(*op == at);
+                    // The usual requests, without the request that was cut.
+                    let usual =
+                        quiet.get(op).copied().unwrap_or_default() - u64::from(*op == cut_op);
                     *count = count.saturating_sub(usual);
                 }
             }
@@ -71,12 +74,12 @@ impl Sent {
     pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
         let lists = [OpCode::GetChildren, OpCode::MultiRead];
         let missing = |requests: &Requests| {
-            let lacks = [
+            let expected = [
                 ("sync", [OpCode::Sync].as_slice()),
                 ("list", &lists),
                 ("handshake", &[OpCode::CreateSession]),
             ];
-            lacks
+            expected
                 .into_iter()
                 .find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op)))
                 .map(|(name, _)| name)
@@ -90,16 +93,19 @@ impl Sent {
             .iter()
             .filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?)))
             .collect();
-        let kinds = Kind::WITH_FAULTS
+        let subjects = Kind::WITH_FAULTS
             .into_iter()
-            .filter(|kind| kind.stands_for_recovery());
-        let subjects = kinds.map(Kind::name).chain(["leader latch"]);
-        let uncut = subjects.filter(|subject| {
-            !found
+            .filter(|kind| kind.stands_for_recovery())
+            .map(Kind::name)
+            .chain(["leader latch"]);
+        for subject in subjects {
+            if !found
                 .iter()
-                .any(|(cell, _)| cell.course.subject() == *subject)
-        });
-        gaps.extend(uncut.map(|subject| format!("{subject}: its acquire is not cut")));
+                .any(|(cell, _)| cell.course.subject() == subject)
+            {
+                gaps.push(format!("{subject}: its acquire is not cut"));
+            }
+        }
         gaps
     }
 
@@ -111,40 +117,38 @@ impl Sent {
             if requests.is_empty() && !phase.may_be_silent() {
                 gaps.push(format!("{cell}: no request is sent"));
             }
-            // A re-entry sends no request.
-            let without = Cell {
+            // A re-entry sends no request: the phase sends only the requests of a release.
+            let release = Cell {
                 course: Course {
                     phase: Phase::Release,
                     ..cell.course
                 },
                 ..*cell
             };
-            if phase == Phase::ReEntry && *requests != self.requests[&without] {
+            if phase == Phase::ReEntry && *requests != self.requests[&release] {
                 gaps.push(format!(
                     "{cell}: {requests:?} are sent, and without it {:?}",
-                    self.requests[&without]
+                    self.requests[&release]
                 ));
             }
         }
-        let what = |cell: &Cell| (cell.course.kind, cell.course.phase, cell.fault());
-        let struck: BTreeSet<_> = self.strikes().iter().map(what).collect();
-        for Course {
-            kind,
-            phase,
-            position,
-        } in self.requests.keys().map(|cell| cell.course)
-        {
-            let fitting = Fault::all().filter(|fault| fault.fits(phase));
-            let missing = fitting.filter(|fault| !struck.contains(&(kind, phase, Some(*fault))));
-            let subject = Course {
-                kind,
-                phase,
-                position,
+        let struck: BTreeSet<_> = self
+            .strikes()
+            .iter()
+            .map(|cell| (cell.course.kind, cell.course.phase, cell.fault()))
+            .collect();
+        for course in self.requests.keys().map(|cell| cell.course) {
+            let Course { kind, phase, .. } = course;
+            for fault in Fault::all().filter(|fault| fault.fits(phase)) {
+                if !struck.contains(&(kind, phase, Some(fault))) {
+                    gaps.push(format!(
+                        "{} / {}: no {}",
+                        course.subject(),
+                        phase.name(),
+                        fault.name()
+                    ));
+                }
             }
-            .subject();
-            gaps.extend(
-                missing.map(|fault| format!("{subject} / {}: no {}", phase.name(), fault.name())),
-            );
         }
         gaps
     }

@@ -40,27 +40,32 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     let mut scene = Scene::set(Stage::open(world, course.kind).await, course).await;
     arm(cell, &scene.stage);
     let mut operation = scene.begin().await;
-    let (stage, others) = (&scene.stage, (&mut scene.before, scene.nodes));
-    if !struck(
+    let is_struck = struck(
         cell,
-        stage,
-        until_phase_ends(course, stage, others, &operation),
+        &scene.stage,
+        until_phase_ends(
+            course,
+            &scene.stage,
+            &mut scene.before,
+            scene.nodes,
+            &operation,
+        ),
     )
-    .await
-    {
+    .await;
+    if !is_struck {
         return None;
     }
     let requests = scene.stage.requests();
     let fault = strike.map(|strike| strike.fault);
-    let struck = Instant::now();
-    let result = in_time(
-        struck,
+    let begun = Instant::now();
+    let result = within_bound(
+        begun,
         "the operation has not ended",
         scene.complete_fault(fault, &mut operation),
     )
     .await;
-    let outcome = in_time(
-        struck,
+    let outcome = within_bound(
+        begun,
         "the contender has not released the lock",
         scene.check_outcome(fault, result),
     )
@@ -68,22 +73,22 @@ pub(crate) async fn run(world: World, cell: Cell) -> Option<Finished> {
     let behind = scene.behind.take();
     let has_been_free = behind.is_some();
     if let Some(mut behind) = behind {
-        in_time(
-            struck,
+        within_bound(
+            begun,
             "the next contender has not had the lock",
             behind.finish(),
         )
         .await;
     }
-    let took = struck.elapsed();
-    in_time(
-        struck,
+    let took = begun.elapsed();
+    within_bound(
+        begun,
         "a node or pending work is left",
         scene.stage.check_nothing_is_left(),
     )
     .await;
     if !has_been_free {
-        in_time(struck, "the lock is not free", scene.stage.check_free()).await;
+        within_bound(begun, "the lock is not free", scene.stage.check_free()).await;
     }
     scene.stage.close(strike).await;
     Some(Finished {
@@ -103,7 +108,7 @@ pub(crate) fn arm(Cell { cut, strike, .. }: Cell, stage: &Stage) {
     }
 }
 
-/// Waits until the faults of this cell have struck; without a strike, also until the phase is
+/// Waits until the faults of this cell have struck, and, without a strike, until the phase is
 /// complete (`until_phase_ends`). Returns false if the request of the strike was not sent.
 pub(crate) async fn struck(
     Cell { cut, strike, .. }: Cell,
@@ -130,8 +135,12 @@ pub(crate) async fn struck(
 }
 
 /// Returns the output of a future that must be ready within [`BOUND`] of `since`.
-pub(crate) async fn in_time<T>(since: Instant, what: &str, future: impl Future<Output = T>) -> T {
-    // Boxed because further futures wrap it.
+pub(crate) async fn within_bound<T>(
+    since: Instant,
+    what: &str,
+    future: impl Future<Output = T>,
+) -> T {
+    // Boxed to keep the enclosing futures small.
     let output =
         tokio::time::timeout(BOUND.saturating_sub(since.elapsed()), Box::pin(future)).await;
     output.unwrap_or_else(|_| panic!("{what} {BOUND:?} after the fault"))
@@ -170,7 +179,7 @@ impl Scene {
         if self.course.ends_waiting() && !is_dropped && fault.is_some() {
             stage.recover(fault == Some(Fault::Lost)).await;
         }
-        if phase.gives_up() && !is_dropped {
+        if phase.ends_without_lock() && !is_dropped {
             operation.finished().await;
         }
         for neighbour in &mut self.before {

@@ -5,12 +5,11 @@ use curator_test::ServerKind;
 use super::cells::Cell;
 use super::support::number;
 
-/// How many cells run on a real server.
+/// How many cells run on a real server by default.
 const SIZE: u64 = 100;
 
 /// How many cells run on a server instead of in simulated time; `None` if all run in simulated
-/// time. The variable `CURATOR_FAULT_SAMPLE`; without it, [`SIZE`] if the tests run on real
-/// servers.
+/// time. `CURATOR_FAULT_SAMPLE` sets the number; on real servers, the default is [`SIZE`].
 pub(crate) fn size() -> Option<usize> {
     let default = if ServerKind::from_environment() == Ok(ServerKind::Real) {
         SIZE

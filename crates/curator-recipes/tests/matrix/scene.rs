@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::neighbour::Neighbour;
 use super::operation::{Ended, Operation, Waits};
 use super::phase::{Course, Phase};
-use super::run::in_time;
+use super::run::within_bound;
 use super::stage::{BEHIND, Stage};
 use super::support::subjects::Held;
 
@@ -47,7 +47,7 @@ impl Scene {
             held: None,
         };
         let stage = &scene.stage;
-        // If a contender is ahead, the first one creates them.
+        // If contenders are ahead, the first of them creates the directories.
         if phase != Phase::NewDirectory && position.before() == 0 {
             stage.create_directories().await;
         }
@@ -76,7 +76,7 @@ impl Scene {
                 neighbour.finish().await;
             }
             scene.before.clear();
-            match in_time(
+            match within_bound(
                 Instant::now(),
                 "the contender has not had the lock",
                 acquiring.join(),
@@ -130,7 +130,8 @@ impl Scene {
                 Operation::spawn(async move { Ok(Ended::Lost(held.lost().await.reason)) })
             }
             Phase::Transaction => {
-                let (held, path) = (self.held(), stage.data_path());
+                let held = self.held();
+                let path = stage.data_path();
                 Operation::spawn(async move {
                     held.transaction()
                         .set_data(path, "new", None)?
@@ -150,11 +151,13 @@ impl Scene {
                 Operation::spawn(async move { held.downgrade().await.map(Ended::Held) })
             }
             Phase::ReEntry => {
-                let (lock, exit, held) = (stage.lock(), stage.exit(), self.held());
+                let lock = stage.lock();
+                let exit = stage.exit();
+                let held = self.held();
                 drop(self.held.take());
                 Operation::spawn(async move {
-                    // `exit` is dropped first, also if the future is dropped. So the witness
-                    // records the end of the hold before the lock is free.
+                    // The tuple drops `exit` before `held`, even if the future is dropped. So the
+                    // witness records the end of the hold before the lock is free.
                     let exit_and_held = (exit, held);
                     let again = lock.enter_again(&exit_and_held.1).await?;
                     assert!(again.is_reentry());
@@ -200,11 +203,13 @@ impl Scene {
     }
 }
 
-/// Waits until the phase is complete. A fault can prevent that.
+/// Waits until the phase is complete, for contenders ahead `before` and a lock that had `nodes`
+/// nodes when the phase began. A fault can prevent that.
 pub(crate) async fn until_phase_ends(
     course: Course,
     stage: &Stage,
-    (before, nodes): (&mut VecDeque<Neighbour>, usize),
+    before: &mut VecDeque<Neighbour>,
+    nodes: usize,
     operation: &Operation,
 ) {
     match course.phase {

@@ -18,8 +18,8 @@ use super::world::World;
 /// The number of servers that cells run on at the same time, each cell alone on its server.
 const SERVERS: usize = 4;
 
-/// The longest time that a cell may take, in its own time: also the clients' start and the
-/// neighbours' turns.
+/// The longest time that a cell may take on its clock, including the start of the clients and the
+/// turns of the neighbours.
 const LIMIT: Duration = BOUND.saturating_add(Duration::from_secs(60));
 
 /// The outcome of a cell whose request was not sent.
@@ -29,7 +29,7 @@ pub(crate) const NOT_SENT: &str = "not sent";
 #[derive(Debug, Clone)]
 pub(crate) struct Result {
     pub(crate) cell: Cell,
-    /// A label for the table; or the failure.
+    /// A label for the table, or the message of the failure.
     pub(crate) outcome: std::result::Result<&'static str, String>,
     pub(crate) requests: Requests,
     pub(crate) took: Duration,
@@ -65,10 +65,11 @@ pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
     spread(cells, SERVERS, open)
 }
 
-/// Runs a cell. Its panic is the failure.
+/// Runs a cell, and reports a panic as its failure.
 fn caught(cell: Cell, runtime: &Runtime, run: impl AsyncFnOnce() -> Option<Finished>) -> Result {
-    let in_time = async { timeout(LIMIT, run()).await };
-    let finished = catch_unwind(AssertUnwindSafe(|| runtime.block_on(in_time)));
+    let finished = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async { timeout(LIMIT, run()).await })
+    }));
     let without = |outcome| Result {
         cell,
         outcome,
@@ -92,8 +93,8 @@ fn caught(cell: Cell, runtime: &Runtime, run: impl AsyncFnOnce() -> Option<Finis
     }
 }
 
-/// Runs all cells on this many threads, each with what `open` returns. The results are in the order
-/// of the cells.
+/// Runs all cells on this many threads. Each thread runs its cells with the closure that `open`
+/// returns. The results are in the order of the cells.
 fn spread<F: FnMut(&Cell) -> Result>(
     cells: &[Cell],
     threads: usize,
@@ -101,7 +102,8 @@ fn spread<F: FnMut(&Cell) -> Result>(
 ) -> Vec<Result> {
     let next = AtomicUsize::new(0);
     let work = || {
-        let (mut run, mut results) = (open(), Vec::new());
+        let mut run = open();
+        let mut results = Vec::new();
         while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
             results.push(run(cell));
         }

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep};
 use super::cells::Requests;
 use super::fault::{LATE, Strike};
 use super::neighbour::{Neighbour, make_round_trips};
-use super::run::in_time;
+use super::run::within_bound;
 use super::support::subjects::{Held, Kind, Lock};
 use super::world::{World, network};
 use crate::support::Witness;
 
-/// The session timeout of the contender. A reply that is [`LATE`] must not end its lease, even on a
-/// machine that is ten times slower: the shortest lease is 0.4 of it.
+/// The session timeout of the contender. A reply that is [`LATE`] must not end the contender's
+/// lease, even on a busy machine: the shortest lease is 0.4 of the session timeout.
 const SESSION: Duration = Duration::from_secs(60);
 /// The operation timeout of the contender.
 const OPERATION: Duration = Duration::from_secs(2);
@@ -29,9 +29,9 @@ pub(crate) const BOUND: Duration = LATE
     .saturating_add(OPERATION)
     .saturating_add(SESSION)
     .saturating_mul(2);
-/// A contender that sends nothing for this long is idle. Its attempts follow each other sooner.
+/// A contender that sends nothing for this long is idle: its retries are at shorter intervals.
 const QUIET: Duration = Duration::from_millis(200);
-/// The pause before an attempt of the contender.
+/// The pause before a retry of the contender.
 const RETRY: Duration = Duration::from_millis(50);
 /// The pause between two polls.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
 
 /// The number of the contender that the fault strikes, for the witness.
 pub(crate) const ACTOR: usize = 100;
-/// The number of the contender behind that one.
+/// The number of the contender behind [`ACTOR`].
 pub(crate) const BEHIND: usize = 101;
 
 /// Whether the contender holds the lock, as the witness sees it.
@@ -90,14 +90,16 @@ impl Stage {
         // Excludes the client's probes and this stage's round trips.
         network!(world, network => network.exempt_path("/"));
         let retries = RetryNTimes::new(40, RETRY).unwrap();
-        // A latch that closes waits for a reply that is [`LATE`].
-        let actor = world.connect_contender(SESSION, |builder| {
-            builder
-                .retry_policy(retries)
-                .close_timeout(SESSION)
-                .operation_timeout(OPERATION)
-        });
-        let (actor, others) = (actor.await, world.connect_others().await);
+        let actor = world
+            .connect_contender(SESSION, |builder| {
+                builder
+                    .retry_policy(retries)
+                    // Longer than [`LATE`], because the close of a latch waits for a late reply.
+                    .close_timeout(SESSION)
+                    .operation_timeout(OPERATION)
+            })
+            .await;
+        let others = world.connect_others().await;
         let path = world.lock_path();
         let lock = kind.lock(&actor, &path);
         Self {
@@ -151,7 +153,8 @@ impl Stage {
     /// Returns a closure that records that the contender has the lock, unless its session was
     /// ended.
     pub(crate) fn entrance(&self) -> impl FnOnce(&Held, bool) + Send + use<> {
-        let (seat, witness) = (Arc::clone(&self.seat), self.witness.clone());
+        let seat = Arc::clone(&self.seat);
+        let witness = self.witness.clone();
         move |held, shares| {
             let mut seat = locked(&seat);
             if seat.ended != Some(held.session_id()) {
@@ -195,7 +198,7 @@ impl Stage {
         self.world.close_session().await;
     }
 
-    /// Whether this was held in the ended session.
+    /// Whether the session of `held` was ended on the server.
     pub(crate) fn has_ended(&self, held: &Held) -> bool {
         self.seat().ended == Some(held.session_id())
     }
@@ -229,7 +232,7 @@ impl Stage {
         loop {
             let sent = self.sent();
             sleep(QUIET).await;
-            // A session receives replies and events in one order.
+            // Replies and events arrive in order, so no earlier event follows this reply.
             let is_answered = self.actor.get_acl("/").await.is_ok();
             if is_answered && self.sent() == sent {
                 return;
@@ -252,13 +255,15 @@ impl Stage {
         self.requests().values().sum()
     }
 
-    /// The contender's requests for the lock, and handshakes: without probes and this stage's round
-    /// trips.
+    /// The contender's requests for the lock and its handshakes, without probes and the round trips
+    /// of [`settle`](Self::settle).
     pub(crate) fn requests(&self) -> Requests {
-        let (requests, handshakes) =
-            network!(self.world, network => (network.requests(), network.handshakes()));
-        let handshakes = Some((OpCode::CreateSession, handshakes)).filter(|(_, count)| *count > 0);
-        requests.into_iter().chain(handshakes).collect()
+        let mut requests = network!(self.world, network => network.requests());
+        let handshakes = network!(self.world, network => network.handshakes());
+        if handshakes > 0 {
+            requests.insert(OpCode::CreateSession, handshakes);
+        }
+        requests
     }
 
     /// Makes some round trips, during which a second holder would be detected.
@@ -325,20 +330,20 @@ impl Stage {
         assert_eq!((self.nodes().await, self.witness.holders()), (0, 0));
     }
 
-    /// Closes the clients. No nodes and no watches should be left before that: a node that was
-    /// created late, or a watch, would end with its session.
+    /// Checks that no nodes and no watches are left, and then closes the clients. After the close,
+    /// a node that was created late, or a watch, would have ended with its session.
     pub(crate) async fn close(self, strike: Option<Strike>) {
         if strike.is_some_and(Strike::loses_a_watch) {
             self.world.free_watches();
         }
         self.settle().await;
         assert_eq!(self.nodes().await, 0, "nodes are left");
-        let no_watch = async {
+        within_bound(Instant::now(), "watches are left on the server", async {
             while self.world.watch_count().await > 0 {
                 sleep(PAUSE).await;
             }
-        };
-        in_time(Instant::now(), "watches are left on the server", no_watch).await;
+        })
+        .await;
         self.actor.close().await.unwrap();
         self.others.close().await.unwrap();
     }

@@ -6,72 +6,74 @@ use curator_recipes::{LeaderLatch, Leadership};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::run::in_time;
+use super::run::within_bound;
 
 /// Checks that no two participants lead at the same time. Clones share the record.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Terms(Arc<Mutex<Noted>>);
+pub(crate) struct Terms(Arc<Mutex<Record>>);
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Record {
     /// All terms that count, each with its participant.
     terms: Vec<(usize, Leadership)>,
     /// The participant whose session was ended on the server, and the zxid of a later write: its
     /// earlier terms do not count.
     ended: Option<(usize, i64)>,
-    /// Describes two terms that were valid at the same time.
-    two: Option<String>,
+    /// A description of two terms that were valid at the same time.
+    overlap: Option<String>,
 }
 
 impl Terms {
-    fn note(&self, who: usize, term: Leadership) {
-        let mut noted = self.noted();
-        if !noted.has_ended(who, &term) {
-            noted.terms.push((who, term));
-            noted.compare();
+    fn add(&self, who: usize, term: Leadership) {
+        let mut record = self.record();
+        if !record.has_ended(who, &term) {
+            record.terms.push((who, term));
+            record.compare();
         }
     }
 
     /// Records that the session of this participant ended on the server, or is about to, before the
     /// write `zxid`.
     pub(crate) fn end(&self, who: usize, zxid: i64) {
-        let mut noted = self.noted();
-        noted.ended = Some((who, zxid));
-        let terms = std::mem::take(&mut noted.terms);
-        noted.terms = terms
+        let mut record = self.record();
+        record.ended = Some((who, zxid));
+        let terms = std::mem::take(&mut record.terms);
+        record.terms = terms
             .into_iter()
-            .filter(|(who, term)| !noted.has_ended(*who, term))
+            .filter(|(who, term)| !record.has_ended(*who, term))
             .collect();
     }
 
     /// Whether this term belongs to the ended session.
     pub(crate) fn has_ended(&self, who: usize, term: &Leadership) -> bool {
-        self.noted().has_ended(who, term)
+        self.record().has_ended(who, term)
     }
 
     /// Whether the session of this participant was ended on the server.
     pub(crate) fn has_ended_session(&self, who: usize) -> bool {
-        self.noted().ended.is_some_and(|(ended, _)| ended == who)
+        self.record().ended.is_some_and(|(ended, _)| ended == who)
     }
 
+    /// Checks all terms so far.
+    ///
     /// # Panics
     ///
     /// If two participants have led at the same time.
     pub(crate) fn check(&self) {
-        let two = {
-            let mut noted = self.noted();
-            noted.compare();
-            noted.two.clone()
+        let overlap = {
+            let mut record = self.record();
+            record.compare();
+            record.overlap.clone()
         };
-        assert_eq!(two, None, "two leaders");
+        assert_eq!(overlap, None, "two leaders");
     }
 
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+    fn record(&self) -> MutexGuard<'_, Record> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Noted {
+impl Record {
     fn has_ended(&self, who: usize, term: &Leadership) -> bool {
         self.ended
             .is_some_and(|(ended, zxid)| who == ended && term.fencing_token().as_i64() < zxid)
@@ -83,7 +85,7 @@ impl Noted {
         for (nth, (who, one)) in self.terms.iter().enumerate() {
             for (other_who, other) in &self.terms[nth + 1..] {
                 if one.is_valid() && other.is_valid() && one.is_valid() {
-                    self.two = Some(format!("{who} and {other_who}: {one:?}, {other:?}"));
+                    self.overlap = Some(format!("{who} and {other_who}: {one:?}, {other:?}"));
                 }
             }
         }
@@ -95,24 +97,29 @@ impl Noted {
 pub(crate) struct Participant {
     pub(crate) who: usize,
     pub(crate) latch: LeaderLatch,
-    noting: JoinHandle<()>,
+    recorder: JoinHandle<()>,
 }
 
 impl Participant {
     pub(crate) fn new(who: usize, latch: LeaderLatch, terms: &Terms) -> Self {
-        let (noted, terms) = (latch.clone(), terms.clone());
-        let noting = tokio::spawn(async move {
-            while let Ok(term) = noted.leadership().await {
-                terms.note(who, term.clone());
+        let recorded = latch.clone();
+        let terms = terms.clone();
+        let recorder = tokio::spawn(async move {
+            while let Ok(term) = recorded.leadership().await {
+                terms.add(who, term.clone());
                 term.lost().await;
             }
         });
-        Self { who, latch, noting }
+        Self {
+            who,
+            latch,
+            recorder,
+        }
     }
 
     /// Waits until the participant leads.
     pub(crate) async fn leads(&self) {
-        in_time(
+        within_bound(
             Instant::now(),
             "the participant does not lead",
             self.latch.leadership(),
@@ -125,6 +132,6 @@ impl Participant {
 /// Drops the latch; the participant leaves if no other handle exists.
 impl Drop for Participant {
     fn drop(&mut self) {
-        self.noting.abort();
+        self.recorder.abort();
     }
 }

@@ -1,5 +1,5 @@
-//! The servers that a cell runs on, and the network before its contender: simulated, or real with a
-//! proxy.
+//! The servers that a cell runs on, and the network between them and the contender: a simulation,
+//! or a server with a proxy.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,24 +31,23 @@ macro_rules! network {
 }
 pub(crate) use network;
 
-/// How long an empty directory stays: longer than any cell takes.
+/// How long an empty container stays: longer than any cell takes.
 const CONTAINER_CHECK: Duration = Duration::from_secs(60 * 60);
 
 /// How many events of a simulation are kept for the report of a failure.
 const EVENTS: usize = 200;
 
 impl World {
-    /// A simulation with this seed, for this cell. To be called in a runtime whose clock is paused.
+    /// A simulation with this seed, for this cell. Must be called in a runtime whose clock is
+    /// paused.
     pub(crate) fn simulated(seed: u64, cell: Cell) -> Self {
         let simulation = Simulation::builder()
             .seed(seed)
             .container_check_interval(CONTAINER_CHECK)
-            .trace_lines(EVENTS);
-        let again =
-            format!("CURATOR_FAULT_CELL='{cell}' cargo test -p curator-recipes --test matrix");
-        let simulation = simulation
+            .trace_lines(EVENTS)
             .command(format!(
-                "{SEED_VARIABLE}={seed} CURATOR_FAULT_SEED={seed} {again}"
+                "{SEED_VARIABLE}={seed} CURATOR_FAULT_SEED={seed} CURATOR_FAULT_CELL='{cell}' \
+                 cargo test -p curator-recipes --test matrix"
             ))
             .start();
         let contender = simulation.process("contender");
@@ -66,7 +65,7 @@ impl World {
         )
     }
 
-    /// For a cell on this server.
+    /// A world for one cell on this server.
     pub(crate) fn on(server: &Rc<TestingServer>) -> Self {
         Self::Server(
             Rc::clone(server),
@@ -77,7 +76,7 @@ impl World {
     /// The path of the cell's lock.
     pub(crate) fn lock_path(&self) -> String {
         match self {
-            // The same in each run.
+            // Constant, so that each run is the same.
             Self::Simulated(..) => "/matrix/lock".to_owned(),
             Self::Server(..) => format!("{}/lock", path("matrix")),
         }
@@ -101,7 +100,7 @@ impl World {
         }
     }
 
-    /// Connects the client of all others.
+    /// Connects the client that all other contenders share.
     pub(crate) async fn connect_others(&self) -> CuratorClient {
         let address = match self {
             Self::Simulated(simulation, _) => simulation.connect_string(),
@@ -146,10 +145,11 @@ impl World {
         }
     }
 
-    /// Cuts the connection after the simulated loss of a single reply, which TCP never loses.
-    /// Otherwise, `zookeeper-client`, which only the clients of a server use, may wait to remove a
-    /// watch on that path for as long as the connection lasts ("after they are freed" in
-    /// docs/upstream.md).
+    /// On a server, cuts the connection, so that `zookeeper-client` removes its watches.
+    ///
+    /// Call this after a single reply was lost, which TCP cannot do: until the connection ends,
+    /// `zookeeper-client` may not remove a watch on the path of that request ("after they are
+    /// freed" in docs/upstream.md). Simulated clients do not use `zookeeper-client`.
     pub(crate) fn free_watches(&self) {
         if let Self::Server(_, proxy) = self {
             proxy.cut();
