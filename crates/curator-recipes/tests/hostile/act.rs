@@ -9,12 +9,12 @@ named! {
         Spoiled => "spoiled",
         /// A length prefix that differs from the frame's length.
         WrongLength => "wrong length",
-        /// An unknown xid, the xid of another request or of an earlier reply, or a reserved one.
+        /// An unknown xid, the xid of another request or of an earlier reply, or a reserved xid.
         WrongXid => "wrong xid",
         WrongZxid => "wrong zxid",
         /// An error code, known or not.
         WrongCode => "wrong code",
-        /// The reply to another request, under this one's header.
+        /// The header of this reply with the body of an earlier reply.
         OtherBody => "other body",
         /// A list that claims to be long.
         LongList => "long list",
@@ -39,37 +39,41 @@ named! {
 }
 
 impl Act {
-    fn any(numbers: &mut Numbers) -> Self {
+    fn random(numbers: &mut Numbers) -> Self {
         Self::all()
             .nth(numbers.below(Self::all().len()))
             .expect("the number is below the number of acts")
     }
 }
 
-/// What a server does on one connection: it behaves correctly until it has sent `at` replies,
-/// performs `act` at the next one, and continues with another interval and act.
+/// What a server does on one connection: it behaves correctly until it has sent `act_at` replies,
+/// performs `act` at the next reply, and continues with another interval and act.
 pub(crate) struct Script {
     pub(crate) numbers: Numbers,
     pub(crate) act: Act,
     /// Reply 0 answers the handshake, reply 1 the client's first ping.
-    pub(crate) at: usize,
+    pub(crate) act_at: usize,
 }
 
 impl Script {
     pub(crate) fn new(mut numbers: Numbers) -> Self {
-        let act = Act::any(&mut numbers);
-        let at = Self::correct_replies(&mut numbers);
-        Self { numbers, act, at }
+        let act = Act::random(&mut numbers);
+        let act_at = Self::correct_replies(&mut numbers);
+        Self {
+            numbers,
+            act,
+            act_at,
+        }
     }
 
     /// Selects the next act on the same connection.
     pub(crate) fn next(&mut self) {
-        self.act = Act::any(&mut self.numbers);
-        self.at += 1 + Self::correct_replies(&mut self.numbers);
+        self.act = Act::random(&mut self.numbers);
+        self.act_at += 1 + Self::correct_replies(&mut self.numbers);
     }
 
-    /// The number of correct replies before an act. A handshake and a probe are a few frames; the
-    /// operations after them are some dozens.
+    /// The number of correct replies before an act. The handshake and the first probe take a few
+    /// replies, the operations a few dozen.
     fn correct_replies(numbers: &mut Numbers) -> usize {
         match numbers.below(4) {
             0 => numbers.below(4),

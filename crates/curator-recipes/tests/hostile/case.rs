@@ -29,59 +29,65 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The longest an operation may take: three attempts, each of which waits for a connection and then
-/// for as many replies as the longest operation needs; doubled for a busy machine. The longest
-/// attempts are those without an operation timeout.
+/// for as many replies as the longest operation needs; doubled for a busy machine. Attempts
+/// without an operation timeout take the longest.
 const BOUND: Duration = Duration::from_secs(20);
-/// For a close, which waits twice for the close timeout.
+/// The longest a close may take: it waits for the close timeout twice.
 const CLOSE_BOUND: Duration = Duration::from_secs(6);
 /// How soon after the last hostile act the client must work again.
 const RECOVERY_BOUND: Duration = Duration::from_secs(60);
 
-/// Runs all operations concurrently against a server whose acts follow from `seed`.
-pub(crate) async fn run(servers: &Handle, good: SocketAddr, seed: u64) -> Survey {
+/// Runs all operations concurrently against a hostile server in front of `upstream`, whose acts
+/// follow from `seed`.
+pub(crate) async fn run(server_runtime: &Handle, upstream: SocketAddr, seed: u64) -> Survey {
     let mut numbers = Numbers(seed);
     let hostile = [1, 1, 2, 3, usize::MAX][numbers.below(5)];
-    let server = HostileServer::start(servers, good, numbers.next(), hostile)
+    let server = HostileServer::start(server_runtime, upstream, numbers.next(), hostile)
         .await
         .unwrap();
     let client = builder(&server, &mut numbers).start().unwrap();
-    let mut ended = Survey::default();
+    let mut survey = Survey::default();
     for (name, took, outcome) in operations(&client, seed).await {
         match outcome {
-            Ok(true) => ended.succeeded += 1,
-            Ok(false) => ended.failed += 1,
-            Err(wrong) => ended.wrong.push(format!("{name} {wrong}")),
+            Ok(true) => survey.succeeded += 1,
+            Ok(false) => survey.failed += 1,
+            Err(wrong) => survey.wrong.push(format!("{name} {wrong}")),
         }
-        ended.longest = ended.longest.max((took, name));
+        survey.longest = survey.longest.max((took, name));
     }
     if hostile != usize::MAX {
         let begun = Instant::now();
         match tokio::time::timeout(RECOVERY_BOUND, recover(&client, seed)).await {
-            Ok(()) => (ended.recovered, ended.longest_recovery) = (1, begun.elapsed()),
-            Err(_) => ended.wrong.push(format!(
+            Ok(()) => {
+                survey.recovered = 1;
+                survey.longest_recovery = begun.elapsed();
+            }
+            Err(_) => survey.wrong.push(format!(
                 "no recovery within {RECOVERY_BOUND:?}: {}",
                 client.health()
             )),
         }
     }
     let begun = Instant::now();
-    // The server decides whether it confirms the close.
+    // The close must end, but may fail: a hostile server need not confirm it.
     let closed = tokio::time::timeout(CLOSE_BOUND, client.close()).await;
-    ended.longest = ended.longest.max((begun.elapsed(), "close"));
+    survey.longest = survey.longest.max((begun.elapsed(), "close"));
     if closed.is_err() {
-        ended
+        survey
             .wrong
             .push(format!("close has not ended within {CLOSE_BOUND:?}"));
     }
     for act in server.acts() {
-        *ended.acts.entry(act.name()).or_default() += 1;
+        *survey.acts.entry(act.name()).or_default() += 1;
     }
-    ended
+    survey
 }
 
 /// Runs a case without hostile acts.
-pub(crate) async fn run_without_acts(servers: &Handle, good: SocketAddr) {
-    let server = HostileServer::start(servers, good, 0, 0).await.unwrap();
+pub(crate) async fn run_without_acts(server_runtime: &Handle, upstream: SocketAddr) {
+    let server = HostileServer::start(server_runtime, upstream, 0, 0)
+        .await
+        .unwrap();
     let client = CuratorClient::builder(server.connect_string())
         .transport(transport())
         .connect()
@@ -131,8 +137,8 @@ fn builder(server: &HostileServer, numbers: &mut Numbers) -> CuratorClientBuilde
     } else {
         builder
     };
-    // Without an operation timeout, the session timeout applies, which does not depend on the
-    // server alone.
+    // Without an operation timeout, the configured or the granted session timeout applies,
+    // whichever is shorter: the server cannot lengthen it.
     if numbers.below(3) == 0 {
         builder
     } else {
@@ -140,8 +146,8 @@ fn builder(server: &HostileServer, numbers: &mut Numbers) -> CuratorClientBuilde
     }
 }
 
-/// For each operation: its name, how long it took, and whether it succeeded; or what should not
-/// have happened.
+/// Runs all operations concurrently. Returns for each its name, how long it took, and whether it
+/// succeeded, or an error if it did not end or panicked.
 async fn operations(
     client: &CuratorClient,
     seed: u64,
@@ -150,8 +156,8 @@ async fn operations(
         let work = operation(name, client.clone(), format!("/hostile/{seed}"));
         tokio::spawn(async move {
             let begun = Instant::now();
-            let ended = tokio::time::timeout(BOUND, work).await;
-            let outcome = ended
+            let outcome = tokio::time::timeout(BOUND, work)
+                .await
                 .map(|done| done.is_ok())
                 .map_err(|_| format!("has not ended within {BOUND:?}"));
             (begun.elapsed(), outcome)
@@ -175,7 +181,7 @@ const NAMES: [&str; 14] = [
     "read",
     "list",
     "watch",
-    "access list",
+    "get and set an ACL",
     "transaction",
     "several reads",
     "delete a tree",
@@ -192,7 +198,7 @@ async fn operation(
     client: CuratorClient,
     root: String,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    const MISSED: &str = "not acquired in time";
+    const TIMED_OUT: &str = "not acquired within the timeout";
     let path = |leaf: &str| format!("{root}-{leaf}");
     let timeout = ACQUIRE_TIMEOUT;
     let sequential = || client.create().with_mode(CreateMode::EphemeralSequential);
@@ -229,7 +235,7 @@ async fn operation(
             let _fired = tokio::time::timeout(Duration::from_millis(100), watch.fired()).await;
             drop(listed?);
         }
-        "access list" => {
+        "get and set an ACL" => {
             let anyone = [Acl::new(Permission::ALL, AuthId::anyone())];
             try_join!(
                 client.get_acl("/zookeeper"),
@@ -238,14 +244,14 @@ async fn operation(
         }
         "transaction" => {
             let path = &path("t");
-            let transaction = client
+            let results = client
                 .transaction()
-                .create(path, "data", CreateMode::Ephemeral)?;
-            let transaction = transaction
+                .create(path, "data", CreateMode::Ephemeral)?
                 .set_data(path, "more", None)?
                 .check(path, None)?
-                .delete(path, None)?;
-            let results = transaction.commit().await?;
+                .delete(path, None)?
+                .commit()
+                .await?;
             assert_eq!(
                 results.len(),
                 4,
@@ -253,7 +259,8 @@ async fn operation(
             );
         }
         "several reads" => {
-            let (session, path) = (client.session().await?, client.resolve("/zookeeper")?);
+            let session = client.session().await?;
+            let path = client.resolve("/zookeeper")?;
             let reads = vec![
                 ReadOperation::Children(path.clone()),
                 ReadOperation::Data(path),
@@ -276,7 +283,7 @@ async fn operation(
         }
         "mutex" => {
             let mutex = InterProcessMutex::new(&client, path("mutex"))?;
-            let guard = mutex.acquire_timeout(timeout).await?.ok_or(MISSED)?;
+            let guard = mutex.acquire_timeout(timeout).await?.ok_or(TIMED_OUT)?;
             let written = guard
                 .transaction()
                 .set_data("/hostile-acl", "x", None)?
@@ -291,7 +298,7 @@ async fn operation(
                 .write()
                 .acquire_timeout_as(&OwnerId::new(), timeout)
                 .await?
-                .ok_or(MISSED)?;
+                .ok_or(TIMED_OUT)?;
             guard.downgrade().await?.release().await?;
         }
         "semaphore" => {
@@ -301,14 +308,14 @@ async fn operation(
                 semaphore
                     .acquire_many_timeout(2, timeout)
                     .await?
-                    .ok_or(MISSED)?,
+                    .ok_or(TIMED_OUT)?,
             );
         }
         _ => {
             let lock = InterProcessMultiLock::new(&client, [path("x"), path("y")])?;
             lock.acquire_timeout(timeout)
                 .await?
-                .ok_or(MISSED)?
+                .ok_or(TIMED_OUT)?
                 .release()
                 .await?;
         }
@@ -316,7 +323,8 @@ async fn operation(
     Ok(())
 }
 
-/// Retries until a lock can be acquired and released. The server behaves correctly by now, or soon.
+/// Retries until a lock can be acquired and released. The server behaves correctly now, or will
+/// after a few more connections.
 async fn recover(client: &CuratorClient, seed: u64) {
     for number in 0.. {
         let mutex =

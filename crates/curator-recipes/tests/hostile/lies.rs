@@ -11,9 +11,10 @@ use super::act::Act;
 use super::reply::{BODY, CODE, EVENT, PING, ZXID, event, framed, int, set_int, spoil, tame};
 use super::server::{Connection, Requests};
 
-/// The most that an endless stream sends at once, and the pause after it. Streams of events send a
-/// tenth of it: 2 MB/s.
+/// The most bytes that an endless stream sends at once. A stream of events sends a tenth of it at
+/// once, or 2 MB/s.
 const STREAM: usize = 100 * 1024;
+/// The pause of an endless stream between two sends.
 const STREAM_PAUSE: Duration = Duration::from_millis(5);
 
 /// Whether the connection continues after an act.
@@ -48,15 +49,12 @@ impl Connection {
             Act::WrongCode => {
                 let any = self.script.numbers.next() as i32;
                 let known = -(self.script.numbers.below(130) as i32);
-                set_int(
-                    &mut reply,
-                    CODE,
-                    if self.script.numbers.below(3) == 0 {
-                        any
-                    } else {
-                        known
-                    },
-                );
+                let code = if self.script.numbers.below(3) == 0 {
+                    any
+                } else {
+                    known
+                };
+                set_int(&mut reply, CODE, code);
             }
             Act::OtherBody => {
                 let other = self.script.numbers.below(self.before.len().max(1));
@@ -162,20 +160,21 @@ impl Connection {
         Ok(Then::Continue)
     }
 
-    /// An unknown xid, the xid of a pending or of an answered request, or a reserved one.
+    /// An unknown xid, the xid of a pending or an answered request, or a reserved xid.
     fn wrong_xid(&mut self) -> i32 {
         let waiting = self.requests().pending.keys().copied().min();
         let any = self.script.numbers.next() as i32;
         let answered = self.before.last().and_then(|reply| int(reply, 0));
-        let special = [EVENT, PING, -4, -8, 0, i32::MAX, i32::MIN];
+        let reserved = [EVENT, PING, -4, -8, 0, i32::MAX, i32::MIN];
         match self.script.numbers.below(4) {
             0 => waiting.unwrap_or(any),
             1 => answered.unwrap_or(any),
-            2 => special[self.script.numbers.below(special.len())],
+            2 => reserved[self.script.numbers.below(reserved.len())],
             _ => any,
         }
     }
 
+    /// An event that may have an unknown type, an unknown state, or an invalid path.
     fn wild_event(&mut self) -> Vec<u8> {
         let numbers = &mut self.script.numbers;
         let kind = if numbers.below(10) == 0 {
@@ -188,7 +187,7 @@ impl Connection {
         } else {
             3
         };
-        let wild: [&[u8]; 9] = [
+        let odd_paths: [&[u8]; 9] = [
             b"",
             b"/",
             b"//",
@@ -199,12 +198,12 @@ impl Connection {
             b"/a/../b",
             &[b'/'; 5000],
         ];
-        let path = wild[numbers.below(wild.len())].to_vec();
-        let is_real = numbers.below(3) > 0;
-        let path = if is_real {
-            self.a_path().unwrap_or(path)
+        let odd_path = odd_paths[numbers.below(odd_paths.len())].to_vec();
+        let has_requested_path = numbers.below(3) > 0;
+        let path = if has_requested_path {
+            self.requested_path().unwrap_or(odd_path)
         } else {
-            path
+            odd_path
         };
         event(kind, state, &path)
     }
@@ -212,17 +211,18 @@ impl Connection {
     /// An event that a server could send.
     fn calm_event(&mut self) -> Vec<u8> {
         let kind = 1 + self.script.numbers.below(4) as i32;
-        let path = self.a_path().unwrap_or_else(|| b"/calm".to_vec());
+        let path = self.requested_path().unwrap_or_else(|| b"/calm".to_vec());
         event(kind, 3, &path)
     }
 
     /// A path from the client's requests.
-    fn a_path(&mut self) -> Option<Vec<u8>> {
+    fn requested_path(&mut self) -> Option<Vec<u8>> {
         let requests = self.requests.lock().unwrap();
         let at = self.script.numbers.below(requests.paths.len().max(1));
         requests.paths.get(at).cloned()
     }
 
+    /// Bytes of another protocol, or random bytes.
     fn garbage(&mut self) -> Vec<u8> {
         let numbers = &mut self.script.numbers;
         match numbers.below(3) {
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// Sends the bytes again and again until the client disconnects.
+    /// Sends the bytes repeatedly until the client disconnects.
     async fn stream(&mut self, bytes: &[u8]) -> io::Result<Then> {
         loop {
             self.send(bytes).await?;

@@ -2,9 +2,9 @@
 //! client works again as soon as its server does.
 //!
 //! A proxy in front of a good server corrupts its replies, at a place and in a way that follow from
-//! a seed. `HOSTILE_CASES` is the number of cases, 400 by default; `HOSTILE_SEED` the first seed,
-//! random by default: with one case, it selects the case to repeat. `HOSTILE_UNLIMITED=1` removes
-//! the limits of memory, for `AddressSanitizer`.
+//! a seed. `HOSTILE_CASES` is the number of cases, 400 by default. `HOSTILE_SEED` is the seed of
+//! the first case, random by default; with `HOSTILE_CASES=1`, it repeats one case.
+//! `HOSTILE_UNLIMITED=1` removes the memory limits, for `AddressSanitizer`.
 //!
 //! Only this target tests replies that no correct server sends, and the memory and panics that they
 //! cause.
@@ -41,7 +41,7 @@ use test_support::transport::transport;
 /// The environment variable that is set in the process with the clients.
 const CLIENTS: &str = "HOSTILE_CLIENTS";
 const SEED: &str = "HOSTILE_SEED";
-/// The number of concurrent cases. Most of them wait.
+/// The number of concurrent cases. At any time, most of them wait for a timeout.
 const CONCURRENT: usize = 32;
 
 #[test]
@@ -74,8 +74,9 @@ fn the_announced_count_of_a_list_is_allocated_without_a_check() {
     if transport() == Transport::Native {
         return process.assert_success();
     }
-    let died_of = process.died_of();
-    let died_of = died_of.expect("the process survived an announced count of two billion names");
+    let died_of = process
+        .died_of()
+        .expect("the process survived an announced count of two billion names");
     assert!(
         died_of.contains("memory allocation of 51539607528 bytes failed"),
         "{died_of}"

@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use test_support::environment::{number, say};
 
 /// The process's limit for writable memory, in bytes: an allocation beyond it fails, which ends the
-/// process. Stacks count, and most of their memory is never used.
+/// process. Thread stacks count in full, although most of their memory is never used.
 const MOST_MEMORY: u64 = 1 << 30;
 
 /// Whether the memory of the process has limits. `AddressSanitizer` reserves terabytes of
@@ -36,18 +36,20 @@ pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Counts of panics by message and place. Panics of `zookeeper-client` are contained.
+/// The number of panics at each place. Panics in `zookeeper-client` are counted, but permitted.
 pub(crate) type Panics = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// Starts counting panics.
 pub(crate) fn count_panics() -> Panics {
-    let (panics, report) = (Panics::default(), panic::take_hook());
+    let panics = Panics::default();
+    let default_hook = panic::take_hook();
     let counted = Arc::clone(&panics);
     panic::set_hook(Box::new(move |info| {
         let place = info.location().map_or_else(
             || "somewhere".to_owned(),
             |at| format!("{}:{}", at.file(), at.line()),
         );
+        // Without the directory of the registry.
         let name = place
             .rsplit_once("/src/index.crates.io-")
             .map_or(&*place, |(_, place)| place);
@@ -58,7 +60,7 @@ pub(crate) fn count_panics() -> Panics {
             *count == 1
         };
         if is_first {
-            report(info);
+            default_hook(info);
         }
     }));
     panics
@@ -68,20 +70,19 @@ pub(crate) fn count_panics() -> Panics {
 pub(crate) struct Limited(Output);
 
 impl Limited {
-    /// Runs one test in a process with these variables.
+    /// Runs one test in a process with these variables, and prints its results.
     pub(crate) fn run(test: &str, variables: &[(&str, u64)]) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command
+        let output = Command::new(env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
-            .stdin(Stdio::null());
-        command.envs(
-            variables
-                .iter()
-                .map(|(name, value)| (name, value.to_string())),
-        );
-        let output = command.output().unwrap();
-        let lines = String::from_utf8_lossy(&output.stdout);
-        lines
+            .stdin(Stdio::null())
+            .envs(
+                variables
+                    .iter()
+                    .map(|(name, value)| (name, value.to_string())),
+            )
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout)
             .lines()
             .filter(|line| line.starts_with("hostile"))
             .for_each(say);

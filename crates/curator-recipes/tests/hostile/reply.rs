@@ -6,24 +6,25 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::Numbers;
 
-/// The xids of events and of pings.
+/// The xid of events.
 pub(crate) const EVENT: i32 = -1;
+/// The xid of pings.
 pub(crate) const PING: i32 = -2;
-/// Offsets of the fields of a reply's header: xid, zxid, error code; then the body of that kind of
-/// request.
+/// Offsets in a reply: the header consists of xid, zxid and error code; the body depends on the
+/// kind of request.
 pub(crate) const ZXID: usize = 4;
 pub(crate) const CODE: usize = 12;
 pub(crate) const BODY: usize = 16;
 /// The length of a node's stat, in bytes.
 const STAT: usize = 68;
 /// The longest list length that is sent. `zookeeper-client` allocates the announced length, which
-/// ends the process if it is some hundred million or more:
+/// ends the process if it is some hundred million or more: see the test
 /// `the_announced_count_of_a_list_is_allocated_without_a_check`.
 const LONGEST_LIST: i32 = 1 << 20;
 /// The longest frame that this proxy reads from a well-behaved client or server.
 const LONGEST_FRAME: usize = 1 << 21;
 
-/// The next frame, without its length.
+/// Reads the next frame. Returns it without its length.
 pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let length = stream.read_u32().await? as usize;
     if length > LONGEST_FRAME {
@@ -34,7 +35,7 @@ pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Res
     Ok(frame)
 }
 
-/// Prepends the length.
+/// The payload with its length prepended.
 pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes(), payload].concat()
 }
@@ -98,6 +99,7 @@ pub(crate) fn tame(op: i32, reply: &mut [u8]) {
     }
 }
 
+/// Lowers the length of the list at this offset if it is too long. Returns the resulting length.
 fn lower(reply: &mut [u8], at: usize) -> Option<i32> {
     let count = int(reply, at)?.min(LONGEST_LIST);
     set_int(reply, at, count);
@@ -108,16 +110,18 @@ fn lower(reply: &mut [u8], at: usize) -> Option<i32> {
 fn tame_reads(reply: &mut [u8]) {
     let mut at = BODY;
     while let Some(op) = int(reply, at) {
+        // The header of a result: the kind of request, `done`, and an error code.
         if reply.get(at + 4).is_none_or(|done| *done != 0) {
             return;
         }
         at += 9;
-        let skip = |at: usize| Some(at + 4 + usize::try_from(int(reply, at)?.max(0)).ok()?);
         match op {
-            4 => match skip(at) {
-                Some(end) => at = end + STAT,
+            // getData: the data and the stat.
+            4 => match int(reply, at) {
+                Some(length) => at += 4 + usize::try_from(length.max(0)).unwrap_or(0) + STAT,
                 None => return,
             },
+            // getChildren: the names.
             8 => {
                 let Some(count) = lower(reply, at) else {
                     return;
@@ -130,6 +134,7 @@ fn tame_reads(reply: &mut [u8]) {
                     }
                 }
             }
+            // An error code.
             _ => at += 4,
         }
     }

@@ -16,7 +16,7 @@ use super::act::{Act, Script};
 use super::lies::Then;
 use super::reply::{framed, int, read_frame};
 
-/// Listens until it is dropped; the drop closes its connections.
+/// Accepts connections until it is dropped, and closes them on drop.
 #[derive(Debug)]
 pub(crate) struct HostileServer {
     address: SocketAddr,
@@ -40,7 +40,8 @@ impl HostileServer {
         hostile: usize,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?.into_std()?;
-        let (address, done) = (listener.local_addr()?, Arc::default());
+        let address = listener.local_addr()?;
+        let done = Arc::default();
         let acts = Arc::clone(&done);
         let task = runtime.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else {
@@ -86,15 +87,16 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    fn note(&mut self, request: &[u8]) {
+    fn record(&mut self, request: &[u8]) {
         let (Some(xid), Some(op)) = (int(request, 0), int(request, 4)) else {
             return;
         };
         self.pending.insert(xid, op);
         let path =
             int(request, 8).and_then(|length| request.get(12..12 + usize::try_from(length).ok()?));
-        if let Some(path) =
-            path.filter(|path| path.first() == Some(&b'/') && self.paths.len() < 100)
+        if let Some(path) = path
+            && path.first() == Some(&b'/')
+            && self.paths.len() < 100
         {
             self.paths.push(path.to_vec());
         }
@@ -108,7 +110,7 @@ pub(super) struct Connection {
     acts: Arc<Mutex<Vec<Act>>>,
     /// Earlier replies.
     pub(super) before: Vec<Vec<u8>>,
-    /// A reply held back until after the next one.
+    /// A reply that is held back until after the next reply.
     pub(super) late: Option<Vec<u8>>,
 }
 
@@ -158,7 +160,7 @@ impl Connection {
             } else {
                 int(&reply, 0).and_then(|xid| self.requests().pending.remove(&xid))
             };
-            if count == self.script.at {
+            if count == self.script.act_at {
                 let act = self.script.act;
                 self.acts.lock().unwrap().push(act);
                 match self.act(act, reply.clone(), op).await? {
@@ -169,6 +171,7 @@ impl Connection {
             } else {
                 self.send(&framed(&reply)).await?;
             }
+            // Not this reply, if it is the reply that was just held back.
             if let Some(late) = self.late.take_if(|late| *late != reply) {
                 self.send(&framed(&late)).await?;
             }
@@ -190,7 +193,7 @@ async fn forward_requests(
     loop {
         let request = read_frame(&mut from_client).await?;
         if !std::mem::take(&mut is_handshake) {
-            requests.lock().unwrap().note(&request);
+            requests.lock().unwrap().record(&request);
         }
         to_server.write_all(&framed(&request)).await?;
     }

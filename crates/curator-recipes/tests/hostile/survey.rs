@@ -13,8 +13,8 @@ use super::process::{Panics, descriptors, has_memory_limit};
 use test_support::environment::say;
 use test_support::environment::status;
 
-/// The most memory, in KiB, that the process uses beyond its initial memory. An endless frame is
-/// buffered until about a second after its session ends: these frames are the larger part.
+/// The most memory, in KiB, that the process may use beyond its initial memory. Most of it is
+/// endless frames, each of which is buffered until about a second after its session ends.
 const MOST_RESIDENT: u64 = 400 << 10;
 
 /// The results of one case, or of many.
@@ -22,15 +22,17 @@ const MOST_RESIDENT: u64 = 400 << 10;
 pub(crate) struct Survey {
     cases: u64,
     took: Duration,
-    /// Operations that succeeded and failed.
+    /// The number of operations that succeeded.
     pub(crate) succeeded: usize,
+    /// The number of operations that ended with an error.
     pub(crate) failed: usize,
     pub(crate) acts: BTreeMap<&'static str, usize>,
     /// The longest operation and its duration.
     pub(crate) longest: (Duration, &'static str),
-    /// Cases in which everything worked again once the server behaved.
+    /// The number of clients that worked again once their server behaved correctly.
     pub(crate) recovered: u64,
     pub(crate) longest_recovery: Duration,
+    /// The resident memory before the cases, and its maximum, in KiB.
     resident: (u64, u64),
     /// The failures.
     pub(crate) wrong: Vec<String>,
@@ -39,7 +41,7 @@ pub(crate) struct Survey {
 impl Survey {
     /// Runs one case for each seed.
     pub(crate) async fn take(
-        servers: &Handle,
+        server_runtime: &Handle,
         good: &EmbeddedServer,
         mut seeds: Range<u64>,
         concurrent: usize,
@@ -48,10 +50,11 @@ impl Survey {
             resident: (status("VmRSS"), 0),
             ..Self::default()
         };
-        let (begun, address) = (Instant::now(), good.address());
-        // What the first client starts stays in the process, such as the I/O thread. So the counts
-        // start after this case.
-        case::run_without_acts(servers, address).await;
+        let begun = Instant::now();
+        let address = good.address();
+        // The first client starts things that stay in the process, such as the I/O thread. So tasks
+        // and descriptors are counted after this case.
+        case::run_without_acts(server_runtime, address).await;
         let before = (Handle::current().metrics().num_alive_tasks(), descriptors());
         let mut running = JoinSet::new();
         loop {
@@ -59,8 +62,9 @@ impl Survey {
                 && let Some(seed) = seeds.next()
             {
                 say(&format!("begin {seed}"));
-                let servers = servers.clone();
-                running.spawn(async move { (seed, case::run(&servers, address, seed).await) });
+                let server_runtime = server_runtime.clone();
+                running
+                    .spawn(async move { (seed, case::run(&server_runtime, address, seed).await) });
             }
             match running.join_next().await {
                 Some(ended) => {
@@ -74,15 +78,16 @@ impl Survey {
         survey.took = begun.elapsed();
         survey.resident.1 = status("VmHWM");
         let now = || (Handle::current().metrics().num_alive_tasks(), descriptors());
-        // All clients are closed, and have released their tasks and descriptors.
-        let gone = async {
+        // All clients are closed, and must release their tasks and descriptors.
+        let released = tokio::time::timeout(DEFAULT_TIMEOUT, async {
             while now().0 > before.0 || now().1 > before.1 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-        };
-        if tokio::time::timeout(DEFAULT_TIMEOUT, gone).await.is_err() {
+        })
+        .await;
+        if released.is_err() {
             survey.wrong.push(format!(
-                "(tasks, descriptors) were {before:?}, and are {:?} at the end",
+                "(tasks, descriptors) were {before:?}, and are {:?} after all cases",
                 now()
             ));
         }
@@ -123,8 +128,8 @@ impl Survey {
         say(&format!(
             "hostile servers: {cases} cases in {took:.0?}; {done} hostile acts: {acts:?}"
         ));
-        let ((time, what), [before, most]) =
-            (longest, [resident.0, resident.1].map(|memory| memory >> 10));
+        let (time, what) = longest;
+        let [before, most] = [resident.0, resident.1].map(|memory| memory >> 10);
         say(&format!(
             "hostile servers: {succeeded} operations succeeded, {failed} ended with an error; the longest took \
              {time:.1?} ({what}); {recovered} clients recovered, the slowest within {longest_recovery:.1?}; \
