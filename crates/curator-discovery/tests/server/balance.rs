@@ -32,7 +32,8 @@ fn services(cache: &curator_discovery::ServiceCache) -> ServiceDiscover<String> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balancer() {
-    let (client, base) = (connected().await, path("balance"));
+    let client = connected().await;
+    let base = path("balance");
     let a = registered(&client, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let mut changes = services(&cache);
@@ -63,7 +64,8 @@ async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balance
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_its_connection() {
-    let (client, base) = (connected().await, path("balance-same"));
+    let client = connected().await;
+    let base = path("balance-same");
     let services_of_all = discovery(&client, &base);
     soon(services_of_all.publish(&instance("a").service_type(ServiceType::Static)))
         .await
@@ -105,17 +107,13 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_or_ended_cache_removes_all_services_only_with_when_stale_empty() {
-    let ((proxy, client), others, base) = (
-        behind_proxy().await,
-        connected().await,
-        path("balance-stale"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("balance-stale");
     let _a = registered(&others, &base, "a").await;
     let [cache, other] = [(); 2].map(|()| discovery(&client, &base).start_cache("orders").unwrap());
-    let (mut kept, mut emptied) = (
-        services(&cache),
-        services(&cache.clone().when_stale(WhenStale::Empty)),
-    );
+    let mut kept = services(&cache);
+    let mut emptied = services(&cache.clone().when_stale(WhenStale::Empty));
     let mut emptied_before_the_end = services(&other.clone().when_stale(WhenStale::Empty));
     for changes in [&mut kept, &mut emptied, &mut emptied_before_the_end] {
         assert_eq!(next(changes).await, "a at 10.0.0.7:8080");
@@ -139,7 +137,8 @@ async fn a_stale_or_ended_cache_removes_all_services_only_with_when_stale_empty(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balancer() {
-    let (client, base) = (connected().await, path("balance-spring"));
+    let client = connected().await;
+    let base = path("balance-spring");
     let of_spring = |status: &str| {
         let mut payload = ZookeeperInstance::new("app-1", "orders");
         payload
@@ -165,11 +164,9 @@ async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balanc
 async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
     /// More than a cache reads in the first request for instances.
     const INSTANCES: usize = 20;
-    let ((proxy, client), others, base) = (
-        behind_proxy().await,
-        connected().await,
-        path("balance-loading"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("balance-loading");
     let mut registrations = Vec::new();
     for number in 0..INSTANCES {
         registrations.push(registered(&others, &base, &format!("i{number}")).await);

@@ -42,7 +42,9 @@ async fn next(events: &mut ServiceEvents) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cache_events_report_added_changed_and_removed_instances() {
-    let (client, others, base) = (connected().await, connected().await, path("cache"));
+    let client = connected().await;
+    let others = connected().await;
+    let base = path("cache");
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
     assert_eq!(
         (cache.name(), soon(cache.ready()).await.unwrap().len()),
@@ -83,11 +85,10 @@ async fn cache_events_report_added_changed_and_removed_instances() {
 /// Curator only logs invalid JSON: CURATOR-574, CURATOR-452.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances() {
-    let (client, base) = (connected().await, path("cache-garbage"));
-    let (_a, b) = (
-        registered(&client, &base, "a").await,
-        format!("{base}/orders/b"),
-    );
+    let client = connected().await;
+    let base = path("cache-garbage");
+    let _a = registered(&client, &base, "a").await;
+    let b = format!("{base}/orders/b");
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     soon(cache.ready()).await.unwrap();
     let mut events = cache.events();
@@ -123,7 +124,8 @@ async fn a_cache_reports_a_node_with_invalid_json_and_keeps_the_other_instances(
 async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     /// More events than the cache keeps for a consumer.
     const MANY: usize = 1_100;
-    let (client, base) = (connected().await, path("cache-slow"));
+    let client = connected().await;
+    let base = path("cache-slow");
     let _a = registered(&client, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     assert_eq!(soon(cache.caught_up()).await.unwrap().len(), 1);
@@ -131,7 +133,8 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     for first in (0..MANY).step_by(100) {
         let mut create = client.transaction();
         for number in first..first + 100 {
-            let (id, node) = (format!("n{number}"), format!("{base}/orders/n{number}"));
+            let id = format!("n{number}");
+            let node = format!("{base}/orders/n{number}");
             create = create
                 .create(
                     &node,
@@ -164,8 +167,9 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
-    let ((proxy, client), others, base) =
-        (behind_proxy().await, connected().await, path("cache-stale"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("cache-stale");
     let _a = registered(&others, &base, "a").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let empty = cache.clone().when_stale(WhenStale::Empty);
@@ -197,7 +201,8 @@ async fn a_cut_off_cache_becomes_stale_and_keeps_or_hides_its_instances() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_chooses_by_its_strategy_and_offers_no_drained_instance() {
-    let (client, base) = (connected().await, path("provider"));
+    let client = connected().await;
+    let base = path("provider");
     let a = registered(&client, &base, "a").await;
     let _b = registered(&client, &base, "b").await;
     let _c = registered(&client, &base, "c").await;
@@ -228,7 +233,8 @@ async fn a_provider_chooses_by_its_strategy_and_offers_no_drained_instance() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_that_fails_is_skipped_and_one_that_is_registered_again_is_not() {
-    let (client, base) = (connected().await, path("rest"));
+    let client = connected().await;
+    let base = path("rest");
     let a = registered(&client, &base, "a").await;
     let _b = registered(&client, &base, "b").await;
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
@@ -255,7 +261,8 @@ async fn an_instance_that_fails_is_skipped_and_one_that_is_registered_again_is_n
 /// The node is replaced as after a lost session: deleted and created in one transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provider_keeps_it() {
-    let (client, base) = (connected().await, path("replaced"));
+    let client = connected().await;
+    let base = path("replaced");
     let services = discovery(&client, &base);
     for id in ["a", "b", "c", "d", "e"] {
         soon(services.publish(&instance(id).service_type(ServiceType::Static)))
@@ -268,7 +275,8 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
     let found = sticky.instance().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let reader = std::thread::spawn({
-        let (cache, is_over) = (cache.clone(), Arc::clone(&is_over));
+        let cache = cache.clone();
+        let is_over = Arc::clone(&is_over);
         move || {
             let mut vanished = 0;
             while !is_over.load(Ordering::Relaxed) {
@@ -298,7 +306,9 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
 
 #[tokio::test]
 async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
-    let (client, others, base) = (connected().await, connected().await, path("ended"));
+    let client = connected().await;
+    let others = connected().await;
+    let base = path("ended");
     let _a = registered(&others, &base, "a").await;
     let services = discovery(&client, &base);
     let too_large = services
@@ -331,10 +341,8 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
         soon(cache.state().wait_for(|state| *state == CacheState::Ended))
             .await
             .unwrap();
-        let (kept, hidden) = (
-            cache.instances(),
-            cache.clone().when_stale(WhenStale::Empty).instances(),
-        );
+        let kept = cache.instances();
+        let hidden = cache.clone().when_stale(WhenStale::Empty).instances();
         assert_eq!([kept.state(), hidden.state()], [CacheState::Ended; 2]);
         assert!(
             kept.get("a").is_some() && hidden.is_empty(),
@@ -353,7 +361,8 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
 #[tokio::test]
 async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync_finds_the_permission()
  {
-    let (client, base) = (connected().await, path("cache-denied"));
+    let client = connected().await;
+    let base = path("cache-denied");
     let _a = registered(&client, &base, "a").await;
     let service = format!("{base}/orders");
     let permit = async |permissions| {
@@ -407,7 +416,8 @@ impl tracing::Subscriber for AskingSubscriber {
 /// Neither the cache nor its log may hold a lock while it logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
-    let (client, base) = (connected().await, path("cache-asked"));
+    let client = connected().await;
+    let base = path("cache-asked");
     let _a = registered(&client, &base, "a").await;
     client
         .create()
@@ -441,7 +451,8 @@ async fn a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
 #[tokio::test]
 async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
     const MARKER: &str = "sw0rdfish";
-    let (client, base) = (connected().await, path("foreign-data"));
+    let client = connected().await;
+    let base = path("foreign-data");
     let _a = registered(&client, &base, "a").await;
     let services = discovery(&client, &base);
     let typed = services.with_payload::<ZookeeperInstance>();
@@ -455,10 +466,8 @@ async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
         let json = format!(r#"{{"name":"orders","id":"b","serviceType":"{value}"}}"#);
         client.set_data(&node, &json, None).await.unwrap();
         // A cache does not log similar failures again.
-        let (raw_cache, cache) = (
-            services.start_cache("orders").unwrap(),
-            typed.start_cache("orders").unwrap(),
-        );
+        let raw_cache = services.start_cache("orders").unwrap();
+        let cache = typed.start_cache("orders").unwrap();
         let log = listener();
         let caught_up = async {
             (

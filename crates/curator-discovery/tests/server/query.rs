@@ -16,7 +16,8 @@ use crate::support::{
 
 #[tokio::test]
 async fn registered_instances_are_found() {
-    let (client, base) = (connected().await, path("services"));
+    let client = connected().await;
+    let base = path("services");
     let services = discovery(&client, &base);
     assert_eq!(soon(services.names()).await.unwrap(), [""; 0]);
     assert!(soon(services.instances("orders")).await.unwrap().is_empty());
@@ -49,8 +50,9 @@ async fn registered_instances_are_found() {
 
 #[tokio::test]
 async fn a_query_lists_once_reads_each_instance_and_omits_those_deleted_meanwhile() {
-    let ((proxy, client), others, base) =
-        (behind_proxy().await, connected().await, path("meanwhile"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("meanwhile");
     let a = registered(&others, &base, "a").await;
     let _b = registered(&others, &base, "b").await;
     proxy.reset_counts();
@@ -72,7 +74,9 @@ async fn a_query_lists_once_reads_each_instance_and_omits_those_deleted_meanwhil
 /// Java writes sequential instances, with a sequence number after the id.
 #[tokio::test]
 async fn invalid_and_unreadable_nodes_hide_no_instance_of_a_query_or_a_cache() {
-    let (client, others, base) = (connected().await, connected().await, path("garbage"));
+    let client = connected().await;
+    let others = connected().await;
+    let base = path("garbage");
     let services = discovery(&client, &base);
     let json = instance("a")
         .service_type(ServiceType::DynamicSequential)
@@ -131,7 +135,9 @@ async fn invalid_and_unreadable_nodes_hide_no_instance_of_a_query_or_a_cache() {
 /// at a reconnect: CURATOR PR 2.
 #[tokio::test]
 async fn a_permanent_instance_stays_until_it_is_removed() {
-    let (client, others, base) = (connected().await, connected().await, path("permanent"));
+    let client = connected().await;
+    let others = connected().await;
+    let base = path("permanent");
     let services = discovery(&client, &base);
     // A container, which belongs to no session, is overwritten.
     let create = client
@@ -171,7 +177,8 @@ async fn publish_and_remove_are_retried_after_a_lost_request_or_reply() {
     type Fault = fn(&FaultProxy, OpCode);
     let faults: [Fault; 2] = [FaultProxy::cut_before_request, FaultProxy::cut_before_reply];
     for fault in faults {
-        let ((proxy, client), base) = (behind_proxy().await, path("lost-answers"));
+        let (proxy, client) = behind_proxy().await;
+        let base = path("lost-answers");
         let services = discovery(&client, &base);
         let permanent = |port| {
             instance("a")
@@ -213,7 +220,8 @@ async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_a
             .connection_timeout(Duration::from_secs(1))
             .retry_policy(policy)
     };
-    let (others, base) = (connected().await, path("publish-outcome"));
+    let others = connected().await;
+    let base = path("publish-outcome");
     others
         .create()
         .creating_parent_containers()
@@ -222,10 +230,8 @@ async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_a
         .unwrap();
     for (op, port) in [(OpCode::Create2, 1), (OpCode::SetData, 2)] {
         let (proxy, client) = behind_proxy_with(options).await;
-        let (services, permanent) = (
-            discovery(&client, &base),
-            instance("a").service_type(ServiceType::Permanent),
-        );
+        let services = discovery(&client, &base);
+        let permanent = instance("a").service_type(ServiceType::Permanent);
         proxy.hold_nth_reply(op, 1);
         let publishing = tokio::spawn(async move { services.publish(&permanent.port(port)).await });
         soon(proxy.wait_for_reply(op, 1)).await.unwrap();
@@ -247,7 +253,8 @@ async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_a
 
 #[tokio::test]
 async fn the_service_type_decides_between_register_and_publish() {
-    let (client, base) = (connected().await, path("types"));
+    let client = connected().await;
+    let base = path("types");
     let services = discovery(&client, &base);
     let is_refused = |error: DiscoveryError, wanted: &str| matches!(&error, DiscoveryError::Invalid(InvalidInstance::ServiceType { operation, .. }) if *operation == wanted);
     for service_type in [
@@ -284,7 +291,8 @@ async fn the_service_type_decides_between_register_and_publish() {
 
 #[tokio::test]
 async fn a_service_may_have_more_instances_than_the_client_may_have_requests_in_flight() {
-    let (client, base) = (connected().await, path("few-requests"));
+    let client = connected().await;
+    let base = path("few-requests");
     let services = discovery(&client, &base);
     let static_instance =
         |number: usize| instance(&format!("i{number}")).service_type(ServiceType::Static);
@@ -308,11 +316,9 @@ async fn a_service_may_have_more_instances_than_the_client_may_have_requests_in_
 
 #[tokio::test]
 async fn publish_does_not_overwrite_an_instance_that_is_registered_meanwhile() {
-    let ((proxy, client), others, base) = (
-        behind_proxy().await,
-        connected().await,
-        path("publish-race"),
-    );
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("publish-race");
     let permanent = instance("a").service_type(ServiceType::Permanent).port(1);
     proxy.hold_nth_reply(OpCode::Exists, 1);
     let services = discovery(&client, &base);

@@ -15,8 +15,9 @@ use crate::support::{
 /// instance once more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
-    let ((proxy, client), others, base) =
-        (behind_proxy().await, connected().await, path("reconnect"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("reconnect");
     let registration = registered(&client, &base, "a").await;
     let cache = discovery(&others, &base).start_cache("orders").unwrap();
     let before = soon(cache.ready()).await.unwrap().get("a").unwrap().clone();
@@ -54,7 +55,9 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_session_replaces_the_node_once() {
-    let ((proxy, client), others, base) = (behind_proxy().await, connected().await, path("lost"));
+    let (proxy, client) = behind_proxy().await;
+    let others = connected().await;
+    let base = path("lost");
     let registration = registered(&client, &base, "a").await;
     let before = client.session().await.unwrap();
     // Do not count the transaction that the client sends on each new connection: it checks the
@@ -81,10 +84,8 @@ async fn a_lost_session_replaces_the_node_once() {
     // A transaction replaces the old node. If the old session ends first, the transaction fails,
     // and the node is created.
     let count = |op| requests.get(&op).copied().unwrap_or_default();
-    let (plain, replaced) = (
-        count(OpCode::Create) + count(OpCode::Create2),
-        count(OpCode::Multi),
-    );
+    let plain = count(OpCode::Create) + count(OpCode::Create2);
+    let replaced = count(OpCode::Multi);
     assert!(
         (1..=2).contains(&(plain + replaced)) && plain <= 1 && replaced <= 1,
         "{requests:?}"
@@ -95,7 +96,8 @@ async fn a_lost_session_replaces_the_node_once() {
 /// Curator's `start` swallows the errors of ZooKeeper, and relies on the next reconnect.
 #[tokio::test]
 async fn a_refused_registration_reports_its_error_and_succeeds_once_permitted() {
-    let (client, base) = (connected().await, path("refused"));
+    let client = connected().await;
+    let base = path("refused");
     let acl = |permissions| [Acl::new(permissions, AuthId::anyone())];
     client
         .create()

@@ -53,7 +53,8 @@ pub(crate) fn set_int(bytes: &mut [u8], at: usize, value: i32) {
 
 /// Encodes an event as a server does.
 pub(crate) fn event(kind: i32, state: i32, path: &[u8]) -> Vec<u8> {
-    let (zxid, code) = (7_i64, 0_i32);
+    let zxid = 7_i64;
+    let code = 0_i32;
     let parts: [&[u8]; 6] = [
         &EVENT.to_be_bytes(),
         &zxid.to_be_bytes(),

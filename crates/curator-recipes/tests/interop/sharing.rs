@@ -61,7 +61,8 @@ impl Peer {
 /// their nodes.
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let lock = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> {
         Arc::new((peer.mutex)(client, path))
     };
@@ -84,8 +85,10 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
 /// Two programs of the peer and two acquires of one of our clients share a queue, and each waits
 /// for the one before.
 pub(crate) async fn stand_in_one_queue(peer: &Peer) {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
-    let (mut a, mut b) = (peer.start("a", server), peer.start("b", server));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
+    let mut a = peer.start("a", server);
+    let mut b = peer.start("b", server);
     let client = client(server).await;
     let mutex = (peer.mutex)(&client, &path);
 
@@ -118,7 +121,8 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
 /// The lock of a killed program passes to our mutex when its session ends, and a killed waiter is
 /// skipped.
 pub(crate) async fn killed_programs_give_way(peer: &Peer) {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let proxy = FaultProxy::start(server.address()).unwrap();
     let [mut holder, mut waiter] =
         ["holder", "waiter"].map(|name| (peer.start)(name, &proxy.connect_string()));
@@ -143,12 +147,11 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
 
 /// As [`killed_programs_give_way`], with the roles exchanged.
 pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let mut agent = peer.start("agent", server);
-    let (holder, waiter) = (
-        CrashableClient::connect(server).await,
-        CrashableClient::connect(server).await,
-    );
+    let holder = CrashableClient::connect(server).await;
+    let waiter = CrashableClient::connect(server).await;
     let [held, waited_for] = [&holder, &waiter].map(|session| (peer.mutex)(&session.client, &path));
 
     let guard = held.acquire().await.unwrap();

@@ -33,7 +33,9 @@ pub(crate) async fn take_turns(
     theirs: impl Fn(usize, &str, u64) -> JoinHandle<usize>,
     ours: impl Fn(CuratorClient, String, Numbers) -> JoinHandle<usize>,
 ) {
-    let (server, log, mut seeds) = (TestingServer::shared().await, unique_path("log"), seed());
+    let server = TestingServer::shared().await;
+    let log = unique_path("log");
+    let mut seeds = seed();
     let first = client(server).await;
     first.create().for_path(&log, "").await.unwrap();
     let guard = lock(&first, path).acquire().await.unwrap();

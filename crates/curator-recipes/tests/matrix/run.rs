@@ -205,7 +205,8 @@ impl Scene {
         fault: Option<Fault>,
         result: Option<Result<Ended>>,
     ) -> &'static str {
-        let (phase, stage) = (self.course.phase, &self.stage);
+        let phase = self.course.phase;
+        let stage = &self.stage;
         let outcome = match result {
             None => "dropped",
             Some(Ok(Ended::Held(held))) if stage.has_ended(&held) => {

@@ -9,7 +9,8 @@ use crate::support::{connected, discovery, instance, path, registered, soon};
 
 #[tokio::test]
 async fn an_instance_is_updated_and_drained_and_deregistered() {
-    let (client, base) = (connected().await, path("update"));
+    let client = connected().await;
+    let base = path("update");
     let services = discovery(&client, &base);
     let registration = registered(&client, &base, "a").await;
     let now = async || {
@@ -48,7 +49,8 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
 
 #[tokio::test]
 async fn an_update_with_another_id_or_name_is_refused() {
-    let (client, base) = (connected().await, path("other"));
+    let client = connected().await;
+    let base = path("other");
     let registration = registered(&client, &base, "a").await;
     for update in [instance("b"), ServiceInstance::new("bills").id("a")] {
         let error = registration.update(update).await.unwrap_err();
@@ -74,7 +76,9 @@ async fn an_update_with_another_id_or_name_is_refused() {
 
 #[tokio::test]
 async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_session_ends() {
-    let (one, other, base) = (connected().await, connected().await, path("taken"));
+    let one = connected().await;
+    let other = connected().await;
+    let base = path("taken");
     let first = registered(&one, &base, "a").await;
     let second = discovery(&other, &base)
         .register(instance("a").port(9090))
@@ -112,7 +116,8 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
 
 #[tokio::test]
 async fn an_instance_can_be_drained_after_refused_updates() {
-    let (client, base) = (connected().await, path("refused-update"));
+    let client = connected().await;
+    let base = path("refused-update");
     let small = ServiceInstance::with_payload("orders", "small".to_owned()).id("a");
     let registration = discovery(&client, &base).register(small).unwrap();
     soon(registration.registered()).await.unwrap();
@@ -138,7 +143,8 @@ async fn an_instance_can_be_drained_after_refused_updates() {
 
 #[tokio::test]
 async fn of_concurrent_updates_the_last_begun_wins() {
-    let (client, base) = (connected().await, path("order"));
+    let client = connected().await;
+    let base = path("order");
     let registration = registered(&client, &base, "a").await;
     let updates = (1..=50).map(|port| registration.update(instance("a").port(port)));
     for done in soon(futures_util::future::join_all(updates)).await {

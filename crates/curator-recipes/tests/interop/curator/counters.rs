@@ -23,7 +23,9 @@ async fn value(client: &CuratorClient, path: &str) -> i64 {
 
 #[tokio::test]
 async fn both_languages_add_to_the_same_number() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("counter"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("counter");
     let number = DistributedAtomicLong::new(&client, &path).unwrap();
     assert_eq!(java.ask(&format!("add {path} -5")).await, "ok true 0 -5");
     let added = soon(number.add(1 << 40)).await.unwrap();
@@ -40,7 +42,9 @@ async fn both_languages_add_to_the_same_number() {
 
 #[tokio::test]
 async fn concurrent_additions_of_both_languages_are_each_counted_once() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("counter-both"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("counter-both");
     let number = DistributedAtomicLong::new(&client, &path).unwrap();
     let of_java = async {
         for _ in 0..20 {
@@ -109,11 +113,10 @@ async fn overtake<T>(
 /// attempts. The first in the queue is delayed by a held listing of the queue.
 #[tokio::test]
 async fn promoted_additions_of_both_languages_wait_for_each_other() {
-    let (path, client) = (unique_path("counter-promoted"), ours().await);
-    let (lock, number) = (
-        format!("{path}-lock"),
-        DistributedAtomicLong::new(&client, &path).unwrap(),
-    );
+    let path = unique_path("counter-promoted");
+    let client = ours().await;
+    let lock = format!("{path}-lock");
+    let number = DistributedAtomicLong::new(&client, &path).unwrap();
     // A contender's first listing, which is held below, follows the create of its node only if the
     // directory exists.
     client.create().for_path(&lock, "").await.unwrap();
@@ -159,17 +162,20 @@ async fn promoted_additions_of_both_languages_wait_for_each_other() {
 /// first write. The recipe takes this for a write of another client, and adds again.
 #[tokio::test]
 async fn after_a_lost_reply_java_adds_twice_and_we_do_not() {
-    let (client, server) = (ours().await, TestingServer::shared().await);
+    let client = ours().await;
+    let server = TestingServer::shared().await;
     let proxy = || FaultProxy::start(server.address()).unwrap();
 
-    let (javas_proxy, path) = (proxy(), unique_path("counter-lost-java"));
+    let javas_proxy = proxy();
+    let path = unique_path("counter-lost-java");
     let mut java = java_at(&javas_proxy.connect_string(), LONG).await;
     assert_eq!(java.ask(&format!("add {path} 1")).await, "ok true 0 1");
     javas_proxy.cut_before_reply(OpCode::SetData);
     assert_eq!(java.ask(&format!("add {path} 1")).await, "ok true 2 3");
     assert_eq!(value(&client, &path).await, 3);
 
-    let (our_proxy, path) = (proxy(), unique_path("counter-lost-ours"));
+    let our_proxy = proxy();
+    let path = unique_path("counter-lost-ours");
     let cut_off = connect(&our_proxy.connect_string(), LONG).await;
     let number = DistributedAtomicLong::new(&cut_off, &path).unwrap();
     soon(number.add(1)).await.unwrap();

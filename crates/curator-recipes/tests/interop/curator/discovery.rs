@@ -29,7 +29,9 @@ fn instance<P>(id: &str, instance: ServiceInstance<P>) -> ServiceInstance<P> {
 
 #[tokio::test]
 async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
-    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let client = ours().await;
+    let mut java = java().await;
+    let base = unique_path("services");
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     assert_eq!(
         java.ask(&format!("service-register {base} text orders a zone-a"))
@@ -80,7 +82,9 @@ async fn an_instance_that_java_registers_is_found_with_the_same_bytes() {
 
 #[tokio::test]
 async fn java_finds_the_instances_that_we_register() {
-    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let client = ours().await;
+    let mut java = java().await;
+    let base = unique_path("services");
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     let text = services
         .register(instance(
@@ -132,7 +136,9 @@ async fn java_finds_the_instances_that_we_register() {
 /// them.
 #[tokio::test]
 async fn the_sequential_instances_of_java_are_found() {
-    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let client = ours().await;
+    let mut java = java().await;
+    let base = unique_path("services");
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     assert_eq!(
         java.ask(&format!(
@@ -158,7 +164,9 @@ async fn the_sequential_instances_of_java_are_found() {
 /// What other programs write; each with the same result in Java and here.
 #[tokio::test]
 async fn java_and_we_read_unusual_json_in_the_same_way() {
-    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let client = ours().await;
+    let mut java = java().await;
+    let base = unique_path("services");
     let services = ServiceDiscovery::new(&client, &base)
         .unwrap()
         .with_payload::<String>();
@@ -204,7 +212,9 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
 
 #[tokio::test]
 async fn a_drained_instance_is_not_offered_by_java() {
-    let (client, mut java, base) = (ours().await, java().await, unique_path("services"));
+    let client = ours().await;
+    let mut java = java().await;
+    let base = unique_path("services");
     let services = ServiceDiscovery::new(&client, &base).unwrap();
     let [a, b] = ["a", "b"].map(|id| {
         services

@@ -71,11 +71,9 @@ struct Election {
 
 impl Election {
     async fn begin(recipe: Recipe, failure: Failure) -> Self {
-        let (server, client, path) = (
-            TestingServer::shared().await,
-            ours().await,
-            unique_path("failover"),
-        );
+        let server = TestingServer::shared().await;
+        let client = ours().await;
+        let path = unique_path("failover");
         let observer = recipe.observe(&client, &path);
         let [javas_network, our_network] =
             [(); 2].map(|()| FaultProxy::start(server.address()).unwrap());

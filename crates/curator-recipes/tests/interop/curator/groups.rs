@@ -57,9 +57,12 @@ async fn agree(
 
 #[tokio::test]
 async fn both_languages_see_the_same_members_of_a_group() {
-    let (client, path) = (ours().await, unique_path("group"));
-    let (mut one, mut other) = (java().await, java().await);
-    let (one_id, other_id) = (one.name().to_owned(), other.name().to_owned());
+    let client = ours().await;
+    let path = unique_path("group");
+    let mut one = java().await;
+    let mut other = java().await;
+    let one_id = one.name().to_owned();
+    let other_id = other.name().to_owned();
     let [one_id, other_id] = [&*one_id, &*other_id];
     let a = join(&client, &path, "a", "1").await;
     assert_eq!(one.ask(&format!("member {path} 2")).await, "ok");

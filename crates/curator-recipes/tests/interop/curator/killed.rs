@@ -14,7 +14,8 @@ use crate::{ours::CrashableClient, still_waits::still_waits};
 async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends() {
     let client = ours().await;
     for (kind, [our_queue, _], ours) in KINDS {
-        let (mut java, (path, first)) = (java().await, paths(kind));
+        let mut java = java().await;
+        let (path, first) = paths(kind);
         assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");
         let waiting = waiting(ours.acquire(client.clone(), path));
         until_contends(&client, &format!("{first}{our_queue}"), id(&client)).await;
@@ -26,9 +27,11 @@ async fn a_lock_of_any_kind_goes_to_us_when_the_java_session_that_holds_it_ends(
 
 #[tokio::test]
 async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_is_lost() {
-    let (server, mut java) = (TestingServer::shared().await, java().await);
+    let server = TestingServer::shared().await;
+    let mut java = java().await;
     for (kind, [_, javas_queue], ours) in KINDS {
-        let (crashable, (path, first)) = (CrashableClient::connect(server).await, paths(kind));
+        let crashable = CrashableClient::connect(server).await;
+        let (path, first) = paths(kind);
         let client = &crashable.client;
         let guard = ours
             .acquire(client.clone(), path.clone())
@@ -49,13 +52,12 @@ async fn our_lock_of_any_kind_goes_to_java_when_our_session_ends_and_our_guard_i
 
 #[tokio::test]
 async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
-    let (server, holder, path) = (
-        TestingServer::shared().await,
-        ours().await,
-        unique_path("killed"),
-    );
+    let server = TestingServer::shared().await;
+    let holder = ours().await;
+    let path = unique_path("killed");
     let crashable = CrashableClient::connect(server).await;
-    let (mut first, mut last) = (java().await, java().await);
+    let mut first = java().await;
+    let mut last = java().await;
     let guard = mutex(&holder, &path).acquire().await.unwrap();
     first.send(&format!("acquire mutex {path}"));
     until_waits(&path, first.id()).await;

@@ -83,7 +83,8 @@ pub(super) fn paths(kind: &str) -> (String, String) {
 
 #[tokio::test]
 async fn a_lock_of_any_kind_is_handed_over_from_java_to_us_and_back() {
-    let (client, mut java) = (ours().await, java().await);
+    let client = ours().await;
+    let mut java = java().await;
     for (kind, [our_queue, javas_queue], side) in KINDS {
         let (path, first) = paths(kind);
         assert_eq!(java.ask(&format!("acquire {kind} {path}")).await, "ok true");

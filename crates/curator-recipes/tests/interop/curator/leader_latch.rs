@@ -80,13 +80,15 @@ impl Participant {
 /// Each leader leaves, and all rejoin at the end.
 #[tokio::test]
 async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
-    let (path, client) = (unique_path("latch-turns"), ours().await);
+    let path = unique_path("latch-turns");
+    let client = ours().await;
     let observer = LeaderObserver::observe_latch(&client, &path).unwrap();
     let mut queue = VecDeque::new();
     for number in 0..EACH {
         let session = java().await;
         queue.push_back(Participant::Java(session));
-        let (client, id) = (ours().await, format!("ours-{number}"));
+        let client = ours().await;
+        let id = format!("ours-{number}");
         let latch = LeaderLatch::builder(&client, unique_path("unused"))
             .unwrap()
             .start();
@@ -120,7 +122,8 @@ async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
 
 #[tokio::test]
 async fn the_other_language_leads_after_the_session_of_the_leader_is_lost() {
-    let (path, client) = (unique_path("latch-lost"), ours().await);
+    let path = unique_path("latch-lost");
+    let client = ours().await;
     let mut java = java().await;
     assert_eq!(java.ask(&format!("latch {path}")).await, "ok");
     assert_eq!(java.ask("event").await, "ok leader");

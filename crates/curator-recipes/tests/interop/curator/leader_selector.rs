@@ -16,7 +16,9 @@ const TAKE_OVERS: usize = 20;
 /// Each leader is interrupted, and all rejoin at the end.
 #[tokio::test]
 async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
-    let (path, client, mut java) = (unique_path("selector"), ours().await, java().await);
+    let path = unique_path("selector");
+    let client = ours().await;
+    let mut java = java().await;
     let observer = LeaderObserver::observe_selector(&client, &path).unwrap();
     assert_eq!(java.ask(&format!("select {path}")).await, "ok");
     assert_eq!(java.ask("event").await, "ok leader");

@@ -34,7 +34,9 @@ pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProc
 #[tokio::test]
 async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     let [a, b] = [unique_path("a"), unique_path("b")];
-    let (client, other, mut java) = (ours().await, ours().await, java().await);
+    let client = ours().await;
+    let other = ours().await;
+    let mut java = java().await;
     let first = InterProcessMutex::new(&client, &a)
         .unwrap()
         .acquire()

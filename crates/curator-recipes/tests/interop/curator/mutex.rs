@@ -38,9 +38,12 @@ async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes()
 
 #[tokio::test]
 async fn both_languages_list_the_same_participants_in_the_same_order() {
-    let (client, path) = (ours().await, unique_path("mutex"));
+    let client = ours().await;
+    let path = unique_path("mutex");
     let lock = InterProcessMutex::new(&client, &path).unwrap();
-    let (mut first, mut second, third) = (java().await, java().await, ours().await);
+    let mut first = java().await;
+    let mut second = java().await;
+    let third = ours().await;
     assert_eq!(first.ask(&format!("acquire mutex {path}")).await, "ok true");
     let waiting = waiting_for(&mutex(&third, &path));
     until_children(&client, &path, 2).await;

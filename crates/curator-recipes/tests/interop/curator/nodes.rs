@@ -58,9 +58,11 @@ async fn until_present(node: &PersistentNode) -> ZPath {
 
 #[tokio::test]
 async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
-    let (client, dir) = (ours().await, unique_path("caches"));
+    let client = ours().await;
+    let dir = unique_path("caches");
     client.create().for_path(&dir, "root").await.unwrap();
-    let (mut watching, mut java) = (java().await, java().await);
+    let mut watching = java().await;
+    let mut java = java().await;
     assert_eq!(watching.ask(&format!("cache {dir}")).await, "ok");
     assert_eq!(
         watching.ask("event").await,
@@ -104,7 +106,9 @@ async fn javas_cache_sees_our_persistent_node_and_our_cache_sees_javas() {
 
 #[tokio::test]
 async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_deletion() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("taken"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("taken");
     assert_eq!(java.ask(&format!("persist {path} javas")).await, "ok");
     assert_eq!(java.ask("event").await, format!("ok created {path}"));
     let node = PersistentNode::builder(&client, &path)
@@ -128,7 +132,9 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
 /// Java adopts any node: it overwrites the data, and deletes the node when it closes.
 #[tokio::test]
 async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("adopted"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("adopted");
     let node = PersistentNode::builder(&client, &path)
         .unwrap()
         .data("ours")

@@ -90,8 +90,11 @@ async fn read_and_write(
 
 #[tokio::test]
 async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
-    let (client, other, path) = (ours().await, ours().await, unique_path("read-write"));
-    let (mut writer, mut reader) = (java().await, java().await);
+    let client = ours().await;
+    let other = ours().await;
+    let path = unique_path("read-write");
+    let mut writer = java().await;
+    let mut reader = java().await;
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     writer.send(&format!("acquire write {path}"));
     until_waits(&path, writer.id()).await;
@@ -121,12 +124,10 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
 
 #[tokio::test]
 async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
-    let (client, reading, mut java, path) = (
-        ours().await,
-        ours().await,
-        java().await,
-        unique_path("downgrade"),
-    );
+    let client = ours().await;
+    let reading = ours().await;
+    let mut java = java().await;
+    let path = unique_path("downgrade");
     assert_eq!(java.ask(&format!("acquire write {path}")).await, "ok true");
     let writer = waiting_for(&write(&client, &path));
     until_waits(&path, id(&client)).await;
@@ -176,7 +177,9 @@ async fn our_writer_that_downgrades_keeps_javas_writer_out() {
 
 #[tokio::test]
 async fn readers_of_the_other_language_share_the_lock_with_a_downgraded_writer() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("downgrade"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("downgrade");
     let guard = lock(&client, &path)
         .write()
         .acquire()
@@ -207,12 +210,10 @@ async fn readers_of_the_other_language_share_the_lock_with_a_downgraded_writer()
 
 #[tokio::test]
 async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
-    let (client, other, mut java, path) = (
-        ours().await,
-        ours().await,
-        java().await,
-        unique_path("read-write"),
-    );
+    let client = ours().await;
+    let other = ours().await;
+    let mut java = java().await;
+    let path = unique_path("read-write");
     let ours = lock(&client, &path);
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");

@@ -101,7 +101,8 @@ impl Replica {
             REPLICA,
             format!("{} {connect_string} {path} {id}", recipe.verb()),
         );
-        let ((answer, answers), (event, events)) = (unbounded_channel(), unbounded_channel());
+        let (answer, answers) = unbounded_channel();
+        let (event, events) = unbounded_channel();
         let program = Program::start(command, move |line| {
             if let Some(words) = line.strip_prefix(ANSWER) {
                 answer.send(words.trim().to_owned()).is_ok()

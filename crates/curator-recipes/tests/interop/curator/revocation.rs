@@ -12,7 +12,9 @@ use super::{
 
 #[tokio::test]
 async fn java_releases_its_mutex_on_our_revocation_request() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("revoked");
     let mutex: Arc<dyn InterProcessLock> =
         Arc::new(InterProcessMutex::new(&client, &path).unwrap());
     assert_eq!(java.ask(&format!("revocable {path}")).await, "ok");
@@ -29,11 +31,11 @@ async fn java_releases_its_mutex_on_our_revocation_request() {
 
 #[tokio::test]
 async fn our_mutex_is_released_on_a_revocation_request_of_java() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("revoked"));
-    let (mut asking, mutex) = (
-        self::java().await,
-        InterProcessMutex::new(&client, &path).unwrap(),
-    );
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("revoked");
+    let mut asking = self::java().await;
+    let mutex = InterProcessMutex::new(&client, &path).unwrap();
     let guard = mutex.acquire().await.unwrap();
     java.send(&format!("acquire mutex {path}"));
     until_waits(&path, java.id()).await;

@@ -31,11 +31,9 @@ fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease
 
 #[tokio::test]
 async fn eight_sessions_never_hold_more_leases_than_the_limit() {
-    let (client, path, holders) = (
-        ours().await,
-        unique_path("semaphore"),
-        unique_path("holders"),
-    );
+    let client = ours().await;
+    let path = unique_path("semaphore");
+    let holders = unique_path("holders");
     client.create().for_path(&holders, "").await.unwrap();
     let all_leases = InterProcessSemaphoreV2::new(&client, &path, NUMBER)
         .unwrap()
@@ -45,14 +43,16 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     let mut seeds = seed();
     let mut sessions = Vec::new();
     for _ in 0..4 {
-        let (session, seed) = (java().await, seeds.next() >> 1);
+        let session = java().await;
+        let seed = seeds.next() >> 1;
         session.send(&format!("leases {path} {NUMBER} {holders} {CYCLES} {seed}"));
         sessions.push(session);
     }
     let mut tasks = Vec::new();
     for _ in 0..4 {
         let holders = holders.clone();
-        let (client, seed) = (ours().await, Numbers(seeds.next()));
+        let client = ours().await;
+        let seed = Numbers(seeds.next());
         let semaphore = InterProcessSemaphoreV2::new(&client, &path, NUMBER).unwrap();
         tasks.push(tokio::spawn(async move {
             leases(client, semaphore, &holders, seed).await
@@ -136,7 +136,9 @@ async fn most_children(client: CuratorClient, path: String, done: Arc<AtomicBool
 
 #[tokio::test]
 async fn each_language_waits_for_a_lease_of_the_other() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("semaphore"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("semaphore");
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 2).unwrap();
     assert_eq!(java.ask(&format!("lease {path} 2 2")).await, "ok true");
     assert!(semaphore.try_acquire().await.unwrap().is_none());
@@ -176,7 +178,9 @@ async fn each_language_waits_for_a_lease_of_the_other() {
 
 #[tokio::test]
 async fn the_number_of_leases_can_be_changed_from_either_language() {
-    let (client, path, count) = (ours().await, unique_path("semaphore"), unique_path("count"));
+    let client = ours().await;
+    let path = unique_path("semaphore");
+    let count = unique_path("count");
     let (mut holder, mut java, mut other) = (java().await, java().await, java().await);
     let number = SharedCount::new(&client, &count, 1).unwrap();
     let semaphore =
@@ -228,7 +232,9 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
 
 #[tokio::test]
 async fn each_language_receives_a_count_that_the_other_sets() {
-    let (client, mut java, path) = (ours().await, java().await, unique_path("count"));
+    let client = ours().await;
+    let mut java = java().await;
+    let path = unique_path("count");
     let count = SharedCount::new(&client, &path, 1).unwrap();
     let mut changes = count.changes();
     assert_eq!(soon(changes.next()).await.unwrap().unwrap().value, 1);

@@ -13,7 +13,8 @@ fn mutex(client: &CuratorClient, path: &str) -> InterProcessMutex {
 
 #[tokio::test]
 async fn go_zookeepers_lock_fails_on_a_foreign_child_and_leaves_its_node_in_the_queue() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let mut go = start("go", &server.connect_string());
     let client = client(server).await;
     let mutex = mutex(&client, &path);
@@ -38,7 +39,8 @@ async fn go_zookeepers_lock_fails_on_a_foreign_child_and_leaves_its_node_in_the_
 
 #[tokio::test]
 async fn go_zookeepers_lock_fails_when_its_connection_breaks_and_leaves_its_node_in_the_queue() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut go = start("go", &proxy.connect_string());
     let client = client(server).await;
@@ -60,7 +62,8 @@ async fn go_zookeepers_lock_fails_when_its_connection_breaks_and_leaves_its_node
 
 #[tokio::test]
 async fn go_zookeepers_lock_neither_releases_nor_acquires_after_its_session_has_ended() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let proxy = FaultProxy::start(server.address()).unwrap();
     let mut go = start("go", &proxy.connect_string());
     let client = client(server).await;

@@ -43,7 +43,8 @@ async fn the_lock_of_our_lost_session_goes_to_go_zookeeper() {
 
 #[tokio::test]
 async fn go_zookeepers_lock_waits_for_a_mutex_with_kazoos_names_but_not_the_other_way_round() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let mut go = start("go", &server.connect_string());
     let client = client(server).await;
     let mutex = InterProcessMutex::compatible_with_kazoo(&client, &path).unwrap();

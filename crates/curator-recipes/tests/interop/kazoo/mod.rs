@@ -19,9 +19,7 @@ fn start(name: &str, connect_string: &str) -> Agent {
 /// A server, and two clients named `a` and `b`.
 async fn two_clients() -> (TestingServer, Agent, Agent) {
     let server = TestingServer::start().await.unwrap();
-    let (a, b) = (
-        start("a", &server.connect_string()),
-        start("b", &server.connect_string()),
-    );
+    let a = start("a", &server.connect_string());
+    let b = start("b", &server.connect_string());
     (server, a, b)
 }

@@ -32,7 +32,8 @@ fn like_kazoo(client: &CuratorClient, path: &str) -> InterProcessMutex {
 
 /// Whether kazoo's lock of this kind waits for ours, and ours for kazoo's.
 async fn waits(kind: &str, lock: Ours) -> (bool, bool) {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let mut kazoo = start("kazoo", &server.connect_string());
     let client = client(server).await;
     let lock = lock(&client, &path);
@@ -115,7 +116,8 @@ async fn the_lock_of_our_lost_session_goes_to_kazoo() {
 
 #[tokio::test]
 async fn kazoos_semaphore_counts_the_directories_of_ours_as_leases() {
-    let (server, path) = (TestingServer::shared().await, unique_path("lock"));
+    let server = TestingServer::shared().await;
+    let path = unique_path("lock");
     let mut kazoo = start("kazoo", &server.connect_string());
     let client = client(server).await;
     let semaphore = InterProcessSemaphoreV2::new(&client, &path, 1).unwrap();
