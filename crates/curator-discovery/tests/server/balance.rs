@@ -66,11 +66,11 @@ async fn a_drained_deregistered_or_unusable_instance_is_removed_from_the_balance
 async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_its_connection() {
     let client = connected().await;
     let base = path("balance-same");
-    let services_of_all = discovery(&client, &base);
-    soon(services_of_all.publish(&instance("a").service_type(ServiceType::Static)))
+    let discovery = discovery(&client, &base);
+    soon(discovery.publish(&instance("a").service_type(ServiceType::Static)))
         .await
         .unwrap();
-    let cache = services_of_all.start_cache("orders").unwrap();
+    let cache = discovery.start_cache("orders").unwrap();
     let found = soon(cache.caught_up())
         .await
         .unwrap()
@@ -79,8 +79,10 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
         .clone();
     let mut changes = services(&cache);
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
-    let replace = client.transaction().delete(&found.path, None).unwrap();
-    let replace = replace
+    let replace = client
+        .transaction()
+        .delete(&found.path, None)
+        .unwrap()
         .create(
             &found.path,
             found.to_json().unwrap(),
@@ -98,10 +100,10 @@ async fn an_instance_whose_node_is_replaced_by_one_with_the_same_contents_keeps_
             .czxid,
         found.stat.czxid
     );
-    soon(services_of_all.publish(&ServiceInstance::clone(&found).port(1)))
+    soon(discovery.publish(&ServiceInstance::clone(&found).port(1)))
         .await
         .unwrap();
-    // No change was reported before this one.
+    // No change was reported before this change.
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:1");
 }
 
@@ -139,7 +141,7 @@ async fn a_stale_or_ended_cache_removes_all_services_only_with_when_stale_empty(
 async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balancer() {
     let client = connected().await;
     let base = path("balance-spring");
-    let of_spring = |status: &str| {
+    let spring_instance = |status: &str| {
         let mut payload = ZookeeperInstance::new("app-1", "orders");
         payload
             .metadata
@@ -149,20 +151,24 @@ async fn an_instance_that_spring_takes_out_of_service_is_removed_from_the_balanc
             .address("10.0.0.7")
             .port(8080)
     };
-    let a = discovery(&client, &base).register(of_spring("UP")).unwrap();
+    let a = discovery(&client, &base)
+        .register(spring_instance("UP"))
+        .unwrap();
     soon(a.registered()).await.unwrap();
     let mut changes = services(&discovery(&client, &base).start_cache("orders").unwrap());
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
-    soon(a.update(of_spring("OUT_OF_SERVICE"))).await.unwrap();
+    soon(a.update(spring_instance("OUT_OF_SERVICE")))
+        .await
+        .unwrap();
     assert_eq!(next(&mut changes).await, "a removed");
-    soon(a.update(of_spring("UP"))).await.unwrap();
+    soon(a.update(spring_instance("UP"))).await.unwrap();
     assert_eq!(next(&mut changes).await, "a at 10.0.0.7:8080");
 }
 
-/// If the connection breaks, the cache stays in this state.
+/// If the connection breaks while a cache loads, the cache stays in this state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
-    /// More than a cache reads in the first request for instances.
+    /// More instances than a cache reads in its first request for instances.
     const INSTANCES: usize = 20;
     let (proxy, client) = behind_proxy().await;
     let others = connected().await;
@@ -171,7 +177,7 @@ async fn a_cache_that_is_loading_can_hide_the_instances_that_it_has_read() {
     for number in 0..INSTANCES {
         registrations.push(registered(&others, &base, &format!("i{number}")).await);
     }
-    // The first reply has the names of the instances, the second some of them.
+    // The first reply has the names of the instances; the second has some of the instances.
     proxy.hold_nth_reply(OpCode::MultiRead, 3);
     let cache = discovery(&client, &base).start_cache("orders").unwrap();
     let hiding = cache.clone().when_stale(WhenStale::Empty);

@@ -1,5 +1,5 @@
-//! Tests of caches, which follow the instances of a service, and of providers, which select one. No
-//! data of nodes reach the log and errors.
+//! Tests of caches, which follow the instances of a service, and of providers, which select one of
+//! them. Also checks that neither the log nor errors contain data of nodes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -148,14 +148,15 @@ async fn a_slow_consumer_gets_a_resync_with_all_instances() {
     // The cache has all instances, although the slow consumer has not taken the events.
     let all = ids(&soon(cache.caught_up()).await.unwrap());
     assert_eq!(all.len(), MANY + 1);
-    let resync = async {
+    let resynced = soon(async {
         loop {
             if let ServiceEvent::Resync(instances) = slow.next().await.unwrap() {
                 break instances;
             }
         }
-    };
-    assert_eq!(ids(&soon(resync).await), all);
+    })
+    .await;
+    assert_eq!(ids(&resynced), all);
     soon(discovery(&client, &base).remove("orders", "n7"))
         .await
         .unwrap();
@@ -251,7 +252,7 @@ async fn an_instance_that_fails_is_skipped_and_one_that_is_registered_again_is_n
     let _a = registered(&client, &base, "a").await;
     soon(cache.caught_up()).await.unwrap();
     assert_eq!(offered(), ["a", "b"]);
-    // With a period of zero, a rest ends immediately.
+    // A rest of zero length ends immediately.
     let brief =
         ServiceProvider::new(&cache, ProviderStrategy::Random).rest_after(1, Duration::ZERO);
     brief.note_error(&cache.instances().get("a").unwrap().clone());
@@ -273,21 +274,23 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
     soon(cache.caught_up()).await.unwrap();
     let sticky = ServiceProvider::new(&cache, ProviderStrategy::Sticky);
     let found = sticky.instance().unwrap();
-    let is_over = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicBool::new(false));
     let reader = std::thread::spawn({
         let cache = cache.clone();
-        let is_over = Arc::clone(&is_over);
+        let done = Arc::clone(&done);
         move || {
             let mut vanished = 0;
-            while !is_over.load(Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 vanished += usize::from(cache.instances().len() < 5);
             }
             vanished
         }
     });
     for round in 0..500 {
-        let replace = client.transaction().delete(&found.path, None).unwrap();
-        let replace = replace
+        let replace = client
+            .transaction()
+            .delete(&found.path, None)
+            .unwrap()
             .create(
                 &found.path,
                 found.to_json().unwrap(),
@@ -300,7 +303,7 @@ async fn an_instance_whose_node_is_replaced_does_not_vanish_and_a_sticky_provide
             assert_eq!(sticky.instance().unwrap().id, found.id);
         }
     }
-    is_over.store(true, Ordering::Relaxed);
+    done.store(true, Ordering::Relaxed);
     assert_eq!(reader.join().unwrap(), 0);
 }
 
@@ -317,8 +320,8 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
         .max_instances(1)
         .start()
         .unwrap();
-    let [closed, of_closed_client] = [(); 2].map(|()| services.start_cache("orders").unwrap());
-    for cache in [&too_large, &closed, &of_closed_client] {
+    let [closed, with_closed_client] = [(); 2].map(|()| services.start_cache("orders").unwrap());
+    for cache in [&too_large, &closed, &with_closed_client] {
         wait_for_instances(cache, &["a"]).await;
     }
     soon(closed.close()).await.unwrap();
@@ -335,9 +338,9 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
         "{:?}",
         too_large.last_error()
     );
-    wait_for_instances(&of_closed_client, &["a", "b"]).await;
+    wait_for_instances(&with_closed_client, &["a", "b"]).await;
     client.close().await.unwrap();
-    for cache in [closed, too_large, of_closed_client] {
+    for cache in [closed, too_large, with_closed_client] {
         soon(cache.state().wait_for(|state| *state == CacheState::Ended))
             .await
             .unwrap();
@@ -390,8 +393,11 @@ async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync
     assert_eq!(cache.instances().unreadable().count(), 0);
 }
 
-/// Asks the cache for its instances at each event.
-struct AskingSubscriber(ServiceCache, Arc<Mutex<Vec<Vec<String>>>>);
+/// Gets the instances of the cache at each event of the log, and stores their ids in `found`.
+struct AskingSubscriber {
+    cache: ServiceCache,
+    found: Arc<Mutex<Vec<Vec<String>>>>,
+}
 
 impl tracing::Subscriber for AskingSubscriber {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
@@ -399,8 +405,8 @@ impl tracing::Subscriber for AskingSubscriber {
     }
 
     fn event(&self, _event: &tracing::Event<'_>) {
-        let ids = ids(&self.0.instances());
-        self.1.lock().unwrap().push(ids);
+        let ids = ids(&self.cache.instances());
+        self.found.lock().unwrap().push(ids);
     }
 
     fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
@@ -413,7 +419,7 @@ impl tracing::Subscriber for AskingSubscriber {
     fn exit(&self, _span: &span::Id) {}
 }
 
-/// Neither the cache nor its log may hold a lock while it logs.
+/// The cache must not hold a lock while it logs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
     let client = connected().await;
@@ -434,20 +440,23 @@ async fn a_subscriber_may_ask_for_the_instances_while_a_node_is_read() {
     .await
     .unwrap();
     let found = Arc::default();
-    let subscriber = AskingSubscriber(cache.clone(), Arc::clone(&found));
-    // A thread of its own: a call that hangs does not keep the test from ending.
-    let (sender, asked) = tokio::sync::oneshot::channel();
+    let subscriber = AskingSubscriber {
+        cache: cache.clone(),
+        found: Arc::clone(&found),
+    };
+    // A separate thread, so that the test ends even if the call hangs.
+    let (ids_tx, ids_rx) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        let _ = sender.send(tracing::subscriber::with_default(subscriber, || {
+        let _ = ids_tx.send(tracing::subscriber::with_default(subscriber, || {
             ids(&cache.instances())
         }));
     });
-    assert_eq!(soon(asked).await.expect("the thread panicked"), ["a"]);
+    assert_eq!(soon(ids_rx).await.expect("the thread panicked"), ["a"]);
     assert_eq!(*found.lock().unwrap(), [["a"]]);
 }
 
-/// Invalid instances with a secret, with a forged line, and a long one. The tests of instances have
-/// more of them.
+/// Checks invalid instances with a secret, with a forged log line, and with a long value. The tests
+/// of instances check more of them.
 #[tokio::test]
 async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
     const MARKER: &str = "sw0rdfish";
@@ -465,17 +474,18 @@ async fn the_log_and_errors_contain_no_value_of_an_invalid_node() {
     ] {
         let json = format!(r#"{{"name":"orders","id":"b","serviceType":"{value}"}}"#);
         client.set_data(&node, &json, None).await.unwrap();
-        // A cache does not log similar failures again.
+        // New caches, because a cache does not log similar failures again.
         let raw_cache = services.start_cache("orders").unwrap();
         let cache = typed.start_cache("orders").unwrap();
         let log = listener();
-        let caught_up = async {
+        let (raw, found) = async {
             (
                 soon(raw_cache.caught_up()).await.unwrap(),
                 soon(cache.caught_up()).await.unwrap(),
             )
-        };
-        let (raw, found) = caught_up.with_subscriber(log.clone()).await;
+        }
+        .with_subscriber(log.clone())
+        .await;
         assert_eq!(
             [raw.unreadable().count(), found.unreadable().count()],
             [1, 1]

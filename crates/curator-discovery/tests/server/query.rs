@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use curator_discovery::client::{
-    Acl, AuthId, CreateMode, CuratorClientBuilder, Outcome, Permission, RetryNTimes,
-};
+use curator_discovery::client::{Acl, AuthId, CreateMode, Outcome, Permission, RetryNTimes};
 use curator_discovery::{DiscoveryError, InvalidInstance, ServiceInstance, ServiceType};
 
 use curator_test::{FaultProxy, OpCode, TestingServer};
@@ -71,7 +69,7 @@ async fn a_query_lists_once_reads_each_instance_and_omits_those_deleted_meanwhil
     );
 }
 
-/// Java writes sequential instances, with a sequence number after the id.
+/// The valid instance is sequential, as Java writes it: with a sequence number after the id.
 #[tokio::test]
 async fn invalid_and_unreadable_nodes_hide_no_instance_of_a_query_or_a_cache() {
     let client = connected().await;
@@ -82,11 +80,10 @@ async fn invalid_and_unreadable_nodes_hide_no_instance_of_a_query_or_a_cache() {
         .service_type(ServiceType::DynamicSequential)
         .to_json()
         .unwrap();
-    let create = client
+    client
         .create()
         .creating_parent_containers()
-        .with_mode(CreateMode::EphemeralSequential);
-    create
+        .with_mode(CreateMode::EphemeralSequential)
         .for_path(format!("{base}/orders/a"), json)
         .await
         .unwrap();
@@ -132,7 +129,7 @@ async fn invalid_and_unreadable_nodes_hide_no_instance_of_a_query_or_a_cache() {
 }
 
 /// Curator's `ServiceDiscovery` removes permanent instances when it is closed, and recreates them
-/// at a reconnect: CURATOR PR 2.
+/// at a reconnect: see Curator's pull request 2.
 #[tokio::test]
 async fn a_permanent_instance_stays_until_it_is_removed() {
     let client = connected().await;
@@ -140,11 +137,10 @@ async fn a_permanent_instance_stays_until_it_is_removed() {
     let base = path("permanent");
     let services = discovery(&client, &base);
     // A container, which belongs to no session, is overwritten.
-    let create = client
+    client
         .create()
         .creating_parent_containers()
-        .with_mode(CreateMode::Container);
-    create
+        .with_mode(CreateMode::Container)
         .for_path(format!("{base}/orders/a"), "")
         .await
         .unwrap();
@@ -210,16 +206,10 @@ async fn publish_and_remove_are_retried_after_a_lost_request_or_reply() {
     }
 }
 
-// In real time, for both transports: a simulation has only the native one.
+// Runs in real time, with either transport: a simulation has only the native transport.
 #[tokio::test]
 async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_after_a_lost_reply()
 {
-    let options = |client: CuratorClientBuilder| {
-        let policy = RetryNTimes::new(1, Duration::from_millis(10)).unwrap();
-        client
-            .connection_timeout(Duration::from_secs(1))
-            .retry_policy(policy)
-    };
     let others = connected().await;
     let base = path("publish-outcome");
     others
@@ -229,7 +219,12 @@ async fn the_outcome_of_a_publish_is_unknown_if_the_connection_does_not_return_a
         .await
         .unwrap();
     for (op, port) in [(OpCode::Create2, 1), (OpCode::SetData, 2)] {
-        let (proxy, client) = behind_proxy_with(options).await;
+        let (proxy, client) = behind_proxy_with(|client| {
+            client
+                .connection_timeout(Duration::from_secs(1))
+                .retry_policy(RetryNTimes::new(1, Duration::from_millis(10)).unwrap())
+        })
+        .await;
         let services = discovery(&client, &base);
         let permanent = instance("a").service_type(ServiceType::Permanent);
         proxy.hold_nth_reply(op, 1);

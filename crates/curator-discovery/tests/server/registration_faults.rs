@@ -1,4 +1,4 @@
-//! Tests of registrations. Most are about a defect that Curator's registration has, or has had.
+//! Tests of registrations. Most cover a bug that Curator's registration has or had.
 
 use std::time::Duration;
 
@@ -30,8 +30,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
         soon(events.next()).await,
         Some(ServiceEvent::Ready)
     ));
-    // Do not count the transaction that the client sends on each new connection: it checks the
-    // root.
+    // The client sends a transaction that checks the root on each new connection. Do not count it.
     proxy.exempt_path("/");
     for _ in 0..3 {
         unplug(&proxy, &client).await;
@@ -46,7 +45,7 @@ async fn a_reconnect_writes_nothing_and_no_client_sees_a_flicker() {
         (1, before.stat)
     );
     soon(registration.deregister()).await.unwrap();
-    // No event was reported before this one.
+    // No event was reported before this event.
     assert!(matches!(
         soon(events.next()).await,
         Some(ServiceEvent::Removed(_))
@@ -60,8 +59,7 @@ async fn a_lost_session_replaces_the_node_once() {
     let base = path("lost");
     let registration = registered(&client, &base, "a").await;
     let before = client.session().await.unwrap();
-    // Do not count the transaction that the client sends on each new connection: it checks the
-    // root.
+    // The client sends a transaction that checks the root on each new connection. Do not count it.
     proxy.exempt_path("/");
     proxy.reset_counts();
     end_session(&proxy).await;

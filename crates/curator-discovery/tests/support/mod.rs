@@ -39,7 +39,7 @@ pub(crate) async fn behind_proxy() -> (FaultProxy, CuratorClient) {
     behind_proxy_with(|client| client).await
 }
 
-/// The same with other options.
+/// Like [`behind_proxy`], with other options.
 pub(crate) async fn behind_proxy_with(
     options: impl FnOnce(CuratorClientBuilder) -> CuratorClientBuilder,
 ) -> (FaultProxy, CuratorClient) {
@@ -59,8 +59,8 @@ pub(crate) async fn unplug(proxy: &FaultProxy, client: &CuratorClient) {
     until(async || client.try_session().is_err()).await;
 }
 
-/// Ends the first session of the client behind `proxy` on the shared server, from a connection
-/// other than the client's.
+/// Ends the first session of the client behind `proxy` on the shared server, over another
+/// connection.
 pub(crate) async fn end_session(proxy: &FaultProxy) {
     let address = TestingServer::shared().await.address();
     curator_test::close_session(address, &proxy.sessions().remove(0))
@@ -96,6 +96,7 @@ pub(crate) fn instance(id: &str) -> ServiceInstance {
         .port(8080)
 }
 
+/// Registers this instance of the service `orders`, and waits until its node exists.
 pub(crate) async fn registered(client: &CuratorClient, base: &str, id: &str) -> Registration {
     let registration = discovery(client, base).register(instance(id)).unwrap();
     soon(registration.registered()).await.unwrap();
@@ -113,10 +114,11 @@ pub(crate) fn id<P>(instance: &FoundInstance<P>) -> String {
 /// Captures the lines of service discovery.
 pub(crate) fn listener() -> Listener {
     // With one subscriber, `tracing` caches whether the subscriber of the first thread that reaches
-    // an event is interested. With a second one, it asks each time.
+    // an event is interested. With a second subscriber, `tracing` asks each time.
     static DISABLED: std::sync::Once = std::sync::Once::new();
-    let listener = |level| Listener::to("curator_discovery", level);
-    DISABLED
-        .call_once(|| tracing::subscriber::set_global_default(listener(LevelFilter::OFF)).unwrap());
-    listener(LevelFilter::TRACE)
+    let listener_at = |level| Listener::to("curator_discovery", level);
+    DISABLED.call_once(|| {
+        tracing::subscriber::set_global_default(listener_at(LevelFilter::OFF)).unwrap();
+    });
+    listener_at(LevelFilter::TRACE)
 }

@@ -1,7 +1,8 @@
-//! Other clients on a server of either kind, with their locks alone, and together with ours.
+//! Tests the recipes of other clients, alone and together with ours, on either kind of server.
+//! "Ours" and "we" stand for this library.
 //!
-//! Only this suite finds a node name, an order or a way to wait of ours that differs from Java
-//! Curator, kazoo or go-zookeeper, and a server that one of them does not work with.
+//! Only this suite finds node names, queue orders and waits of this library that differ from Java
+//! Curator, kazoo or go-zookeeper, and servers that one of these clients does not work with.
 //!
 //! Each client has a module, so that its tests can be selected: `curator::`, `go::`, `kazoo::`.
 //! `cargo xtask test` installs the clients, and runs this on every kind of server.
@@ -29,10 +30,11 @@ use test_support::{
     still_waits, transport,
 };
 
-/// A session timeout so short that a test can wait for its end, and long enough for a busy machine.
+/// A session timeout that is short enough for a test to wait until the session expires, and long
+/// enough for a busy machine.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// A seed for all random numbers of a test: from the environment, or a new one, which is printed.
+/// The random numbers of a test. Their seed is set by `INTEROP_SEED` or is new, and is printed.
 fn seed() -> Numbers {
     let seed = number("INTEROP_SEED", new_seed());
     say(&format!("INTEROP_SEED={seed}"));

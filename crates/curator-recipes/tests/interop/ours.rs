@@ -25,7 +25,7 @@ pub(crate) async fn connect(connect_string: &str, session_timeout: Duration) -> 
         .unwrap()
 }
 
-/// A client whose session can end like the session of a crashed process.
+/// A client whose session the test can end, as if the process had crashed.
 pub(crate) struct CrashableClient {
     pub(crate) client: CuratorClient,
     proxy: FaultProxy,
@@ -40,7 +40,7 @@ impl CrashableClient {
         }
     }
 
-    /// Ends the session on the server, without the client.
+    /// Ends the session on the server, over another connection.
     pub(crate) async fn end_session(&self, server: &TestingServer) {
         close_session(server.address(), &self.proxy.sessions().pop().unwrap())
             .await
@@ -48,7 +48,7 @@ impl CrashableClient {
     }
 }
 
-/// Starts a task that waits for the mutex. Returns it when the queue has this many nodes.
+/// Spawns a task that acquires the mutex. Returns the task when the queue has this many nodes.
 pub(crate) async fn wait_in_queue(
     mutex: &InterProcessMutex,
     nodes: usize,
@@ -67,15 +67,15 @@ pub(crate) async fn wait_in_queue(
     waiting
 }
 
+/// Waits until the queue of the mutex has at least this many nodes.
 pub(crate) async fn await_nodes(mutex: &InterProcessMutex, nodes: usize) {
     until(async || mutex.participants().await.unwrap().len() >= nodes).await;
 }
 
 /// Waits until another session watches the guard's node.
 pub(crate) async fn until_another_watches(server: &TestingServer, guard: &LockGuard) {
-    let is_another = |session: &i64| *session != guard.session_id();
     until_watched(server, |node, by| {
-        node == guard.node().as_str() && by.iter().any(is_another)
+        node == guard.node().as_str() && by.iter().any(|session| *session != guard.session_id())
     })
     .await;
 }

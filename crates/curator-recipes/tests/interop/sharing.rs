@@ -1,5 +1,5 @@
-//! Another client's lock and our mutex in one queue. Each session of the other client is a separate
-//! program.
+//! Another client's lock and our mutex in one queue. Each session of the other client runs in a
+//! separate process.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Peer {
     }
 }
 
-/// Sessions of both clients take a lock by turns, in the order in which the server has created
+/// Sessions of both clients take turns with a lock, in the order in which the server has created
 /// their nodes.
 pub(crate) async fn take_turns(peer: &'static Peer) {
     const CYCLES: usize = 25;
@@ -66,24 +66,28 @@ pub(crate) async fn take_turns(peer: &'static Peer) {
     let lock = |client: &CuratorClient, path: &str| -> Arc<dyn InterProcessLock> {
         Arc::new((peer.mutex)(client, path))
     };
-    let theirs = |number, log: &str, seed| {
-        let mut agent = peer.start(&format!("agent{number}"), server);
-        let command = format!("{} {path} {log} {CYCLES} {seed}", peer.cycles);
-        spawn_blocking(move || {
-            assert_eq!(agent.ask(&command), "ok");
-            agent.stop();
-            CYCLES
-        })
-    };
-    let ours = |client, log, numbers| {
-        let lock = lock(&client, &path);
-        spawn(cycles(CYCLES, client, lock, log, numbers))
-    };
-    turns::take_turns(lock, &path, theirs, ours).await;
+    turns::take_turns(
+        lock,
+        &path,
+        |number, log, seed| {
+            let mut agent = peer.start(&format!("agent{number}"), server);
+            let command = format!("{} {path} {log} {CYCLES} {seed}", peer.cycles);
+            spawn_blocking(move || {
+                assert_eq!(agent.ask(&command), "ok");
+                agent.stop();
+                CYCLES
+            })
+        },
+        |client, log, numbers| {
+            let lock = lock(&client, &path);
+            spawn(cycles(CYCLES, client, lock, log, numbers))
+        },
+    )
+    .await;
 }
 
 /// Two programs of the peer and two acquires of one of our clients share a queue, and each waits
-/// for the one before.
+/// for its predecessor.
 pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     let server = TestingServer::shared().await;
     let path = unique_path("lock");
@@ -99,10 +103,13 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     await_nodes(&mutex, 3).await;
     let fourth = wait_in_queue(&mutex, 4).await;
 
-    let seen = mutex.participants().await.unwrap();
-    assert_eq!([&seen[0].data, &seen[2].data], [b"a", b"b"]);
+    let participants = mutex.participants().await.unwrap();
+    assert_eq!([&participants[0].data, &participants[2].data], [b"a", b"b"]);
     assert_eq!(
-        seen.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        participants
+            .iter()
+            .map(|participant| participant.owns)
+            .collect::<Vec<_>>(),
         [true, false, false, false]
     );
     assert!(still_waits(&second, &client).await);
@@ -118,8 +125,8 @@ pub(crate) async fn stand_in_one_queue(peer: &Peer) {
     assert_eq!(a.ask(&format!("children {path}")), "ok");
 }
 
-/// The lock of a killed program passes to our mutex when its session ends, and a killed waiter is
-/// skipped.
+/// The lock of a killed program passes to our mutex when the program's session ends, and a killed
+/// waiter is skipped.
 pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     let server = TestingServer::shared().await;
     let path = unique_path("lock");
@@ -145,7 +152,7 @@ pub(crate) async fn killed_programs_give_way(peer: &Peer) {
     guard.release().await.unwrap();
 }
 
-/// As [`killed_programs_give_way`], with the roles exchanged.
+/// Like [`killed_programs_give_way`], with the roles exchanged.
 pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     let server = TestingServer::shared().await;
     let path = unique_path("lock");
@@ -161,7 +168,7 @@ pub(crate) async fn lost_sessions_of_ours_give_way(peer: &'static Peer) {
     assert!(still_waits(&second, &waiter.client).await && agent.is_silent());
     waiter.end_session(server).await;
     holder.end_session(server).await;
-    // Another thread waits for the reply, because blocking this one would end our sessions.
+    // Another thread waits for the reply, because blocking this thread would end our sessions.
     let answered = spawn_blocking(move || {
         peer.assert_acquired(&agent);
         agent

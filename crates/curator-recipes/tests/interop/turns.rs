@@ -1,4 +1,4 @@
-//! Sessions of another client and of this one take one lock by turns, at random moments.
+//! Lets sessions of another client and of ours take turns with one lock, after random pauses.
 
 use std::sync::Arc;
 
@@ -12,21 +12,22 @@ use crate::{
     seed,
 };
 
-/// Sessions of each of the two clients.
+/// The number of sessions of each of the two clients.
 const SESSIONS: usize = 4;
 
-/// Creates our side of a lock for a session.
+/// Creates our lock on a path that is shared with another client.
 pub(crate) type Ours = fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>;
 
 /// Lets four sessions of each client contend for a lock, and checks that they hold it exclusively,
 /// in the order in which the server has created their nodes.
 ///
 /// Each holder appends the creation zxid of its node to a log: it reads the log, and writes it
-/// without a version check. Concurrent holders would be detected, as one of the two writes is lost.
+/// without a version check. Concurrent holders would be detected, because one of the two writes
+/// would be lost.
 ///
-/// `theirs` starts a session of the other client, with the log's path and a seed; `ours` starts one
-/// of this client. Both get the number of the session, and return how often the session has
-/// written.
+/// `theirs` starts a session of the other client, given the number of the session, the path of the
+/// log and a seed. `ours` starts the work of one of our clients. The tasks of both return how often
+/// they have written.
 pub(crate) async fn take_turns(
     lock: impl Fn(&CuratorClient, &str) -> Arc<dyn InterProcessLock>,
     path: &str,
@@ -50,7 +51,7 @@ pub(crate) async fn take_turns(
             Numbers(seeds.next()),
         ));
     }
-    // None finishes before another has begun.
+    // All sessions are queued before the first of them acquires the lock.
     until(async || children(&first, path).await.len() == 1 + 2 * SESSIONS).await;
     guard.release().await.unwrap();
     let mut writes = 0;
@@ -73,7 +74,7 @@ pub(crate) async fn take_turns(
     );
 }
 
-/// The work of one of our sessions with an exclusive lock.
+/// Acquires an exclusive lock `count` times, and writes to the log each time. Returns `count`.
 pub(crate) async fn cycles(
     count: usize,
     client: CuratorClient,

@@ -13,7 +13,7 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
     let base = path("update");
     let services = discovery(&client, &base);
     let registration = registered(&client, &base, "a").await;
-    let now = async || {
+    let found = async || {
         soon(services.instance("orders", "a"))
             .await
             .unwrap()
@@ -23,14 +23,17 @@ async fn an_instance_is_updated_and_drained_and_deregistered() {
         .await
         .unwrap();
     assert_eq!(
-        (now().await.port, now().await.stat.version),
+        (found().await.port, found().await.stat.version),
         (Some(9090), 1)
     );
     soon(registration.drain()).await.unwrap();
-    assert_eq!((now().await.port, now().await.enabled), (Some(9090), false));
+    assert_eq!(
+        (found().await.port, found().await.enabled),
+        (Some(9090), false)
+    );
     assert!(!registration.instance().enabled);
     soon(registration.update(instance("a"))).await.unwrap();
-    assert!(now().await.enabled);
+    assert!(found().await.enabled);
     soon(registration.deregister()).await.unwrap();
     assert!(
         soon(services.instance("orders", "a"))
@@ -100,7 +103,6 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
     assert!(
         matches!(&second.state().get(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner))
     );
-    // The session of the first process ends.
     soon(one.close()).await.unwrap();
     soon(second.registered()).await.unwrap();
     assert_eq!(
@@ -123,26 +125,26 @@ async fn an_instance_can_be_drained_after_refused_updates() {
     soon(registration.registered()).await.unwrap();
     let mut big = registration.instance();
     big.payload = Some("x".repeat(2 << 20));
-    // Neither of two concurrent updates is kept.
-    let updates = async {
+    // Both of two concurrent updates fail, and neither is kept.
+    let (one, other) = soon(async {
         tokio::join!(
             registration.update(big.clone()),
             registration.update(big.clone())
         )
-    };
-    let (one, other) = soon(updates).await;
+    })
+    .await;
     assert!(one.is_err() && other.is_err(), "{one:?}, {other:?}");
     assert_eq!(registration.instance().payload.as_deref(), Some("small"));
     soon(registration.drain()).await.unwrap();
-    let now = soon(discovery(&client, &base).instance("orders", "a"))
+    let found = soon(discovery(&client, &base).instance("orders", "a"))
         .await
         .unwrap()
         .unwrap();
-    assert!(!now.enabled);
+    assert!(!found.enabled);
 }
 
 #[tokio::test]
-async fn of_concurrent_updates_the_last_begun_wins() {
+async fn the_last_begun_of_concurrent_updates_wins() {
     let client = connected().await;
     let base = path("order");
     let registration = registered(&client, &base, "a").await;

@@ -1,4 +1,5 @@
-//! Java's `DistributedAtomicLong` and ours on one node, with one mutex if they are promoted to it.
+//! Java's `DistributedAtomicLong` and ours on one node, and with one mutex if they are promoted to
+//! a lock.
 
 use std::time::Duration;
 
@@ -46,25 +47,26 @@ async fn concurrent_additions_of_both_languages_are_each_counted_once() {
     let mut java = java().await;
     let path = unique_path("counter-both");
     let number = DistributedAtomicLong::new(&client, &path).unwrap();
-    let of_java = async {
-        for _ in 0..20 {
-            assert!(
-                java.ask(&format!("add {path} 1"))
-                    .await
-                    .starts_with("ok true ")
-            );
+    tokio::join!(
+        async {
+            for _ in 0..20 {
+                assert!(
+                    java.ask(&format!("add {path} 1"))
+                        .await
+                        .starts_with("ok true ")
+                );
+            }
+        },
+        async {
+            for _ in 0..20 {
+                soon(number.add(1000)).await.unwrap();
+            }
         }
-    };
-    let of_ours = async {
-        for _ in 0..20 {
-            soon(number.add(1000)).await.unwrap();
-        }
-    };
-    tokio::join!(of_java, of_ours);
+    );
     assert_eq!(value(&client, &path).await, 20 * 1001);
 }
 
-/// Our promoted number, behind a proxy. It makes one attempt, and one more with the mutex.
+/// Our promoted number, behind a proxy. It makes one attempt without the mutex, and one with it.
 struct Promoted {
     proxy: FaultProxy,
     client: CuratorClient,
@@ -78,8 +80,9 @@ impl Promoted {
         let once = RetryNTimes::new(0, Duration::from_millis(1)).unwrap();
         let number = DistributedAtomicLong::new(&client, path)
             .unwrap()
-            .with_retry_policy(once);
-        let number = number.promoted_to_lock(lock).unwrap();
+            .with_retry_policy(once)
+            .promoted_to_lock(lock)
+            .unwrap();
         Self {
             proxy,
             client,
@@ -93,8 +96,8 @@ impl Promoted {
     }
 }
 
-/// Adds 100 between the read and the write of the first attempt of `begin`, which adds through
-/// `proxy`.
+/// Calls `begin`, which starts an addition through `proxy`, and adds 100 between the read and the
+/// write of its first attempt.
 async fn overtake<T>(
     proxy: &FaultProxy,
     number: &DistributedAtomicLong,

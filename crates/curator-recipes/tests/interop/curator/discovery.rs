@@ -94,22 +94,21 @@ async fn java_finds_the_instances_that_we_register() {
         .unwrap();
     soon(text.registered()).await.unwrap();
     let find = |kind: &str| format!("service-find {base} {kind} orders");
-    let of = |id: &str, enabled: bool, payload: &str| {
+    let found = |id: &str, enabled: bool, payload: &str| {
         format!("{id},10.0.0.2,9090,DYNAMIC,{enabled},http://10.0.0.2:9090,{payload}")
     };
     assert_eq!(
         java.ask(&find("text")).await,
-        format!("ok {}", of("a", true, "zone-a"))
+        format!("ok {}", found("a", true, "zone-a"))
     );
     // Java ignores unknown fields.
-    let other = BTreeMap::from([("more".to_owned(), RawJson::new(&[1]).unwrap())]);
-    let mut drained = text.instance();
-    drained.other = other;
-    soon(text.update(drained)).await.unwrap();
+    let mut extended = text.instance();
+    extended.other = BTreeMap::from([("more".to_owned(), RawJson::new(&[1]).unwrap())]);
+    soon(text.update(extended)).await.unwrap();
     soon(text.drain()).await.unwrap();
     assert_eq!(
         java.ask(&find("text")).await,
-        format!("ok {}", of("a", false, "zone-a"))
+        format!("ok {}", found("a", false, "zone-a"))
     );
     soon(text.deregister()).await.unwrap();
     let details = Details {
@@ -127,7 +126,11 @@ async fn java_finds_the_instances_that_we_register() {
         .register(instance("c", ServiceInstance::new("orders")))
         .unwrap();
     soon(none.registered()).await.unwrap();
-    let both = format!("ok {} {}", of("b", true, "zone-b/3"), of("c", true, "null"));
+    let both = format!(
+        "ok {} {}",
+        found("b", true, "zone-b/3"),
+        found("c", true, "null")
+    );
     assert_eq!(java.ask(&find("details")).await, both);
 }
 
@@ -161,7 +164,7 @@ async fn the_sequential_instances_of_java_are_found() {
     );
 }
 
-/// What other programs write; each with the same result in Java and here.
+/// JSON that other programs may have written: Java and we must read the same instance.
 #[tokio::test]
 async fn java_and_we_read_unusual_json_in_the_same_way() {
     let client = ours().await;
@@ -192,15 +195,15 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
             .unwrap()
             .unwrap();
         let service_type = format!("{:?}", found.service_type).to_uppercase();
-        let text = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
+        let or_null = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
         let ours = [
             found.id.clone(),
-            text(found.address.clone()),
-            text(found.port.map(|port| port.to_string())),
+            or_null(found.address.clone()),
+            or_null(found.port.map(|port| port.to_string())),
             service_type,
             found.enabled.to_string(),
-            text(found.uri().unwrap()),
-            text(found.payload.clone()),
+            or_null(found.uri().unwrap()),
+            or_null(found.payload.clone()),
         ];
         assert_eq!(
             java.ask(&format!("service-find {base} text orders")).await,

@@ -48,7 +48,7 @@ async fn take_overs_after_each_failure(recipe: Recipe) {
         }
         election.java_leaves().await;
     };
-    // Concurrent, as they mostly wait for the end of a session.
+    // Concurrent, because they mostly wait until a session expires.
     tokio::join!(
         take_overs(Failure::Kill),
         take_overs(Failure::Stop),
@@ -94,8 +94,8 @@ impl Election {
         }
     }
 
-    /// The Java leader fails. When ours already leads, Java may still report that it leads, until
-    /// it is notified of the end of its session.
+    /// The Java leader fails. When ours already leads, Java may still report itself as the leader,
+    /// until it is notified of the end of its session.
     async fn java_fails(&mut self) {
         let name = self.java.name().to_owned();
         self.assert_participants([&name, OURS]).await;
@@ -153,12 +153,12 @@ impl Election {
             let term = self.ours.worked().await;
             assert!(
                 !term.is_valid && term.last_valid < since,
-                "{term:?}, Java leads since {since}"
+                "{term:?}, Java has led since {since}"
             );
             let dropped = self.ours.until_dropped().await;
             assert!(
                 self.failure == Failure::Stop || dropped < since,
-                "{dropped}, Java leads since {since}"
+                "{dropped}, Java has led since {since}"
             );
             self.our_network.heal();
         }

@@ -17,7 +17,7 @@ fn members(member: &GroupMember) -> BTreeMap<String, String> {
         .members()
         .snapshot()
         .iter()
-        .map(|one| (one.path().name().to_owned(), text(one.data())))
+        .map(|member| (member.path().name().to_owned(), text(member.data())))
         .collect()
 }
 
@@ -30,7 +30,7 @@ async fn join(client: &CuratorClient, path: &str, id: &str, data: &str) -> Group
     member
 }
 
-/// Waits until all report the same members.
+/// Waits until both languages report these members.
 async fn agree(
     ours: &[&GroupMember],
     java: &mut [&mut JavaSession],
@@ -79,7 +79,7 @@ async fn both_languages_see_the_same_members_of_a_group() {
     let all = [("a", "5"), (one_id, "6"), ("b", "3"), (other_id, "4")];
     agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
 
-    // One of each leaves; Java's remaining one loses its session and rejoins.
+    // One member of each language leaves. Java's other member loses its session, and rejoins.
     soon(b.close()).await.unwrap();
     assert_eq!(other.ask(&format!("shut {path}")).await, "ok");
     agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;

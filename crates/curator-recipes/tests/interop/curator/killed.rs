@@ -75,14 +75,16 @@ async fn waiters_of_both_languages_whose_sessions_end_are_skipped() {
     assert!(first.still_waits().await && still_waits(&second, &crashable.client).await);
     assert_eq!(last.ask(&format!("release mutex {path}")).await, "ok");
     // Both acquire the lock, in either order.
-    let java = async {
-        assert_eq!(first.answer().await, "ok true");
-        assert_eq!(first.ask(&format!("release mutex {path}")).await, "ok");
-    };
     soon(async {
-        tokio::join!(java, async {
-            second.await.unwrap().release().await.unwrap();
-        })
+        tokio::join!(
+            async {
+                assert_eq!(first.answer().await, "ok true");
+                assert_eq!(first.ask(&format!("release mutex {path}")).await, "ok");
+            },
+            async {
+                second.await.unwrap().release().await.unwrap();
+            }
+        )
     })
     .await;
 }

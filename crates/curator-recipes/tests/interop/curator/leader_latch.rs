@@ -10,7 +10,7 @@ use super::{
     stage::{ours, until_children, until_observed},
 };
 
-/// Participants of each language.
+/// The number of participants of each language.
 const EACH: usize = 2;
 const TAKE_OVERS: usize = 20;
 
@@ -77,7 +77,7 @@ impl Participant {
     }
 }
 
-/// Each leader leaves, and all rejoin at the end.
+/// Each leader leaves, and rejoins at the end of the queue.
 #[tokio::test]
 async fn java_and_we_lead_in_the_order_of_arrival_and_agree_on_the_leader() {
     let path = unique_path("latch-turns");

@@ -1,4 +1,4 @@
-//! Java's `LeaderSelector` and ours run one job in turn.
+//! Java's `LeaderSelector` and ours take turns to run one job.
 
 use std::{future::pending, io};
 
@@ -13,9 +13,9 @@ use super::{
 
 const TAKE_OVERS: usize = 20;
 
-/// Each leader is interrupted, and all rejoin at the end.
+/// Each leader is interrupted, and rejoins at the end of the queue.
 #[tokio::test]
-async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
+async fn java_and_we_take_turns_to_run_the_job_and_agree_on_the_leader() {
     let path = unique_path("selector");
     let client = ours().await;
     let mut java = java().await;
@@ -26,15 +26,17 @@ async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
         .unwrap()
         .id("ours")
         .build();
-    let (begins, mut began) = mpsc::unbounded_channel::<Leadership>();
-    let job = move |leadership| {
-        let begins = begins.clone();
-        async move {
-            begins.send(leadership).unwrap();
-            pending::<Result<(), io::Error>>().await
-        }
-    };
-    let run = tokio::spawn(selector.clone().run(job, pending::<()>()));
+    let (term_tx, mut term_rx) = mpsc::unbounded_channel::<Leadership>();
+    let run = tokio::spawn(selector.clone().run(
+        move |leadership| {
+            let term_tx = term_tx.clone();
+            async move {
+                term_tx.send(leadership).unwrap();
+                pending::<Result<(), io::Error>>().await
+            }
+        },
+        pending::<()>(),
+    ));
     let java_leads = format!("ok {}", java.name());
     for _ in 0..TAKE_OVERS / 2 {
         until_children(&client, &path, 2).await;
@@ -43,7 +45,7 @@ async fn java_and_we_run_the_job_by_turns_and_agree_on_the_leader() {
         assert_eq!(java.ask(&format!("leader {path}")).await, java_leads);
         until_observed(&observer, java.name()).await;
         assert_eq!(java.ask(&format!("interrupt {path}")).await, "ok");
-        let term = soon(began.recv()).await.unwrap();
+        let term = soon(term_rx.recv()).await.unwrap();
         assert_eq!(java.ask("event").await, "ok not-leader");
         until_children(&client, &path, 2).await;
         assert!(term.is_valid());

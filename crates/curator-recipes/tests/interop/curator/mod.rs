@@ -1,4 +1,4 @@
-//! Java Curator: its locks beside ours, and its recipes against a server.
+//! Java Curator's recipes together with ours.
 
 mod counters;
 mod discovery;

@@ -1,8 +1,8 @@
 //! Multi-locks of both languages on paths that overlap.
 //!
-//! Curator's multi-lock acquires its locks one after another, in the given order, as ours created
-//! by `of` does. It can deadlock with ours created by `new`, which joins all queues in one step.
-//! Java's single mutexes cannot deadlock with it.
+//! Like our multi-lock created by `of`, Curator's acquires its locks one after another, in the
+//! given order. It can deadlock with our multi-lock created by `new`, which joins all queues in one
+//! step. A Java program that holds only one mutex cannot deadlock with either.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ pub(super) fn in_one_step(client: &CuratorClient, paths: &str) -> Arc<dyn InterP
 
 /// Our multi-lock that acquires its locks one after another.
 pub(super) fn in_order(client: &CuratorClient, paths: &str) -> Arc<dyn InterProcessLock> {
-    let mutex = |path| -> Arc<dyn InterProcessLock> {
+    let locks = paths.split(',').map(|path| -> Arc<dyn InterProcessLock> {
         Arc::new(InterProcessMutex::new(client, path).unwrap())
-    };
-    Arc::new(InterProcessMultiLock::of(paths.split(',').map(mutex)).unwrap())
+    });
+    Arc::new(InterProcessMultiLock::of(locks).unwrap())
 }
 
 /// The deadlock that the documentation warns of.
 #[tokio::test]
-async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
+async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_is_aborted() {
     let [a, b] = [unique_path("a"), unique_path("b")];
     let client = ours().await;
     let other = ours().await;
@@ -46,15 +46,15 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_gives_up() {
     until_waits(&a, java.id()).await;
     let waiting = waiting_for(&in_one_step(&other, &format!("{a},{b}")));
     until_waits(&a, id(&other)).await;
-    // Read before Java creates its node in this directory: then the list would not show which node
-    // is ours.
+    // Listed while our node is the only one in this directory, because the name does not show which
+    // node is ours.
     let ours = format!("{b}/{}", children(&client, &b).await[0]);
     // Java holds the first path and waits for our node in the second, while ours waits for Java's
     // node in the first.
     first.release().await.unwrap();
     until_watches(&ours, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);
-    // A contender that stops waiting leaves nothing in the queues.
+    // The aborted acquire leaves no nodes in the queues.
     waiting.abort();
     assert_eq!(java.answer().await, "ok true");
     assert_eq!(java.ask(&format!("release multi {a},{b}")).await, "ok");

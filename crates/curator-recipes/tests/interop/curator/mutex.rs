@@ -27,13 +27,16 @@ pub(super) fn semaphore_mutex(client: &CuratorClient, path: &str) -> Arc<dyn Int
 #[tokio::test]
 async fn eight_sessions_hold_a_mutex_one_at_a_time_in_the_order_of_their_nodes() {
     let path = unique_path("mutex");
-    let theirs =
-        |_, log: &str, seed| java_turns(format!("cycles mutex {path} {log} {CYCLES} {seed}"));
-    let ours = |client, log, numbers| {
-        let lock = mutex(&client, &path);
-        tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
-    };
-    take_turns(mutex, &path, theirs, ours).await;
+    take_turns(
+        mutex,
+        &path,
+        |_, log, seed| java_turns(format!("cycles mutex {path} {log} {CYCLES} {seed}")),
+        |client, log, numbers| {
+            let lock = mutex(&client, &path);
+            tokio::spawn(cycles(CYCLES, client, lock, log, numbers))
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -53,16 +56,22 @@ async fn both_languages_list_the_same_participants_in_the_same_order() {
     let participants = lock.participants().await.unwrap();
     let names: Vec<_> = participants
         .iter()
-        .map(|one| one.path.name().to_owned())
+        .map(|participant| participant.path.name().to_owned())
         .collect();
     assert_eq!(
         first.tell(&format!("participants mutex {path}")).await,
         names
     );
-    let sessions: Vec<_> = participants.iter().map(|one| one.session_id).collect();
+    let sessions: Vec<_> = participants
+        .iter()
+        .map(|participant| participant.session_id)
+        .collect();
     assert_eq!(sessions, [first.id(), id(&third), second.id()]);
     assert_eq!(
-        participants.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        participants
+            .iter()
+            .map(|participant| participant.owns)
+            .collect::<Vec<_>>(),
         [true, false, false]
     );
     // Sorting by the whole name would give another order in most runs.

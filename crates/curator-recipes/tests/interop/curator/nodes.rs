@@ -1,4 +1,4 @@
-//! Java's `PersistentNode` and ours, seen by the caches of the other language and on one path.
+//! Java's `PersistentNode` and ours, as the caches of both languages see them, and on one path.
 
 use curator_recipes::{
     CacheEvent, CacheEvents, CuratorCache, PersistentNode, PersistentNodeState,
@@ -13,7 +13,7 @@ use super::{
 
 /// The next event, in Java's notation.
 pub(super) async fn next(events: &mut CacheEvents) -> String {
-    let words = |kind, node: &curator_recipes::CachedNode| {
+    let describe = |kind, node: &curator_recipes::CachedNode| {
         format!(
             "{kind} {} {}",
             node.path(),
@@ -21,9 +21,9 @@ pub(super) async fn next(events: &mut CacheEvents) -> String {
         )
     };
     match soon(events.next()).await.unwrap() {
-        CacheEvent::Created(node) => words("NODE_CREATED", &node),
-        CacheEvent::Changed { new, .. } => words("NODE_CHANGED", &new),
-        CacheEvent::Deleted(node) => words("NODE_DELETED", &node),
+        CacheEvent::Created(node) => describe("NODE_CREATED", &node),
+        CacheEvent::Changed { new, .. } => describe("NODE_CHANGED", &new),
+        CacheEvent::Deleted(node) => describe("NODE_DELETED", &node),
         CacheEvent::Ready => "READY".to_owned(),
         other => panic!("{other:?}"),
     }
@@ -116,20 +116,20 @@ async fn our_persistent_node_waits_for_javas_node_and_is_created_after_its_delet
         .data("ours")
         .start();
     let mut state = node.state();
-    let its = java.id();
-    let foreign = |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == its);
-    soon(state.wait_for(foreign)).await.unwrap();
+    let java_id = java.id();
+    let is_javas = |state: &PersistentNodeState| matches!(state, PersistentNodeState::Foreign { owner, .. } if *owner == java_id);
+    soon(state.wait_for(is_javas)).await.unwrap();
     // Our node does not report changes of Java's node.
     assert_eq!(java.ask(&format!("persist-data {path} other")).await, "ok");
     // Java's command returns before the write is done.
-    until(async || data(&client, &path).await == ("other".to_owned(), its)).await;
-    assert!(foreign(&node.state().get()));
+    until(async || data(&client, &path).await == ("other".to_owned(), java_id)).await;
+    assert!(is_javas(&node.state().get()));
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
     assert_eq!(until_present(&node).await.as_str(), path);
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
 }
 
-/// Java adopts any node: it overwrites the data, and deletes the node when it closes.
+/// Java adopts any node: it overwrites the data, and deletes the node when it closes its recipe.
 #[tokio::test]
 async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it() {
     let client = ours().await;
@@ -145,14 +145,14 @@ async fn our_persistent_node_is_recreated_after_java_overwrites_and_deletes_it()
     assert!(node.state().get().is_present());
     let before = client.check_exists(&path).await.unwrap().unwrap().czxid;
     assert_eq!(java.ask(&format!("shut {path}")).await, "ok");
-    let is_new = async || {
+    until(async || {
         client
             .check_exists(&path)
             .await
             .unwrap()
             .is_some_and(|stat| stat.czxid > before)
-    };
-    until(is_new).await;
+    })
+    .await;
     assert_eq!(data(&client, &path).await, ("ours".to_owned(), id(&client)));
     until_present(&node).await;
     soon(node.close()).await.unwrap();

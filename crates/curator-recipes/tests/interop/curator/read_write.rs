@@ -37,15 +37,18 @@ fn waiting_to_read(client: &CuratorClient, path: &str) -> JoinHandle<LockGuard> 
 }
 
 #[tokio::test]
-async fn of_eight_sessions_that_read_and_write_none_holds_beside_a_writer() {
+async fn eight_sessions_that_read_and_write_never_hold_the_lock_beside_a_writer() {
     let path = unique_path("read-write");
-    let theirs =
-        |_, log: &str, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}"));
-    let ours = |client: CuratorClient, log, numbers| {
-        let lock = lock(&client, &path);
-        tokio::spawn(read_and_write(client, lock, log, numbers))
-    };
-    take_turns(write, &path, theirs, ours).await;
+    take_turns(
+        write,
+        &path,
+        |_, log, seed| java_turns(format!("read-write-cycles {path} {log} {CYCLES} {seed}")),
+        |client, log, numbers| {
+            let lock = lock(&client, &path);
+            tokio::spawn(read_and_write(client, lock, log, numbers))
+        },
+    )
+    .await;
 }
 
 /// Reads or writes in each cycle. Returns how often it has written.
@@ -81,7 +84,7 @@ async fn read_and_write(
         assert_eq!(
             read(&client, &log).await,
             before,
-            "a writer beside a reader"
+            "a writer wrote while a reader held the lock"
         );
         guard.release().await.unwrap();
     }
@@ -110,7 +113,7 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     guard.release().await.unwrap();
     assert_eq!(writer.answer().await, "ok true");
     assert!(reader.still_waits().await && still_waits(&ours, &other).await);
-    // Now both readers hold, and then a writer of ours waits for Java's reader.
+    // Now both readers hold the lock. Then our writer waits for Java's reader.
     assert_eq!(writer.ask(&format!("release write {path}")).await, "ok");
     assert_eq!(reader.answer().await, "ok true");
     let guard = soon(ours).await.unwrap();
@@ -151,12 +154,10 @@ async fn a_java_writer_that_downgrades_keeps_our_writer_out() {
 
 #[tokio::test]
 async fn our_writer_that_downgrades_keeps_javas_writer_out() {
-    let (client, mut java, mut reader, path) = (
-        ours().await,
-        java().await,
-        java().await,
-        unique_path("downgrade"),
-    );
+    let client = ours().await;
+    let mut reader = java().await;
+    let mut java = java().await;
+    let path = unique_path("downgrade");
     let guard = lock(&client, &path).write().acquire().await.unwrap();
     java.send(&format!("acquire write {path}"));
     until_waits(&path, java.id()).await;
@@ -222,16 +223,20 @@ async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
     let names = |participants: Vec<curator_recipes::Participant>| -> Vec<String> {
         participants
             .into_iter()
-            .map(|one| one.path.name().to_owned())
+            .map(|participant| participant.path.name().to_owned())
             .collect()
     };
     let all = ours.participants().await.unwrap();
     assert_eq!(
-        all.iter().map(|one| one.owns).collect::<Vec<_>>(),
+        all.iter()
+            .map(|participant| participant.owns)
+            .collect::<Vec<_>>(),
         [true, true, false]
     );
     assert_eq!(
-        all.iter().map(|one| one.session_id).collect::<Vec<_>>(),
+        all.iter()
+            .map(|participant| participant.session_id)
+            .collect::<Vec<_>>(),
         [id(&client), java.id(), id(&other)]
     );
     let readers = names(ours.read().participants().await.unwrap());

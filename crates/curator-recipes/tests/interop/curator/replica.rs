@@ -1,5 +1,5 @@
-//! A process of this crate that takes part in an election, and that can be killed, stopped and cut
-//! off.
+//! A separate process that takes part in an election with our recipe. The test can kill it, stop it
+//! and cut it off.
 
 use std::{
     env,
@@ -31,14 +31,19 @@ use tokio::{
 
 use crate::{SHORT, agent::Program, environment::say, ours::connect};
 
-/// The environment variable of such a process: the recipe, the connect string, the path and the id.
+/// The environment variable that passes the recipe, the connect string, the path and the id to the
+/// process.
 const REPLICA: &str = "CURATOR_TEST_REPLICA";
 
-/// The prefix of a reply or an event in the process's output.
+/// The prefix of a reply in the process's output.
 const ANSWER: &str = "replica answers";
+/// The prefix of an event in the process's output.
 const EVENT: &str = "replica says";
+/// The event of a process that has become the leader.
 const LEADS: &str = "leads";
+/// The event of a piece of work that the job has done.
 const WORKED: &str = "worked";
+/// The event of a dropped job.
 const DROPPED: &str = "dropped";
 
 /// The recipe that elects the leader.
@@ -49,7 +54,7 @@ pub(super) enum Recipe {
 }
 
 impl Recipe {
-    /// Its name in the commands of the Java process.
+    /// The recipe's name in commands to Java.
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Latch => "latch",
@@ -65,20 +70,20 @@ impl Recipe {
     }
 }
 
-/// The latest term of a process of this crate.
+/// The latest term of a [`Replica`].
 #[derive(Debug)]
 pub(super) struct LatestTerm {
     pub(super) is_valid: bool,
     /// The last time at which the term was valid, in nanoseconds of the system's monotonic clock,
     /// as sampled by a thread every millisecond.
     pub(super) last_valid: u64,
-    /// Why it ended.
+    /// Why the term ended.
     #[expect(dead_code, reason = "shown when a test fails")]
     loss: String,
 }
 
-/// A process of this crate. It has a job that does one piece of work for each command, while it
-/// leads.
+/// The test's handle to the process. While the process leads, its job does one piece of work for
+/// each command.
 pub(super) struct Replica {
     program: Program,
     answers: UnboundedReceiver<String>,
@@ -88,26 +93,23 @@ pub(super) struct Replica {
 impl Replica {
     /// Starts a process, which takes part from then on.
     pub(super) fn start(recipe: Recipe, connect_string: &str, path: &str, id: &str) -> Self {
+        // The name of the test does not include the crate.
+        let (_, test) = concat!(module_path!(), "::replica")
+            .split_once("::")
+            .unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args([
-            "--exact",
-            concat!(module_path!(), "::replica")
-                .split_once("::")
-                .unwrap()
-                .1,
-            "--nocapture",
-        ]);
+        command.args(["--exact", test, "--nocapture"]);
         command.env(
             REPLICA,
             format!("{} {connect_string} {path} {id}", recipe.verb()),
         );
-        let (answer, answers) = unbounded_channel();
-        let (event, events) = unbounded_channel();
+        let (answers_tx, answers) = unbounded_channel();
+        let (events_tx, events) = unbounded_channel();
         let program = Program::start(command, move |line| {
             if let Some(words) = line.strip_prefix(ANSWER) {
-                answer.send(words.trim().to_owned()).is_ok()
+                answers_tx.send(words.trim().to_owned()).is_ok()
             } else if let Some(words) = line.strip_prefix(EVENT) {
-                event.send(words.trim().to_owned()).is_ok()
+                events_tx.send(words.trim().to_owned()).is_ok()
             } else {
                 // Ignores output of the test harness.
                 true
@@ -120,7 +122,7 @@ impl Replica {
         }
     }
 
-    /// The next unread event, without its time, and its time.
+    /// Waits for the next event. Returns the event and its time.
     async fn event(&mut self) -> (String, u64) {
         let event = soon(self.events.recv())
             .await
@@ -150,12 +152,14 @@ impl Replica {
         when
     }
 
-    /// Gives the job work, and requests the term. The process may be stopped.
+    /// Requests a piece of work and the latest term. Does not wait for them, because the process
+    /// may be stopped.
     pub(super) fn request_work(&mut self) {
         self.program.tell("work");
     }
 
-    /// The latest term, as it was when the process received the request for work.
+    /// Waits for the reply to [`request_work`](Self::request_work): the latest term, as it was when
+    /// the process received the request.
     pub(super) async fn worked(&mut self) -> LatestTerm {
         let answer = self.answer().await;
         let words: Vec<_> = answer.splitn(3, ' ').collect();
@@ -200,8 +204,7 @@ async fn replica() {
     let Ok(arguments) = env::var(REPLICA) else {
         return;
     };
-    // Ends this process even if the test is killed: a stopped process does not notice the end of
-    // its input.
+    // Ends this process even if the test is killed: a stopped process does not notice EOF on stdin.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let words: Vec<_> = arguments.split(' ').collect();
@@ -247,7 +250,8 @@ async fn replica() {
         .unwrap();
 }
 
-/// Executes the test's commands, on a thread: the first activity in a process that was stopped.
+/// Executes the test's commands on a separate thread, so that a process that resumes executes them
+/// first.
 fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Send + 'static) {
     let runtime = Handle::current();
     thread::spawn(move || {
@@ -263,19 +267,18 @@ fn serve(term: Arc<Term>, participants: impl AsyncFn() -> Vec<Participant> + Sen
                     )
                 }
                 "participants" => {
-                    let ids = runtime
+                    let ids: Vec<_> = runtime
                         .block_on(participants())
                         .into_iter()
-                        .map(|one| one.data);
-                    ids.map(|id| String::from_utf8(id).unwrap())
-                        .collect::<Vec<_>>()
-                        .join(" ")
+                        .map(|participant| String::from_utf8(participant.data).unwrap())
+                        .collect();
+                    ids.join(" ")
                 }
                 unknown => panic!("unknown command {unknown:?}"),
             };
             say(&format!("{ANSWER} {answer}"));
         }
-        // The end of the input means that the test has ended.
+        // EOF means that the test has ended.
         std::process::exit(0);
     });
 }
@@ -330,6 +333,7 @@ impl Term {
     }
 }
 
+/// Reports the drop of the job.
 struct ReportsDrop;
 
 impl Drop for ReportsDrop {
@@ -342,7 +346,7 @@ fn say_event(what: &str) {
     say(&format!("{EVENT} {what} {}", monotonic_nanos()));
 }
 
-/// The clock of Java's `System.nanoTime`.
+/// The time of the system's monotonic clock, like Java's `System.nanoTime`.
 fn monotonic_nanos() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

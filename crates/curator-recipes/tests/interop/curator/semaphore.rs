@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{numbers::Numbers, ours::children, seed, still_waits::still_waits, turns::round_trips};
 
-/// The number of leases, where it is fixed.
+/// The number of leases in the test that does not change it.
 const NUMBER: usize = 3;
 
 fn waiting_for(semaphore: &InterProcessSemaphoreV2) -> JoinHandle<SemaphoreLease> {
@@ -58,7 +58,7 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
             leases(client, semaphore, &holders, seed).await
         }));
     }
-    // The sessions start when all of them wait.
+    // All sessions are queued before the first of them acquires a lease.
     until_children(&client, &format!("{path}/locks"), 8).await;
     SemaphoreLease::release_all(all_leases).await.unwrap();
     let done = Arc::new(AtomicBool::new(false));
@@ -83,7 +83,8 @@ async fn eight_sessions_never_hold_more_leases_than_the_limit() {
     }
     assert!((2..=NUMBER).contains(&most), "{most} leases of {NUMBER}");
     done.store(true, Ordering::Relaxed);
-    // At most one lease of Java's exists early: that of the session that is first in the queue.
+    // One node more may exist: the Java session that is first in the queue creates its node before
+    // it has a lease.
     let on_the_server = soon(observer).await.unwrap();
     assert!(
         (2..=NUMBER + 1).contains(&on_the_server),
@@ -102,15 +103,20 @@ async fn leases(
     let mut most = 0;
     for _ in 0..CYCLES {
         round_trips(&client, numbers.below(8)).await;
-        let acquired = semaphore
+        let leases = semaphore
             .acquire_many_timeout(1 + numbers.below(2), DEFAULT_TIMEOUT)
             .await
-            .unwrap();
-        let leases = acquired.expect("the leases have not become free");
+            .unwrap()
+            .expect("the leases have not become free");
         let mut nodes = Vec::new();
         for _ in &leases {
-            let create = client.create().with_mode(CreateMode::EphemeralSequential);
-            nodes.push(create.for_path(format!("{holders}/h-"), "").await.unwrap());
+            let node = client
+                .create()
+                .with_mode(CreateMode::EphemeralSequential)
+                .for_path(format!("{holders}/h-"), "")
+                .await
+                .unwrap();
+            nodes.push(node);
         }
         most = most.max(children(&client, holders).await.len());
         round_trips(&client, numbers.below(3)).await;
@@ -126,6 +132,7 @@ async fn leases(
     most
 }
 
+/// Returns the largest number of children that was seen until `done` is true.
 async fn most_children(client: CuratorClient, path: String, done: Arc<AtomicBool>) -> usize {
     let mut most = 0;
     while !done.load(Ordering::Relaxed) {
@@ -153,7 +160,7 @@ async fn each_language_waits_for_a_lease_of_the_other() {
     assert!(java.still_waits().await);
     first.release().await.unwrap();
     assert_eq!(java.answer().await, "ok true");
-    // Both list the same leases.
+    // Both languages list the same leases.
     let names = BTreeSet::from_iter(children(&client, &format!("{path}/leases")).await);
     assert_eq!(
         BTreeSet::from_iter(java.tell(&format!("participants semaphore {path}")).await),
@@ -163,14 +170,14 @@ async fn each_language_waits_for_a_lease_of_the_other() {
     assert_eq!(
         participants
             .iter()
-            .map(|one| one.path.name().to_owned())
+            .map(|participant| participant.path.name().to_owned())
             .collect::<BTreeSet<_>>(),
         names
     );
     assert!(
         participants
             .iter()
-            .any(|one| one.data == java.name().as_bytes())
+            .any(|participant| participant.data == java.name().as_bytes())
     );
     second.release().await.unwrap();
     assert_eq!(java.ask(&format!("return {path}")).await, "ok 1");
@@ -181,7 +188,9 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     let client = ours().await;
     let path = unique_path("semaphore");
     let count = unique_path("count");
-    let (mut holder, mut java, mut other) = (java().await, java().await, java().await);
+    let mut holder = java().await;
+    let mut other = java().await;
+    let mut java = java().await;
     let number = SharedCount::new(&client, &count, 1).unwrap();
     let semaphore =
         InterProcessSemaphoreV2::with_shared_count(&client, &path, number.clone()).unwrap();

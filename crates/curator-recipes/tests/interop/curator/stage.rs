@@ -14,7 +14,7 @@ use crate::{
     until_watched,
 };
 
-/// One of our sessions.
+/// One of our clients, with a separate session.
 pub(super) async fn ours() -> CuratorClient {
     client(TestingServer::shared().await).await
 }
@@ -42,20 +42,20 @@ pub(super) fn waiting_for(lock: &Arc<dyn InterProcessLock>) -> JoinHandle<LockGu
     waiting(async move { lock.acquire_timeout(DEFAULT_TIMEOUT).await })
 }
 
-/// Waits until the session watches a node below `path`. Servers do not report child watches by
-/// path.
+/// Waits until the session watches a node below `path`. Child watches do not count, because servers
+/// do not report their paths.
 pub(super) async fn until_waits(path: &str, session: i64) {
-    let below = |node: &str| {
+    let is_below = |node: &str| {
         node.strip_prefix(path)
             .is_some_and(|rest| rest.starts_with('/'))
     };
     until_watched(TestingServer::shared().await, |node, by| {
-        below(node) && by.contains(&session)
+        is_below(node) && by.contains(&session)
     })
     .await;
 }
 
-/// Waits until the session has a node in the directory: it contends there.
+/// Waits until the session has a node in the directory, so that it contends there.
 pub(super) async fn until_contends(client: &CuratorClient, dir: &str, session: i64) {
     until(async || {
         for name in children(client, dir).await {
@@ -82,17 +82,17 @@ pub(super) async fn until_children(client: &CuratorClient, path: &str, number: u
     until(async || children(client, path).await.len() == number).await;
 }
 
-/// Waits until an observer sees the leader with this id.
+/// Waits until the observer reports the leader with this id.
 pub(super) async fn until_observed(observer: &LeaderObserver, id: &str) {
     let mut state = observer.state();
-    let leads = |seen: &ObservedLeader| matches!(seen, ObservedLeader::Leader(leader) if leader.data == id.as_bytes());
-    soon(state.wait_for(leads)).await.unwrap();
+    let is_leader = |observed: &ObservedLeader| matches!(observed, ObservedLeader::Leader(leader) if leader.data == id.as_bytes());
+    soon(state.wait_for(is_leader)).await.unwrap();
 }
 
-/// How often each session takes the lock.
+/// How often each session acquires the lock.
 pub(super) const CYCLES: usize = 8;
 
-/// A Java session that takes its turns; returns the number of turns that it reports at the end.
+/// Runs this command in a new Java session. Returns the number of writes that the session reports.
 pub(super) fn java_turns(command: String) -> JoinHandle<usize> {
     tokio::spawn(async move {
         let mut session = java().await;

@@ -1,5 +1,5 @@
-//! The nodes that go-zookeeper's lock leaves behind when it fails, which matter for a fleet with Go
-//! programs.
+//! The nodes that go-zookeeper's lock leaves behind when it fails. They block our mutex on the same
+//! path.
 
 use curator_recipes::{InterProcessMutex, client::CuratorClient};
 use curator_test::{FaultProxy, OpCode, TestingServer, close_session, soon, unique_path};
@@ -32,7 +32,7 @@ async fn go_zookeepers_lock_fails_on_a_foreign_child_and_leaves_its_node_in_the_
     );
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    // Its node is deleted with its session.
+    // The node is deleted with the session.
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());
 }
@@ -54,7 +54,7 @@ async fn go_zookeepers_lock_fails_when_its_connection_breaks_and_leaves_its_node
     assert_eq!(go.ask(&format!("release {path}")), "error zk: not locked");
     assert_eq!(mutex.participants().await.unwrap()[0].data, b"go");
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    // The session continues over another connection, and its node with it.
+    // The session continues over another connection, so its node stays.
     assert!(go.ask(&format!("children {path}")).starts_with("ok _c_"));
     go.stop();
     assert!(mutex.try_acquire().await.unwrap().is_some());

@@ -5,7 +5,7 @@ mod our_mutex;
 
 use crate::agent::Agent;
 
-/// The environment variable with the program that is built from the sources in this directory.
+/// The environment variable with the path of the program that is built from this directory.
 const PROGRAM: &str = "CURATOR_TEST_GO_AGENT";
 
 /// Starts a client and waits until it has a session.

@@ -7,7 +7,7 @@ use curator_test::TestingServer;
 
 use crate::agent::Agent;
 
-/// The environment variable with a Python that can import kazoo.
+/// The environment variable with the path of a Python that can import kazoo.
 const PYTHON: &str = "CURATOR_TEST_KAZOO_PYTHON";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/kazoo/agent.py");
 

@@ -12,7 +12,8 @@ use crate::ours::client;
 async fn our_group_lists_kazoos_parties() {
     let (server, mut a, mut b) = two_clients().await;
     let client = client(&server).await;
-    // A part of each kazoo member's name in our list, and kazoo's list when our member has joined.
+    // `mark` is in the name of each kazoo member; `listed` is kazoo's list when our member has
+    // joined.
     for (kind, mark, listed) in [
         ("party", "__party__", "ok a b"),
         ("shallow", "-", "ok a b ours"),
@@ -30,8 +31,8 @@ async fn our_group_lists_kazoos_parties() {
             let members = member.members().snapshot();
             members
                 .iter()
-                .filter(|one| one.path().name().contains(mark))
-                .map(|one| one.data().to_vec())
+                .filter(|member| member.path().name().contains(mark))
+                .map(|member| member.data().to_vec())
                 .collect()
         };
         until(async || data() == [b"a".to_vec(), b"b".to_vec()].into()).await;
