@@ -176,14 +176,12 @@ async fn publish_and_remove_are_retried_after_a_lost_request_or_reply() {
         let (proxy, client) = behind_proxy().await;
         let base = path("lost-answers");
         let services = discovery(&client, &base);
-        let permanent = |port| {
-            instance("a")
-                .service_type(ServiceType::Permanent)
-                .port(port)
-        };
         for (port, op) in [(1, OpCode::Create2), (2, OpCode::SetData)] {
             fault(&proxy, op);
-            soon(services.publish(&permanent(port))).await.unwrap();
+            let permanent = instance("a")
+                .service_type(ServiceType::Permanent)
+                .port(port);
+            soon(services.publish(&permanent)).await.unwrap();
             proxy.wait_for_faults().await.unwrap();
             assert_eq!(
                 soon(services.instance("orders", "a"))
@@ -289,10 +287,9 @@ async fn a_service_may_have_more_instances_than_the_client_may_have_requests_in_
     let client = connected().await;
     let base = path("few-requests");
     let services = discovery(&client, &base);
-    let static_instance =
-        |number: usize| instance(&format!("i{number}")).service_type(ServiceType::Static);
     for number in 0..100 {
-        services.publish(&static_instance(number)).await.unwrap();
+        let instance = instance(&format!("i{number}")).service_type(ServiceType::Static);
+        services.publish(&instance).await.unwrap();
     }
     let server = TestingServer::shared().await.connect_string();
     let few = builder(&server, LONG_SESSION)

@@ -48,8 +48,8 @@ impl Cell {
             position,
         } = self.course;
         let is_middle = position == Position::Middle || phase == Phase::NewDirectory;
-        // A timed-out acquire sends the requests of an acquire, then those of a dropped one: both
-        // courses are cut.
+        // A timed-out acquire sends the requests of an acquire and then of a dropped acquire, and
+        // both of these courses are cut.
         if !kind.stands_for_recovery() || !is_middle || phase == Phase::TimeOut {
             return Vec::new();
         }

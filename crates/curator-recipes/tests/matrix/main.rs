@@ -9,8 +9,8 @@
 //!
 //! The required outcome of a cell, without intervention and within a [bound](stage::BOUND): the
 //! contender owns the lock, or has an error that its documentation names; no contender holds the
-//! lock while another one holds it exclusively; all other contenders acquire the lock in turn; no
-//! node, watch or pending work is left.
+//! lock while another contender holds it exclusively; all other contenders acquire the lock one
+//! after another; no node, watch or pending work is left.
 //!
 //! Only this target injects every fault at every single request of a lock, including the requests
 //! that a lock sends only because of another fault.

@@ -68,7 +68,7 @@ named! {
         NewDirectory => "acquire, no directory",
         /// An acquire, until it has the lock or waits for the contenders ahead.
         Acquire => "acquire",
-        /// The contenders ahead leave, until this one has the lock.
+        /// The contenders ahead leave, until this contender has the lock.
         Turn => "its turn",
         /// An acquire that does not wait, until it has the lock or is refused.
         Try => "try_acquire",
@@ -93,9 +93,9 @@ named! {
         Drop => "guard dropped",
         // From here on, the contender is a leader latch.
         /// A participant joins, until it leads or waits for the participants ahead. The directories
-        /// exist if it is not the first.
+        /// exist unless this participant is the first.
         Join => "join",
-        /// The participants ahead leave, until this one leads.
+        /// The participants ahead leave, until this participant leads.
         TakeOver => "take over",
         /// The leader resigns, and rejoins.
         Resign => "resign",

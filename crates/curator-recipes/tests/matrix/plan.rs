@@ -72,27 +72,25 @@ impl Sent {
     /// The kinds of requests that a recovery should have sent and did not. Call this only if all
     /// courses were cut.
     pub(crate) fn gaps_of_recovery(&self) -> Vec<String> {
-        let lists = [OpCode::GetChildren, OpCode::MultiRead];
-        let missing = |requests: &Requests| {
-            let expected = [
-                ("sync", [OpCode::Sync].as_slice()),
-                ("list", &lists),
-                ("handshake", &[OpCode::CreateSession]),
-            ];
-            expected
-                .into_iter()
-                .find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op)))
-                .map(|(name, _)| name)
-        };
+        const EXPECTED: [(&str, &[OpCode]); 3] = [
+            ("sync", &[OpCode::Sync]),
+            ("list", &[OpCode::GetChildren, OpCode::MultiRead]),
+            ("handshake", &[OpCode::CreateSession]),
+        ];
         let found: Vec<_> = self
             .requests
             .iter()
             .filter(|(cell, _)| cell.finds_its_node())
             .collect();
-        let mut gaps: Vec<_> = found
-            .iter()
-            .filter_map(|(cell, requests)| Some(format!("{cell}: no {}", missing(requests)?)))
-            .collect();
+        let mut gaps = Vec::new();
+        for (cell, requests) in &found {
+            let missing = EXPECTED
+                .into_iter()
+                .find(|(_, ops)| !ops.iter().any(|op| requests.contains_key(op)));
+            if let Some((name, _)) = missing {
+                gaps.push(format!("{cell}: no {name}"));
+            }
+        }
         let subjects = Kind::WITH_FAULTS
             .into_iter()
             .filter(|kind| kind.stands_for_recovery())

@@ -199,7 +199,7 @@ impl Scene {
         Some(operation.join().await)
     }
 
-    /// Checks the outcome. Then the contender releases what it holds.
+    /// Checks the outcome, and releases what the contender holds. Returns a label of the outcome.
     async fn check_outcome(
         &mut self,
         fault: Option<Fault>,

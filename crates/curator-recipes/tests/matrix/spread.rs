@@ -38,22 +38,23 @@ pub(crate) struct Result {
 /// Runs the cells in simulated time, each in a simulation with this seed, on all processors.
 pub(crate) fn run_simulated(cells: &[Cell], seed: u64) -> Vec<Result> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let simulate = |cell: &Cell| {
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        caught(*cell, &runtime, async || {
-            run(World::simulated(seed, *cell), *cell).await
-        })
-    };
-    spread(cells, threads, || simulate)
+    spread(cells, threads, || {
+        move |cell: &Cell| {
+            let runtime = Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            caught(*cell, &runtime, async || {
+                run(World::simulated(seed, *cell), *cell).await
+            })
+        }
+    })
 }
 
 /// Runs the cells on [`SERVERS`] servers of the kind that the environment selects.
 pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
-    let open = || {
+    spread(cells, SERVERS, || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let server = runtime.block_on(World::start_server());
         move |cell: &Cell| {
@@ -61,8 +62,7 @@ pub(crate) fn run_on_servers(cells: &[Cell]) -> Vec<Result> {
                 run(World::on(&server), *cell).await
             })
         }
-    };
-    spread(cells, SERVERS, open)
+    })
 }
 
 /// Runs a cell, and reports a panic as its failure.

@@ -55,7 +55,7 @@ pub(crate) const ACTOR: usize = 100;
 /// The number of the contender behind [`ACTOR`].
 pub(crate) const BEHIND: usize = 101;
 
-/// Whether the contender holds the lock, as the witness sees it.
+/// Whether the contender holds the lock, according to the witness.
 #[derive(Debug, Default)]
 struct Seat {
     is_inside: bool,
@@ -293,12 +293,14 @@ impl Stage {
             }
             sleep(PAUSE).await;
         };
-        let count = |result| match result {
-            Ok(ReadResult::Children(children)) => children.len(),
-            Err(ClientError::NoNode { .. }) => 0,
-            other => panic!("{other:?}"),
-        };
-        results.into_iter().map(count).sum()
+        results
+            .into_iter()
+            .map(|result| match result {
+                Ok(ReadResult::Children(children)) => children.len(),
+                Err(ClientError::NoNode { .. }) => 0,
+                other => panic!("{other:?}"),
+            })
+            .sum()
     }
 
     /// Waits until `are_right` returns true for the number of the lock's nodes.

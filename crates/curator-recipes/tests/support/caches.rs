@@ -1,5 +1,5 @@
-//! Opens and closes caches, alone and beside locks of the same client, and on servers that refuse
-//! their watches.
+//! Opens and closes caches, alone and together with locks of the same client, and on servers that
+//! refuse their watches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -12,12 +12,14 @@ use super::{
 
 /// The members that our side reports: id and data.
 fn members(member: &GroupMember) -> BTreeMap<String, String> {
-    let text = |data: &[u8]| String::from_utf8(data.to_vec()).unwrap();
     member
         .members()
         .snapshot()
         .iter()
-        .map(|member| (member.path().name().to_owned(), text(member.data())))
+        .map(|member| {
+            let data = String::from_utf8(member.data().to_vec()).unwrap();
+            (member.path().name().to_owned(), data)
+        })
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! Kazoo's `Party` and `ShallowParty` beside our group.
+//! Kazoo's `Party` and `ShallowParty` on one path with our group.
 
 use std::collections::BTreeSet;
 
