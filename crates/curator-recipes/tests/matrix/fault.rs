@@ -31,7 +31,7 @@ named! {
     }
 }
 
-/// How late a reply is.
+/// How late the reply is in [`Fault::Late`].
 pub(crate) const LATE: Duration = Duration::from_secs(6);
 
 impl Fault {
@@ -70,8 +70,8 @@ impl Strike {
         self.fault.arm(world, self.op, self.nth);
     }
 
-    /// Waits until the fault has struck, and, if the test has to act then, until the reply is held
-    /// back.
+    /// Waits until the fault has struck, and, if the fault holds the reply back, until the server
+    /// has replied.
     pub(crate) async fn struck(self, world: &World) {
         network!(*world, network => {
             network.wait_for_faults().await.unwrap();
@@ -113,8 +113,8 @@ impl Cut {
     pub(crate) async fn struck(self, world: &World, next: Option<Strike>) {
         network!(*world, network => {
             network.wait_for_faults().await.unwrap();
-            // The requests that were sent together with the cut one have no further effect after
-            // this wait.
+            // The requests that were sent together with the cut request have no further effect
+            // after this wait.
             network.wait_for_connections(0).await.unwrap();
             network.reset_counts();
         });

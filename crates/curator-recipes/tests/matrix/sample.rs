@@ -21,7 +21,7 @@ pub(crate) fn size() -> Option<usize> {
         .filter(|size| *size > 0)
 }
 
-/// Chooses this many of the cells at random, in their order.
+/// Chooses this many of the cells at random. Returns them in order.
 pub(crate) fn choose(cells: Vec<Cell>, size: usize, seed: u64) -> Vec<Cell> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut chosen = random.choose_multiple(cells, size);

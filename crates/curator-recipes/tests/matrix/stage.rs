@@ -203,8 +203,9 @@ impl Stage {
         self.seat().ended == Some(held.session_id())
     }
 
-    /// Starts another contender: either the one behind (`who` is [`BEHIND`]), which releases the
-    /// lock as soon as it has held it, or the one ahead with this number, counted from the first.
+    /// Starts another contender: either the contender behind (`who` is [`BEHIND`]), which releases
+    /// the lock as soon as it has held it, or the contender ahead with this number, counted from
+    /// the first.
     pub(crate) fn begin(&self, who: usize) -> Neighbour {
         let kind = if who == BEHIND {
             self.kind.blocker()

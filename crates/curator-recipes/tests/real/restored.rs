@@ -1,4 +1,5 @@
-//! An ensemble that has lost its latest writes.
+//! Tests with a server that has lost its latest writes, because its data was restored from a
+//! backup.
 
 use std::path::Path;
 use std::time::Duration;

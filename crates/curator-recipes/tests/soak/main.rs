@@ -11,8 +11,8 @@
 //!
 //! `cargo xtask soak` sets all of them.
 //!
-//! The clients run in the test's process, which is measured; server, proxies and faults run in a
-//! separate one.
+//! The clients run in the test's process, which is measured. The server, the proxies and the faults
+//! run in a separate process.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,

@@ -14,9 +14,10 @@ use super::{drop_after, mutex, round_trips, soon, until};
 
 /// The number of times that each contender acquires its lock.
 const HOLDS: usize = 40;
-/// The limit of each wait for a lock. A contender that has lost its watch may wait for a minute.
+/// The limit of each wait for a lock: shorter than the minute that a contender without its watch
+/// may wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Contenders per lock and client.
+/// The number of contenders per lock and client.
 const CONTENDERS: usize = 3;
 
 /// How a use of a cache ends.
@@ -24,12 +25,12 @@ const CONTENDERS: usize = 3;
 pub(crate) enum End {
     /// The cache is closed.
     Closed,
-    /// Its handles are dropped.
+    /// All handles of the cache are dropped.
     Dropped,
-    /// Its handles are dropped at some await point before it is ready.
+    /// All handles of the cache are dropped at this await point, before the cache is ready.
     DroppedEarly(usize),
-    /// It is closed before it is ready, and the close is dropped at some await point.
-    CloseGivenUp(usize),
+    /// The cache is closed before it is ready, and the close is dropped at this await point.
+    CloseDropped(usize),
 }
 
 impl End {
@@ -39,7 +40,7 @@ impl End {
             0 => Self::Closed,
             1 => Self::DroppedEarly(number / 4 % 7),
             2 => Self::Dropped,
-            _ => Self::CloseGivenUp(number / 4 % 5),
+            _ => Self::CloseDropped(number / 4 % 5),
         }
     }
 }
@@ -58,7 +59,7 @@ pub(crate) async fn use_cache(client: &CuratorClient, path: &str, end: End) {
             soon(cache.caught_up()).await.unwrap();
         }
         End::DroppedEarly(polls) => drop(soon(drop_after(cache.ready(), polls + 1)).await),
-        End::CloseGivenUp(polls) => drop(soon(drop_after(cache.close(), polls + 1)).await),
+        End::CloseDropped(polls) => drop(soon(drop_after(cache.close(), polls + 1)).await),
     }
     if end == End::Closed {
         soon(cache.close()).await.unwrap();
@@ -114,7 +115,7 @@ pub(crate) async fn churn_locks_beside_caches(
         tokio::join!(contenders, leases);
         have_contended.store(true, Ordering::Relaxed);
     };
-    // `leases` stands twice, so that it has twice as many caches.
+    // `leases` is listed twice, so that it has twice as many caches.
     let directories = [
         format!("{semaphore}/leases"),
         semaphore.clone(),

@@ -5,9 +5,9 @@ use curator_recipes::driver::{LockInternalsDriver, Queue, Uuid, Verdict, sequenc
 /// Grants the lock in order of arrival, with node names that differ from Curator's.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// `ID` stands for the id of the contender.
+    /// The prefix of node names. `ID` stands for the id of the contender.
     pub(crate) prefix: &'static str,
-    /// The text before the sequence number.
+    /// The text before the sequence number in node names.
     pub(crate) mark: &'static str,
 }
 
