@@ -362,8 +362,7 @@ async fn a_cache_that_has_ended_keeps_or_hides_its_last_instances() {
 
 /// No event reports a changed permission. The cache notices it when it reads everything again.
 #[tokio::test]
-async fn a_service_that_may_not_be_read_is_reported_as_unreadable_until_a_resync_finds_the_permission()
- {
+async fn a_service_without_read_permission_is_unreadable_until_a_resync_finds_the_permission() {
     let client = connected().await;
     let base = path("cache-denied");
     let _a = registered(&client, &base, "a").await;

@@ -57,10 +57,10 @@ impl Connection {
                 set_int(&mut reply, CODE, code);
             }
             Act::OtherBody => {
-                let other = self.script.numbers.below(self.before.len().max(1));
-                if let Some(other) = self.before.get(other).and_then(|other| other.get(BODY..)) {
+                let index = self.script.numbers.below(self.before.len().max(1));
+                if let Some(body) = self.before.get(index).and_then(|other| other.get(BODY..)) {
                     reply.truncate(BODY);
-                    reply.extend_from_slice(other);
+                    reply.extend_from_slice(body);
                 }
             }
             Act::LongList => set_int(&mut reply, BODY, i32::MAX),
@@ -218,8 +218,8 @@ impl Connection {
     /// A path from the client's requests.
     fn requested_path(&mut self) -> Option<Vec<u8>> {
         let requests = self.requests.lock().unwrap();
-        let at = self.script.numbers.below(requests.paths.len().max(1));
-        requests.paths.get(at).cloned()
+        let index = self.script.numbers.below(requests.paths.len().max(1));
+        requests.paths.get(index).cloned()
     }
 
     /// Bytes of another protocol, or random bytes.

@@ -310,8 +310,11 @@ impl Scene {
         let mut all: Vec<_> = all.collect();
         let mut last = None;
         while !all.is_empty() {
-            let (term, first, _) =
-                select_all(all.iter().map(|one| Box::pin(one.latch.leadership()))).await;
+            let (term, first, _) = select_all(
+                all.iter()
+                    .map(|participant| Box::pin(participant.latch.leadership())),
+            )
+            .await;
             let is_leaving = self.course.phase == Phase::TakeOver && all[first].who != ACTOR;
             let term = match term {
                 Ok(term) => term,

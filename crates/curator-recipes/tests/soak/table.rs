@@ -72,10 +72,10 @@ impl Record {
         let mut problems = Vec::new();
         for level in LEVELS {
             let [first, last] = self.parts(level).map(|(mean, _)| mean);
-            let most = most(level, first);
-            if last > most {
+            let limit = limit(level, first);
+            if last > limit {
                 problems
-                    .push(format!("{level}: {first:.1} in the first part, {last:.1} in the last (at most {most:.1})"));
+                    .push(format!("{level}: {first:.1} in the first part, {last:.1} in the last (at most {limit:.1})"));
             }
         }
         problems.extend([self.left_at(&self.at_rest), self.not_released(&self.closed)].concat());
@@ -150,13 +150,13 @@ impl Record {
         );
         for level in LEVELS {
             let [(first, first_high), (last, last_high)] = self.parts(level);
-            let most = most(level, first);
+            let limit = limit(level, first);
             let [idle, rest, closed] =
                 [&self.idle, &self.at_rest, &self.closed].map(|sample| sample.get(level));
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "| {level} | {idle} | {first:.1} ({first_high}) | {last:.1} ({last_high}) | {most:.1} | {rest} | {closed} |"
+                "| {level} | {idle} | {first:.1} ({first_high}) | {last:.1} ({last_high}) | {limit:.1} | {rest} | {closed} |"
             );
         }
         text.push_str("\n| In a second | first part | last part | in all |\n|---|--:|--:|--:|\n");
@@ -170,7 +170,7 @@ impl Record {
 }
 
 /// The highest permitted level in the last part.
-fn most(level: &str, first: f64) -> f64 {
+fn limit(level: &str, first: f64) -> f64 {
     let (factor, constant) = match level {
         "memory (KiB)" => MORE_MEMORY,
         "threads" | "descriptors" | "sockets" | "connections of the server" => MORE_FIXED,

@@ -14,7 +14,7 @@ use super::soon;
 /// that thread continues. So a future that is woken by one change sees which other changes were
 /// published before. Returns the result.
 ///
-/// Not for a future that is woken while its waker holds a lock that the future takes too.
+/// Must not be used if the waking thread holds a lock that the future takes.
 pub(crate) async fn in_wake<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> T {

@@ -79,11 +79,11 @@ async fn an_update_with_another_id_or_name_is_refused() {
 
 #[tokio::test]
 async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_session_ends() {
-    let one = connected().await;
-    let other = connected().await;
+    let first_client = connected().await;
+    let second_client = connected().await;
     let base = path("taken");
-    let first = registered(&one, &base, "a").await;
-    let second = discovery(&other, &base)
+    let first = registered(&first_client, &base, "a").await;
+    let second = discovery(&second_client, &base)
         .register(instance("a").port(9090))
         .unwrap();
     let mut state = second.state();
@@ -93,7 +93,7 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
     let error = soon(second.registered_timeout(Duration::from_millis(200)))
         .await
         .unwrap_err();
-    let owner = one.session().await.unwrap().id();
+    let owner = first_client.session().await.unwrap().id();
     let is_owner = |found: &i64| *found == owner;
     assert!(
         matches!(&error, DiscoveryError::Node(PersistentNodeError::ForeignOwner { owner, .. }) if is_owner(owner)),
@@ -103,10 +103,10 @@ async fn a_registration_waits_while_its_id_is_taken_and_succeeds_when_the_other_
     assert!(
         matches!(&second.state().get(), PersistentNodeState::Foreign { owner, .. } if is_owner(owner))
     );
-    soon(one.close()).await.unwrap();
+    soon(first_client.close()).await.unwrap();
     soon(second.registered()).await.unwrap();
     assert_eq!(
-        soon(discovery(&other, &base).instance("orders", "a"))
+        soon(discovery(&second_client, &base).instance("orders", "a"))
             .await
             .unwrap()
             .unwrap()

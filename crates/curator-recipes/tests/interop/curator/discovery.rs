@@ -196,7 +196,7 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
             .unwrap();
         let service_type = format!("{:?}", found.service_type).to_uppercase();
         let or_null = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
-        let ours = [
+        let our_fields = [
             found.id.clone(),
             or_null(found.address.clone()),
             or_null(found.port.map(|port| port.to_string())),
@@ -207,7 +207,7 @@ async fn java_and_we_read_unusual_json_in_the_same_way() {
         ];
         assert_eq!(
             java.ask(&format!("service-find {base} text orders")).await,
-            format!("ok {}", ours.join(",")),
+            format!("ok {}", our_fields.join(",")),
             "{json}"
         );
     }

@@ -198,10 +198,10 @@ async fn java_joins(
     network: &FaultProxy,
     path: &str,
 ) -> JavaSession {
-    let at = network.connect_string();
+    let connect_string = network.connect_string();
     let mut java = match failure {
-        Failure::Kill | Failure::Stop => java_alone_at(&at, SHORT).await,
-        Failure::Cut => java_at(&at, SHORT).await,
+        Failure::Kill | Failure::Stop => java_alone_at(&connect_string, SHORT).await,
+        Failure::Cut => java_at(&connect_string, SHORT).await,
     };
     assert_eq!(java.ask(&format!("{} {path}", recipe.verb())).await, "ok");
     java

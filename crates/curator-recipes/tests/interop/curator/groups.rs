@@ -61,33 +61,52 @@ async fn agree(
 async fn both_languages_see_the_same_members_of_a_group() {
     let client = ours().await;
     let path = unique_path("group");
-    let mut one = java().await;
-    let mut other = java().await;
-    let one_id = one.name().to_owned();
-    let other_id = other.name().to_owned();
-    let [one_id, other_id] = [&*one_id, &*other_id];
+    let mut first = java().await;
+    let mut second = java().await;
+    let first_id = first.name().to_owned();
+    let second_id = second.name().to_owned();
+    let [first_id, second_id] = [&*first_id, &*second_id];
     let a = join(&client, &path, "a", "1").await;
-    assert_eq!(one.ask(&format!("member {path} 2")).await, "ok");
-    agree(&[&a], &mut [&mut one], &path, &[("a", "1"), (one_id, "2")]).await;
+    assert_eq!(first.ask(&format!("member {path} 2")).await, "ok");
+    agree(
+        &[&a],
+        &mut [&mut first],
+        &path,
+        &[("a", "1"), (first_id, "2")],
+    )
+    .await;
     let second_client = ours().await;
     let b = join(&second_client, &path, "b", "3").await;
-    assert_eq!(other.ask(&format!("member {path} 4")).await, "ok");
-    let all = [("a", "1"), (one_id, "2"), ("b", "3"), (other_id, "4")];
-    agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
+    assert_eq!(second.ask(&format!("member {path} 4")).await, "ok");
+    let all = [("a", "1"), (first_id, "2"), ("b", "3"), (second_id, "4")];
+    agree(&[&a, &b], &mut [&mut first, &mut second], &path, &all).await;
 
     // One member of each language sets new data.
     soon(a.node().set_data("5")).await.unwrap();
-    assert_eq!(one.ask(&format!("member-data {path} 6")).await, "ok");
-    let all = [("a", "5"), (one_id, "6"), ("b", "3"), (other_id, "4")];
-    agree(&[&a, &b], &mut [&mut one, &mut other], &path, &all).await;
+    assert_eq!(first.ask(&format!("member-data {path} 6")).await, "ok");
+    let all = [("a", "5"), (first_id, "6"), ("b", "3"), (second_id, "4")];
+    agree(&[&a, &b], &mut [&mut first, &mut second], &path, &all).await;
 
     // One member of each language leaves. Java's other member loses its session, and rejoins.
     soon(b.close()).await.unwrap();
-    assert_eq!(other.ask(&format!("shut {path}")).await, "ok");
-    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;
-    one.end().await;
-    agree(&[&a], &mut [&mut one], &path, &[("a", "5"), (one_id, "6")]).await;
+    assert_eq!(second.ask(&format!("shut {path}")).await, "ok");
+    agree(
+        &[&a],
+        &mut [&mut first],
+        &path,
+        &[("a", "5"), (first_id, "6")],
+    )
+    .await;
+    first.end().await;
+    agree(
+        &[&a],
+        &mut [&mut first],
+        &path,
+        &[("a", "5"), (first_id, "6")],
+    )
+    .await;
     soon(a.close()).await.unwrap();
-    one.ask_until(&format!("members {path}"), &format!("ok {one_id}=6"))
+    first
+        .ask_until(&format!("members {path}"), &format!("ok {first_id}=6"))
         .await;
 }

@@ -48,11 +48,11 @@ async fn a_multi_lock_of_paths_and_javas_can_deadlock_until_one_is_aborted() {
     until_waits(&a, id(&other)).await;
     // Listed while our node is the only one in this directory, because the name does not show which
     // node is ours.
-    let ours = format!("{b}/{}", children(&client, &b).await[0]);
+    let our_node = format!("{b}/{}", children(&client, &b).await[0]);
     // Java holds the first path and waits for our node in the second, while ours waits for Java's
     // node in the first.
     first.release().await.unwrap();
-    until_watches(&ours, java.id()).await;
+    until_watches(&our_node, java.id()).await;
     assert!(java.still_waits().await && still_waits(&waiting, &other).await);
     // The aborted acquire leaves no nodes in the queues.
     waiting.abort();

@@ -101,28 +101,28 @@ async fn a_reader_does_not_overtake_a_writer_of_the_other_language() {
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     writer.send(&format!("acquire write {path}"));
     until_waits(&path, writer.id()).await;
-    let ours = waiting_to_read(&other, &path);
+    let our_reader = waiting_to_read(&other, &path);
     reader.send(&format!("acquire read {path}"));
     until_waits(&path, reader.id()).await;
     until_waits(&path, id(&other)).await;
     assert!(
         writer.still_waits().await
             && reader.still_waits().await
-            && still_waits(&ours, &other).await
+            && still_waits(&our_reader, &other).await
     );
     guard.release().await.unwrap();
     assert_eq!(writer.answer().await, "ok true");
-    assert!(reader.still_waits().await && still_waits(&ours, &other).await);
+    assert!(reader.still_waits().await && still_waits(&our_reader, &other).await);
     // Now both readers hold the lock. Then our writer waits for Java's reader.
     assert_eq!(writer.ask(&format!("release write {path}")).await, "ok");
     assert_eq!(reader.answer().await, "ok true");
-    let guard = soon(ours).await.unwrap();
-    let ours = waiting_for(&write(&client, &path));
+    let guard = soon(our_reader).await.unwrap();
+    let our_writer = waiting_for(&write(&client, &path));
     until_waits(&path, id(&client)).await;
     guard.release().await.unwrap();
-    assert!(still_waits(&ours, &client).await);
+    assert!(still_waits(&our_writer, &client).await);
     assert_eq!(reader.ask(&format!("release read {path}")).await, "ok");
-    soon(ours).await.unwrap().release().await.unwrap();
+    soon(our_writer).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
     let other = ours().await;
     let mut java = java().await;
     let path = unique_path("read-write");
-    let ours = lock(&client, &path);
+    let our_lock = lock(&client, &path);
     let guard = soon(waiting_to_read(&client, &path)).await.unwrap();
     assert_eq!(java.ask(&format!("acquire read {path}")).await, "ok true");
     let writer = waiting_for(&write(&other, &path));
@@ -226,7 +226,7 @@ async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
             .map(|participant| participant.path.name().to_owned())
             .collect()
     };
-    let all = ours.participants().await.unwrap();
+    let all = our_lock.participants().await.unwrap();
     assert_eq!(
         all.iter()
             .map(|participant| participant.owns)
@@ -239,12 +239,12 @@ async fn both_languages_list_the_same_readers_and_writers_in_the_same_order() {
             .collect::<Vec<_>>(),
         [id(&client), java.id(), id(&other)]
     );
-    let readers = names(ours.read().participants().await.unwrap());
+    let readers = names(our_lock.read().participants().await.unwrap());
     assert_eq!(
         java.tell(&format!("participants read {path}")).await,
         readers
     );
-    let writers = names(ours.write().participants().await.unwrap());
+    let writers = names(our_lock.write().participants().await.unwrap());
     assert_eq!(
         java.tell(&format!("participants write {path}")).await,
         writers

@@ -205,7 +205,7 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     until_contends(&client, &format!("{path}/locks"), id(&client)).await;
     assert!(still_waits(&waiting, &client).await);
     assert_eq!(other.ask(&format!("set-count {count} 2")).await, "ok");
-    let ours = soon(waiting).await.unwrap();
+    let our_lease = soon(waiting).await.unwrap();
 
     // We raise the number, and Java gets a lease.
     java.send(&format!("lease {path} {count} 1"));
@@ -220,7 +220,7 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
     other.ask_until(&format!("count {count}"), "ok 1").await;
     other.send(&format!("lease {path} {count} 1"));
     until_contends(&client, &format!("{path}/leases"), other.id()).await;
-    ours.release().await.unwrap();
+    our_lease.release().await.unwrap();
     assert_eq!(holder.ask(&format!("return {path}")).await, "ok 1");
     until_children(&client, &format!("{path}/leases"), 2).await;
     assert!(other.still_waits().await);
@@ -229,11 +229,11 @@ async fn the_number_of_leases_can_be_changed_from_either_language() {
 
     // Java lowers the number, and we wait until both leases are returned.
     assert_eq!(java.ask(&format!("set-count {count} 2")).await, "ok");
-    let ours = semaphore.acquire().await.unwrap();
+    let our_lease = semaphore.acquire().await.unwrap();
     assert_eq!(java.ask(&format!("set-count {count} 1")).await, "ok");
     let waiting = waiting_for(&semaphore);
     until_contends(&client, &format!("{path}/locks"), id(&client)).await;
-    ours.release().await.unwrap();
+    our_lease.release().await.unwrap();
     assert!(still_waits(&waiting, &client).await);
     assert_eq!(other.ask(&format!("return {path}")).await, "ok 1");
     soon(waiting).await.unwrap().release().await.unwrap();
